@@ -1,0 +1,117 @@
+# Everything runs inside .venv, which is made from nothing but python3 and redone only when a lock or pyproject.toml changes.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+WORKERS ?= auto
+
+BIN := .venv/bin
+READY := .venv/.ready
+BENCH_READY := .venv-bench/.ready
+UV := $(BIN)/uv
+INSTALL := $(UV) pip sync --quiet --require-hashes
+INSTALL_PACKAGE := $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command 'make lock'
+SOURCES := $(wildcard src tests examples bench)
+
+# uv does not read pip's settings; a machine that names its registry for pip names it for both.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+
+.PHONY: help
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(READY) ## make the development environment in .venv
+
+.PHONY: run
+run: $(READY) ## show what it does: sessions in a SQLite file, branches, forks, search
+	@$(BIN)/python examples/demo.py
+
+.PHONY: test
+test: $(READY) ## run every test except the long ones, on a real PostgreSQL too
+	@$(BIN)/pytest --numprocesses $(WORKERS)
+
+.PHONY: test-long
+test-long: $(READY) ## run the tests that take minutes
+	@$(BIN)/pytest -m long --timeout 3600 --numprocesses $(WORKERS)
+
+.PHONY: test-wheel
+test-wheel: dist ## install the built wheel without extras into a fresh environment and use it there
+	@rm -rf build/wheel-test
+	@$(UV) venv --quiet --python $(BIN)/python build/wheel-test
+	@$(UV) pip install --quiet --python build/wheel-test/bin/python --constraints requirements/dev.txt dist/frontdesk-*.whl
+	@build/wheel-test/bin/python -I -W error tests/wheel_smoke.py
+
+.PHONY: lint
+lint: $(READY) ## check style and formatting
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+
+.PHONY: format
+format: $(READY) ## repair style and formatting
+	@$(BIN)/ruff check --fix $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+
+.PHONY: types
+types: $(READY) ## check types
+	@$(BIN)/mypy $(SOURCES)
+
+.PHONY: layers
+layers: $(READY) ## check that imports go downward only
+	@$(BIN)/lint-imports --no-logo
+
+.PHONY: check
+check: lint types layers test test-wheel ## all of the above that must hold before a commit: exactly what CI runs
+
+.PHONY: bench
+bench: $(BENCH_READY) ## measure against the targets and the peers (own environment, not part of check)
+	@.venv-bench/bin/python -m bench
+
+.PHONY: dist
+dist: $(READY) ## build the wheel into dist/
+	@rm -rf dist
+	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python
+
+.PHONY: lock
+lock: .venv/.uv ## take the newest versions into requirements/*.txt
+	@for name in uv dev bench; do \
+		echo "locking requirements/$$name.txt"; \
+		$(COMPILE) --upgrade requirements/$$name.in --output-file requirements/$$name.txt; \
+	done
+
+.PHONY: clean
+clean: ## remove everything that was made, the environments included
+	rm -rf .venv .venv-bench .cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.uv: requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Frontdesk needs Python 3.11 or newer, and '$(PYTHON)' is not: name another one, as in 'make PYTHON=python3.12'." >&2; \
+		exit 1; }
+	@echo "making .venv"
+	@$(PYTHON) -m venv .venv || { \
+		echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, 'apt install python3-venv' brings what it needs." >&2; \
+		rm -rf .venv; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/uv.txt
+	@touch $@
+
+$(READY): .venv/.uv requirements/dev.txt pyproject.toml
+	@echo "installing requirements/dev.txt into .venv"
+	@$(INSTALL) --python $(BIN)/python requirements/uv.txt requirements/dev.txt
+	@$(INSTALL_PACKAGE) --python $(BIN)/python
+	@touch $@
+
+$(BENCH_READY): .venv/.uv requirements/bench.txt pyproject.toml
+	@echo "installing requirements/bench.txt into .venv-bench"
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-bench
+	@$(INSTALL) --python .venv-bench/bin/python requirements/bench.txt
+	@$(INSTALL_PACKAGE) --python .venv-bench/bin/python
+	@touch $@

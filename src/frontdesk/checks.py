@@ -1,0 +1,45 @@
+"""Checks of arguments that are not messages: each gives the value back or raises `InvalidInputError` naming it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontdesk.errors import InvalidInputError, InvalidMessageError
+from frontdesk.formats import FORMATS, exact_json
+
+
+def check_text(value: object, what: str) -> str:
+    """Any text that every store can keep: no NUL, no lone surrogates."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{what} must be a text, not {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{what} holds a lone surrogate, which is not text") from None
+    if "\0" in value:
+        raise InvalidInputError(f"{what} holds a NUL character, which not every store can keep")
+    return value
+
+
+def check_json(value: dict[str, Any], what: str) -> str:
+    """The JSON text of a dict that comes back exactly as it was given."""
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{what} must be a dict, not {type(value).__name__}")
+    try:
+        return exact_json.encode(value).decode()
+    except InvalidMessageError as error:
+        raise InvalidInputError(f"{what}: {error}") from None
+
+
+def check_count(value: int | None, what: str, *, most: int | None = None) -> None:
+    """None, or a whole number from 1 (to `most`)."""
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1 or (most is not None and value > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise InvalidInputError(f"{what} must be a whole number, at least 1{upper}, not {value!r}")
+
+
+def check_format(value: str | None) -> None:
+    if value is not None and value not in FORMATS:
+        raise InvalidInputError(f"unknown format {value!r}: choose one of {', '.join(FORMATS)}", format=value)

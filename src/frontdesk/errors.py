@@ -1,0 +1,211 @@
+"""Every exception Frontdesk raises, under one root, so that callers can catch by meaning and act on the text.
+
+FrontdeskError
+├── ConfigurationError            a builder call after first use, an impossible set-up
+│   └── StoreURLError             unknown scheme, unknown or malformed option
+├── InvalidInputError (ValueError)
+│   ├── InvalidIdError            empty, too long, NUL or lone surrogates in an id
+│   ├── InvalidMessageError       a message that cannot be stored as it was given
+│   │   └── MessageTooLargeError
+│   ├── InvalidRangeError         ends that are not a range on one path
+│   ├── InvalidCursorError        a cursor that was not made by the call it is given to
+│   └── InvalidKeyError           text that is not a session key
+├── NotFoundError (LookupError)
+│   ├── SessionNotFoundError
+│   ├── MessageNotFoundError
+│   └── CompactionNotFoundError
+├── ConflictError
+│   ├── SessionExistsError
+│   ├── HeadMovedError            `expected_head` was not the head
+│   └── ConcurrentChangeError     a change kept losing against others; nothing was written
+├── ContextOverflowError          the last turn alone is larger than `max_tokens`
+└── StoreError                    the storage engine refused
+    ├── StoreClosedError
+    ├── StoreUnavailableError     cannot be reached or stayed locked; trying again may help
+    ├── StoreReadOnlyError
+    ├── StoreFullError            disk or quota exhausted
+    ├── StoreCorruptError         the file is not a sound database
+    └── SchemaVersionError        the schema is newer than this code
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class FrontdeskError(Exception):
+    """Root of all errors. `details` holds the ids and figures the text speaks of."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.details = details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.details)
+
+
+def _rebuild(kind: type[FrontdeskError], args: tuple[str, ...], details: dict[str, Any]) -> FrontdeskError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, *args)
+    error.__dict__.update(details, details=details)
+    return error
+
+
+class ConfigurationError(FrontdeskError):
+    """The set-up is impossible, or was changed after first use."""
+
+
+class StoreURLError(ConfigurationError):
+    """A store URL names an unknown scheme or option, or is malformed."""
+
+
+class InvalidInputError(FrontdeskError, ValueError):
+    """An argument is refused; nothing was read or written."""
+
+
+class InvalidIdError(InvalidInputError):
+    """An id is empty, longer than 512 characters, or holds NUL or lone surrogates."""
+
+
+class InvalidMessageError(InvalidInputError):
+    """A message cannot be stored in the form it was given."""
+
+
+class MessageTooLargeError(InvalidMessageError):
+    """A message is larger than the limit of the manager."""
+
+
+class InvalidRangeError(InvalidInputError):
+    """Two ends are not the beginning and the end of a range on one path."""
+
+
+class InvalidCursorError(InvalidInputError):
+    """A cursor was altered, or belongs to another call."""
+
+
+class InvalidKeyError(InvalidInputError):
+    """A text is not a session key."""
+
+
+class NotFoundError(FrontdeskError, LookupError):
+    """Something named by an id does not exist where it was looked for."""
+
+
+class SessionNotFoundError(NotFoundError):
+    """No session with this id in the namespace."""
+
+    def __init__(self, session_id: str, namespace: str) -> None:
+        super().__init__(
+            f"no session {session_id!r} in namespace {namespace!r}: it was never written to, or it was deleted",
+            session_id=session_id,
+            namespace=namespace,
+        )
+        self.session_id = session_id
+        self.namespace = namespace
+
+
+class MessageNotFoundError(NotFoundError):
+    """The session does not see a message with this id."""
+
+    def __init__(self, message_id: str, session_id: str) -> None:
+        super().__init__(
+            f"no message {message_id!r} in session {session_id!r}: check that the id belongs to this session"
+            " and was not deleted",
+            message_id=message_id,
+            session_id=session_id,
+        )
+        self.message_id = message_id
+        self.session_id = session_id
+
+
+class CompactionNotFoundError(NotFoundError):
+    """The session does not see a compaction with this id."""
+
+    def __init__(self, compaction_id: str, session_id: str) -> None:
+        super().__init__(
+            f"no compaction {compaction_id!r} in session {session_id!r}: `compactions()` lists those there are",
+            compaction_id=compaction_id,
+            session_id=session_id,
+        )
+        self.compaction_id = compaction_id
+        self.session_id = session_id
+
+
+class ConflictError(FrontdeskError):
+    """Another writer was first; nothing was written by this call."""
+
+
+class SessionExistsError(ConflictError):
+    """A session with this id, or a current one under this key, exists already."""
+
+    def __init__(self, name: str, namespace: str) -> None:
+        super().__init__(
+            f"session {name!r} exists in namespace {namespace!r}: use `get_or_create` to accept the one that is there",
+            name=name,
+            namespace=namespace,
+        )
+        self.name = name
+        self.namespace = namespace
+
+
+class HeadMovedError(ConflictError):
+    """The head was not the expected one. `head` is the id of the actual head, or None in an empty session."""
+
+    def __init__(self, expected: str, head: str | None, session_id: str) -> None:
+        super().__init__(
+            f"the head of session {session_id!r} is {head!r}, not {expected!r}: read what was added and decide again",
+            expected=expected,
+            head=head,
+            session_id=session_id,
+        )
+        self.expected = expected
+        self.head = head
+        self.session_id = session_id
+
+
+class ConcurrentChangeError(ConflictError):
+    """A change was overtaken by others too many times in a row; trying again is safe."""
+
+
+class ContextOverflowError(FrontdeskError):
+    """What must be kept does not fit. `needed` is the smallest `max_tokens` that would do."""
+
+    def __init__(self, needed: int, max_tokens: int, session_id: str) -> None:
+        super().__init__(
+            f"the last turn of session {session_id!r} needs {needed} tokens, more than max_tokens={max_tokens}:"
+            " raise the figure or shorten the turn",
+            needed=needed,
+            max_tokens=max_tokens,
+            session_id=session_id,
+        )
+        self.needed = needed
+        self.max_tokens = max_tokens
+        self.session_id = session_id
+
+
+class StoreError(FrontdeskError):
+    """The storage engine refused; the text carries its reason."""
+
+
+class StoreClosedError(StoreError):
+    """The store was closed, and is used again."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store cannot be reached, or stayed locked for longer than its time-out; trying again may help."""
+
+
+class StoreReadOnlyError(StoreError):
+    """The store can be read only: permissions, a read-only file system, or a standby server."""
+
+
+class StoreFullError(StoreError):
+    """Disk or quota is exhausted; what was acknowledged before is kept."""
+
+
+class StoreCorruptError(StoreError):
+    """The file is not a database, or a damaged one."""
+
+
+class SchemaVersionError(StoreError):
+    """The schema is newer than this version of Frontdesk knows: upgrade the package."""

@@ -1,0 +1,137 @@
+"""Which result answers which tool call, and the steps a model's turns fall into: what every provider insists on."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from frontdesk.messages import DataPart, Message, Part, ToolCallPart, ToolResultPart
+
+_ROLES = {
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "developer": "developer",
+    "function": "function",
+    "system": "system",
+    "tool": "tool",
+}
+_OUTSIDE_SAFE_ID = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """One part at its place; `answer` is the result of an answered call."""
+
+    message: Message
+    position: int
+    index: int
+    part: Part
+    answer: Piece | None = None
+
+    @property
+    def block(self) -> Any:
+        """The block of the raw content that the part was read from, None where the shape has no such blocks."""
+        content = self.message.raw.get("content")
+        return content[self.index] if type(content) is list and self.index < len(content) else None
+
+
+@dataclass(slots=True)
+class Step:
+    """Neighbouring pieces of one role. Calls in it are answered; their results come directly after it.
+
+    `complete` says that it is the whole of one message, apart from calls that nobody answered.
+    """
+
+    role: str
+    pieces: list[Piece] = field(default_factory=list)
+    complete: bool = True
+
+    @property
+    def message(self) -> Message:
+        return self.pieces[0].message
+
+    def calls(self) -> Iterator[tuple[Piece, ToolCallPart, Piece, ToolResultPart]]:
+        """(call, its part, result, its part) for each call."""
+        for piece in self.pieces:
+            if type(piece.part) is ToolCallPart and piece.answer is not None:
+                result = piece.answer.part
+                assert type(result) is ToolResultPart
+                yield piece, piece.part, piece.answer, result
+
+
+def role_of(message: Message) -> str:
+    """The role in the words that providers share; whoever is unknown to them speaks as a user."""
+    return _ROLES.get(message.role, "user")
+
+
+def pair(messages: Sequence[Message]) -> list[list[Piece]]:
+    """The pieces of each message, each call with the first later result that names it.
+
+    Of calls with the same id the last one before the result is answered.
+    """
+    waiting: dict[str, Piece] = {}
+    rows: list[list[Piece]] = []
+    for position, message in enumerate(messages):
+        row = [Piece(message, position, index, part) for index, part in enumerate(message.parts)]
+        rows.append(row)
+        for piece in row:
+            if type(piece.part) is ToolCallPart and role_of(message) == "assistant":
+                waiting[piece.part.id] = piece
+            elif type(piece.part) is ToolResultPart:
+                call = waiting.pop(piece.part.call_id, None)
+                if call is not None:
+                    call.answer = piece
+    return rows
+
+
+def steps(messages: Sequence[Message]) -> list[Step]:
+    """The conversation as steps, without results and without calls that have none."""
+    result: list[Step] = []
+    for row in pair(messages):
+        made = _steps_of(row)
+        if result and made and _one_turn(result[-1], made[0]):
+            result[-1].pieces += made[0].pieces
+            result[-1].complete = False
+            del made[0]
+        result += made
+    return result
+
+
+def _steps_of(row: list[Piece]) -> list[Step]:
+    """A message may hold several steps: what follows a result was said in knowledge of it."""
+    made: list[Step] = []
+    answered = True
+    for piece in row:
+        kind = type(piece.part)
+        if kind is ToolResultPart:
+            answered = True
+        elif kind is not ToolCallPart or piece.answer is not None:
+            starts = answered and kind is not ToolCallPart
+            if not made or starts or (type(piece.part) is DataPart and piece.part.type == "step-start"):
+                made.append(Step(role_of(piece.message)))
+            answered = False
+            made[-1].pieces.append(piece)
+    if len(made) > 1:
+        for step in made:
+            step.complete = False
+    return made
+
+
+def _one_turn(before: Step, after: Step) -> bool:
+    """Whether both are items of one model turn, which OpenAI Responses hands out one by one."""
+    if before.role != "assistant" or after.role != "assistant":
+        return False
+    last = before.pieces[-1]
+    adjacent = after.pieces[0].position == last.position + 1
+    return adjacent and all(type(piece.message.raw.get("type")) is str for piece in (last, after.pieces[0]))
+
+
+def safe_id(id: str, longest: int) -> str:
+    """An id for a provider that takes only short ids of plain characters; the same for the same `id`."""
+    if len(id) <= longest and not _OUTSIDE_SAFE_ID.search(id):
+        return id
+    return "call_" + hashlib.blake2b(id.encode(), digest_size=12).hexdigest()

@@ -1,0 +1,124 @@
+"""What every operation of a session stands on: which session it is, loading its tree, and changing it without losing
+to another writer unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from frontdesk import history, plans
+from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError
+from frontdesk.keys import SessionKey
+from frontdesk.messages import Message, check_id, new_id
+from frontdesk.scope import Configurable, Scope
+from frontdesk.store import NewSession, Place, Plan, SessionRow
+from frontdesk.tree import Tree
+
+_ATTEMPTS = 1000
+_EAGER_ATTEMPTS = 3
+
+
+class Handle(Configurable):
+    """A session by id, or by a key that is resolved at the first I/O."""
+
+    def __init__(self, scope: Scope, ref: str | SessionKey, *, configurable: bool = False) -> None:
+        self._scope = scope
+        self._configurable = configurable
+        self._key = ref if isinstance(ref, SessionKey) else None
+        self._id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
+
+    @property
+    def id(self) -> str:
+        """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
+        if self._id is None:
+            raise ConfigurationError(f"the session under key {str(self._key)!r} is not known before the first call")
+        return self._id
+
+    def _name(self) -> str:
+        return self._id if self._id is not None else str(self._key)
+
+    async def _readable_id(self) -> str | None:
+        """The id to read by; None if nothing was ever written under the key."""
+        if self._id is None and self._key is not None:
+            row = await self._scope.store.get_current(self._scope.namespace, self._key.parts)
+            self._id = None if row is None else row.id
+        return self._id
+
+    async def _writable_id(self) -> str:
+        """The id to write by; under a key without a session, one is made."""
+        return self._id if self._id is not None else (await self._ensure()).id
+
+    async def _ensure(self) -> SessionRow:
+        agent, channel, peer, thread = self._key.parts if self._key and self._id is None else (None,) * 4
+        row, _ = await self._scope.store.create(
+            NewSession(
+                namespace=self._scope.namespace,
+                id=self._id or new_id(),
+                now=self._scope.now(),
+                agent=agent,
+                channel=channel,
+                peer=peer,
+                thread=thread,
+            )
+        )
+        self._id = row.id
+        return row
+
+    async def _row(self) -> SessionRow:
+        session_id = await self._readable_id()
+        row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
+        if row is None:
+            raise SessionNotFoundError(self._name(), self._scope.namespace)
+        return row
+
+    async def _tree(self, *, find: Sequence[str] = (), family: bool = False) -> Tree | None:
+        session_id = await self._readable_id()
+        if session_id is None:
+            return None
+        return await history.load_tree(self._scope, session_id, find=find, family=family)
+
+    async def _read(self, tree: Tree, places: Sequence[Place]) -> list[Message]:
+        """The messages at places that the tree sees."""
+        return await history.read_items(self._scope, [item for place in places for item in tree.between(place, place)])
+
+    async def _change(
+        self, build: Callable[[Tree], Awaitable[Plan | None]], *, find: Sequence[str] = (), family: bool = False
+    ) -> bool:
+        """Compute a plan from the tree and apply it, again if another change came between; None means nothing to do.
+
+        False if the session does not exist."""
+        for attempt in range(_ATTEMPTS):
+            tree = await self._tree(find=find, family=family)
+            if tree is None:
+                return False
+            plan = await build(tree)
+            if plan is None or await self._scope.store.apply(plan):
+                return True
+            await _pause(attempt)
+        raise self._overtaken()
+
+    async def _set(self, values: Callable[[SessionRow], dict[str, Any]]) -> SessionRow:
+        """Change columns of the session's row, making the session if needed; gives the row as it was written."""
+        for attempt in range(_ATTEMPTS):
+            session_id = await self._readable_id()
+            row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
+            row = row or await self._ensure()
+            plan = plans.change_row(row, self._scope.now(), **values(row))
+            if await self._scope.store.apply(plan):
+                return plans.changed_row(row, plan)
+            await _pause(attempt)
+        raise self._overtaken()
+
+    def _overtaken(self) -> ConcurrentChangeError:
+        return ConcurrentChangeError(
+            f"session {self._name()!r} was changed by others {_ATTEMPTS} times in a row: try again",
+            session_id=self._name(),
+        )
+
+
+async def _pause(attempt: int) -> None:
+    """Give way to whoever was first; the longer the queue seems, the longer."""
+    if attempt >= _EAGER_ATTEMPTS:
+        await asyncio.sleep(random.uniform(0, min(0.001 * attempt, 0.05)))  # noqa: S311 (not a secret)

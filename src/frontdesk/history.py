@@ -1,0 +1,202 @@
+"""Reading a session: the view at its head or at a leaf, windows of it, and the transcript as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from frontdesk import plans
+from frontdesk.errors import ContextOverflowError, MessageNotFoundError
+from frontdesk.messages import Message
+from frontdesk.scope import Scope
+from frontdesk.store import Item, Piece, Place, SessionRow, TreeRows, ViewRow
+from frontdesk.tree import Tree, batches, count, drop_first, drop_last, last_items, position_of, whole_view
+
+BATCH = 512
+_LEAD = 16
+
+
+async def load_tree(scope: Scope, session_id: str, *, find: Sequence[str] = (), family: bool = False) -> Tree | None:
+    rows = await scope.store.tree(scope.namespace, session_id, find=find, family=family)
+    return None if rows is None else Tree(rows)
+
+
+async def measure(scope: Scope, tree: Tree, items: Sequence[Item]) -> int:
+    """The tokens of some items, by arithmetic."""
+    places = tree.needed_sums(items)
+    sums = await scope.store.sums(places) if places else []
+    return tree.tokens(items, dict(zip(places, sums, strict=True)))
+
+
+async def settle(scope: Scope, rows: TreeRows) -> tuple[SessionRow, list[Item]]:
+    """Compute a view that a change left open, and hand it back to the store unless the session moved on meanwhile."""
+    tree = Tree(rows)
+    session = tree.session
+    items = tree.lay(session.head)
+    tokens, messages = await measure(scope, tree, items), count(items)
+    await scope.store.apply(plans.settle(tree, tree.view(session.head), tokens, messages, scope.now()))
+    return plans.with_totals(session, tokens, messages), items
+
+
+async def settled_row(scope: Scope, row: SessionRow) -> SessionRow:
+    """The row with its totals known."""
+    if row.view != "stale":
+        return row
+    rows = await scope.store.tree(scope.namespace, row.id)
+    return row if rows is None else (await settle(scope, rows))[0]
+
+
+async def read_view(
+    scope: Scope, session_id: str, leaf: str | None, last: int | None, max_tokens: int | None
+) -> list[Message]:
+    """The messages the model sees; see `Session.history`."""
+    if leaf is None and max_tokens is None:
+        messages = await _view_at_head(scope, session_id, last)
+        if messages is not None:
+            return messages
+    tree = await load_tree(scope, session_id, find=() if leaf is None else (leaf,))
+    if tree is None:
+        if leaf is not None:
+            raise MessageNotFoundError(leaf, session_id)
+        return []
+    items = await _view_items(scope, tree, leaf)
+    if last is not None:
+        items = last_items(items, last)
+    if max_tokens is not None:
+        return await _fit(scope, items, max_tokens, session_id)
+    return await read_items(scope, items)
+
+
+async def _view_at_head(scope: Scope, session_id: str, last: int | None) -> list[Message] | None:
+    """The common case in one trip to the store; None if the view must be computed first."""
+
+    def choose(session: SessionRow, view: ViewRow) -> Sequence[Item]:
+        if session.view == "stale":
+            return ()
+        items = whole_view(session, view)
+        return items if last is None else last_items(items, last)
+
+    read = await scope.store.view(scope.namespace, session_id, choose)
+    if read is None:
+        return []
+    return None if read.session.view == "stale" else to_messages(read.items, read.pieces)
+
+
+async def _view_items(scope: Scope, tree: Tree, leaf: str | None) -> list[Item]:
+    if leaf is not None:
+        return tree.lay(place_of(tree, leaf))
+    if tree.session.view == "stale":
+        return (await settle(scope, tree.rows))[1]
+    return whole_view(tree.session, tree.rows.view)
+
+
+async def read_items(scope: Scope, items: Sequence[Item]) -> list[Message]:
+    return to_messages(items, await scope.store.read(items)) if items else []
+
+
+def to_messages(items: Iterable[Item], pieces: Iterable[Piece]) -> list[Message]:
+    messages: list[Message] = []
+    make = Message.from_stored
+    for _, piece in zip(items, pieces, strict=True):
+        before = piece.before_id
+        if piece.overlay is not None:
+            row = piece.overlay
+            messages.append(Message.summary(row.id, row.summary or "", row.tokens, row.created_at, before))
+        for stored in piece.messages:
+            messages.append(make(stored, before))
+            before = stored.id
+    return messages
+
+
+async def _fit(scope: Scope, items: list[Item], budget: int, session_id: str) -> list[Message]:
+    """The leading system messages and as much of the end as fits, read from the end backwards."""
+    lead = await leading_system(scope, items)
+    rest = drop_first(items, len(lead))
+    room = budget - sum(message.tokens for message in lead)
+    kept: list[Message] = []
+    used = 0
+    for batch in batches(rest, BATCH, reverse=True):
+        older = await read_items(scope, batch)
+        kept = older + kept
+        used += sum(message.tokens for message in older)
+        if used > room:
+            break
+    start = _cut(kept, room)
+    turn = _last_turn(kept)
+    if start > turn:
+        needed = budget - room + sum(message.tokens for message in kept[turn:])
+        raise ContextOverflowError(needed, budget, session_id)
+    return lead + kept[start:]
+
+
+async def leading_system(scope: Scope, items: Sequence[Item]) -> list[Message]:
+    """The system messages that a path begins with, summaries excepted."""
+    lead: list[Message] = []
+    for batch in batches(items, _LEAD):
+        for message in await read_items(scope, batch):
+            if message.role != "system" or message.is_summary:
+                return lead
+            lead.append(message)
+    return lead
+
+
+def _cut(messages: Sequence[Message], room: int) -> int:
+    """Where the longest end that fits begins, moved on so that no tool result stands there without its call."""
+    start = len(messages)
+    used = 0
+    while start > 0 and used + messages[start - 1].tokens <= room:
+        start -= 1
+        used += messages[start].tokens
+    while start < len(messages) and not _self_contained(messages[start:]):
+        start += 1
+    return start
+
+
+def _self_contained(messages: Sequence[Message]) -> bool:
+    """Whether the first of these messages answers no call made before it."""
+    first = messages[0]
+    return set(first.tool_result_ids) <= set(first.tool_call_ids)
+
+
+def _last_turn(messages: Sequence[Message]) -> int:
+    """Where the last user message stands (the last message, where there is none)."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].role == "user" and not messages[index].tool_result_ids:
+            return index
+    return max(len(messages) - 1, 0)
+
+
+async def stream(scope: Scope, items: Sequence[Item], *, reverse: bool = False) -> AsyncIterator[Message]:
+    """Messages in portions, so that a path of any length needs the memory of one portion."""
+    for batch in batches(items, BATCH, reverse=reverse):
+        messages = await read_items(scope, batch)
+        for message in reversed(messages) if reverse else messages:
+            yield message
+
+
+async def transcript_items(
+    scope: Scope, session_id: str, leaf: str | None, after: str | None, limit: int | None, reverse: bool
+) -> list[Item]:
+    """The items of the path as it was written; see `Session.transcript`."""
+    wanted = [message_id for message_id in (leaf, after) if message_id is not None]
+    tree = await load_tree(scope, session_id, find=wanted)
+    if tree is None:
+        if wanted:
+            raise MessageNotFoundError(wanted[0], session_id)
+        return []
+    items = tree.lay(tree.session.head if leaf is None else place_of(tree, leaf), overlays=False)
+    if after is not None:
+        ahead = position_of(items, place_of(tree, after))
+        if ahead is None:
+            raise MessageNotFoundError(after, session_id)
+        items = drop_last(items, count(items) - ahead) if reverse else drop_first(items, ahead + 1)
+    if limit is not None:
+        items = last_items(items, limit) if reverse else drop_last(items, count(items) - limit)
+    return items
+
+
+def place_of(tree: Tree, message_id: str) -> Place:
+    """Where the session sees a message. Raises `MessageNotFoundError`."""
+    place = tree.find(message_id)
+    if place is None:
+        raise MessageNotFoundError(message_id, tree.session.id)
+    return place

@@ -1,0 +1,417 @@
+"""All conversations of a namespace: creating, finding, listing, forking and removing them, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Self
+
+import msgspec
+
+from frontdesk import cursors, history, plans
+from frontdesk.checks import check_count, check_json, check_text
+from frontdesk.errors import InvalidInputError, SessionExistsError, SessionNotFoundError
+from frontdesk.keys import SessionKey
+from frontdesk.messages import check_id, new_id
+from frontdesk.records import (
+    Appended,
+    Compaction,
+    Page,
+    SearchResults,
+    SessionInfo,
+    Stats,
+    Usage,
+    UsageDay,
+    to_datetime,
+    to_microseconds,
+)
+from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Configurable, Scope
+from frontdesk.search import scan
+from frontdesk.session import Given, Session
+from frontdesk.store import (
+    FOLLOW_HEAD,
+    FollowHead,
+    NewSession,
+    Plan,
+    SessionQuery,
+    SessionRow,
+    Store,
+    UsageQuery,
+    UsageRow,
+)
+from frontdesk.tree import Tree
+
+_PAGE = 50
+_MAX_PAGE = 1000
+_MAX_TOKENS = 2**53
+
+
+class SessionManager(Configurable):
+    """The sessions of one namespace of a store, named by a URL or given as a `Store`.
+
+    Set it up with the chainable calls, then use it in `async with`, or close it. A store given by URL is closed with it.
+    """
+
+    def __init__(
+        self,
+        store: Store | str,
+        *,
+        namespace: str = "default",
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    ) -> None:
+        self._scope = Scope(store, namespace, max_message_bytes)
+
+    async def __aenter__(self) -> Self:
+        await self._scope.store.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish what is in flight and let go of the store; idempotent."""
+        await self._scope.close()
+
+    def __repr__(self) -> str:
+        return f"SessionManager(namespace={self._scope.namespace!r})"
+
+    @property
+    def namespace(self) -> str:
+        return self._scope.namespace
+
+    # sessions
+
+    def session(self, ref: str | SessionKey) -> Session:
+        """A handle on a session, by id or key; no I/O."""
+        return Session(self._scope, ref)
+
+    async def create(
+        self,
+        name: str = "",
+        *,
+        id: str | None = None,
+        key: SessionKey | None = None,
+        parent: str | None = None,
+        model: str | None = None,
+        source: str | None = None,
+        max_tokens: int | None = None,
+        tags: Iterable[str] = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> Session:
+        """A new session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
+        new = self._new(name, id, key, parent, model, source, max_tokens, tags, metadata)
+        row, created = await self._scope.store.create(new)
+        if not created:
+            raise SessionExistsError(new.id if row.id == new.id else str(key), self.namespace)
+        return Session(self._scope, row.id)
+
+    async def get_or_create(
+        self,
+        ref: str | SessionKey,
+        *,
+        name: str = "",
+        parent: str | None = None,
+        model: str | None = None,
+        source: str | None = None,
+        max_tokens: int | None = None,
+        tags: Iterable[str] = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> Session:
+        """The session with this id, or the current one under this key; made with these values if there is none."""
+        key = ref if isinstance(ref, SessionKey) else None
+        session_id = None if isinstance(ref, SessionKey) else ref
+        new = self._new(name, session_id, key, parent, model, source, max_tokens, tags, metadata)
+        row, _ = await self._scope.store.create(new)
+        return Session(self._scope, row.id)
+
+    def _new(
+        self,
+        name: str,
+        session_id: str | None,
+        key: SessionKey | None,
+        parent: str | None,
+        model: str | None,
+        source: str | None,
+        max_tokens: int | None,
+        tags: Iterable[str],
+        metadata: dict[str, Any] | None,
+    ) -> NewSession:
+        for what, text in (("name", name), ("model", model), ("source", source)):
+            if text is not None:
+                check_text(text, what)
+        check_count(max_tokens, "max_tokens", most=_MAX_TOKENS)
+        agent, channel, peer, thread = key.parts if key is not None else (None, None, None, None)
+        return NewSession(
+            namespace=self.namespace,
+            id=new_id() if session_id is None else check_id(session_id, "session id"),
+            now=self._scope.now(),
+            agent=agent,
+            channel=channel,
+            peer=peer,
+            thread=thread,
+            name=name,
+            parent_session_id=None if parent is None else check_id(parent, "parent session id"),
+            model=model,
+            source=source,
+            tags=_json(list(dict.fromkeys(check_id(tag, "tag") for tag in tags))),
+            metadata=check_json(metadata or {}, "metadata"),
+            max_tokens=max_tokens,
+        )
+
+    async def get(self, ref: str | SessionKey) -> SessionInfo | None:
+        """What is known of a session, or None if there is none."""
+        try:
+            return await self.session(ref).info()
+        except SessionNotFoundError:
+            return None
+
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        limit: int = _PAGE,
+        cursor: str | None = None,
+    ) -> Page[SessionInfo]:
+        """A page of sessions, newest activity first, every status unless asked. Raises `InvalidCursorError`."""
+        check_count(limit, "limit", most=_MAX_PAGE)
+        filters = {
+            "agent": agent,
+            "channel": channel,
+            "peer": peer,
+            "thread": thread,
+            "status": status,
+            "tag": tag,
+            "created_after": None if created_after is None else to_microseconds(created_after),
+            "created_before": None if created_before is None else to_microseconds(created_before),
+        }
+        call = ["sessions", self.namespace, filters]
+        after = None if cursor is None else tuple(cursors.unseal(cursor, call))
+        query = msgspec.convert(
+            {**filters, "namespace": self.namespace, "limit": limit + 1, "after": after}, SessionQuery
+        )
+        rows = await self._scope.store.page(query)
+        shown = rows[:limit]
+        more = len(rows) > limit
+        next_cursor = cursors.seal([shown[-1].last_active_at, shown[-1].number], call) if more else None
+        infos = [SessionInfo.from_row(await history.settled_row(self._scope, row)) for row in shown]
+        return Page(infos, next_cursor)
+
+    async def iterate(self, **filters: Any) -> AsyncIterator[SessionInfo]:
+        """Every session that `list` with these filters would give, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.list(cursor=cursor, **filters)
+            for info in page:
+                yield info
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def rename(self, id: str | SessionKey, name: str) -> None:
+        """Give a session another name. Raises `SessionNotFoundError`."""
+        await (await self._existing(id)).rename(name)
+
+    async def delete(self, id: str | SessionKey) -> bool:
+        """Remove a session and everything of it for good, except what forks still see; False if there was none."""
+        session = self.session(id)
+
+        async def build(tree: Tree) -> Plan | None:
+            return plans.delete_session(tree.rows, self._scope.now())
+
+        return await session._change(build, family=True)
+
+    async def fork(
+        self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
+    ) -> Session:
+        """A session that begins with the history of another up to `at` (its head, if not given), at no cost of copying.
+
+        It sees the messages, overlays, tags and metadata as they are now; from here on both go their own ways.
+        Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
+        made = _fork_id(new_id)
+
+        async def build(tree: Tree) -> Plan | None:
+            place = tree.session.head if at is None else history.place_of(tree, at)
+            now = self._scope.now()
+            return plans.fork(tree, _forked(tree.session, made, name, now), place, now)
+
+        source = self.session(id)
+        if not await source._change(build, find=() if at is None else [at]):
+            raise SessionNotFoundError(str(id), self.namespace)
+        return Session(self._scope, made)
+
+    async def _existing(self, ref: str | SessionKey) -> Session:
+        session = self.session(ref)
+        await session._row()
+        return session
+
+    # messages, by id
+
+    async def append(
+        self,
+        id: str | SessionKey,
+        message: Given,
+        *,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | None = None,
+    ) -> Appended:
+        """`Session.append` by id."""
+        return await self.session(id).append(message, parent=parent, expected_head=expected_head)
+
+    async def append_all(
+        self,
+        id: str | SessionKey,
+        messages: Iterable[Given],
+        *,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | None = None,
+    ) -> Sequence[Appended]:
+        """`Session.append_all` by id."""
+        return await self.session(id).append_all(messages, parent=parent, expected_head=expected_head)
+
+    async def upsert(self, id: str | SessionKey, message: Given) -> Appended:
+        """`Session.upsert` by id."""
+        return await self.session(id).upsert(message)
+
+    async def history(
+        self,
+        id: str | SessionKey,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: str | None = None,
+    ) -> Any:
+        """`Session.history` by id."""
+        return await self.session(id).history(leaf=leaf, last=last, max_tokens=max_tokens, format=format)
+
+    async def delete_messages(self, id: str | SessionKey, ids: Iterable[str]) -> int:
+        """`Session.delete_messages` by id."""
+        return await self.session(id).delete_messages(ids)
+
+    async def clear_messages(self, id: str | SessionKey) -> None:
+        """`Session.clear_messages` by id."""
+        await self.session(id).clear_messages()
+
+    async def add_compaction(self, id: str | SessionKey, summary: str, from_id: str, to_id: str) -> Compaction:
+        """`Session.add_compaction` by id."""
+        return await self.session(id).add_compaction(summary, from_id, to_id)
+
+    async def search(self, query: str, *, limit: int = 20) -> SearchResults:
+        """Messages of any session of the namespace that hold words of the query, those with most of them first."""
+        return await scan.search_namespace(self._scope, query, limit)
+
+    # usage and totals
+
+    async def add_usage(
+        self,
+        id: str,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        cost: Decimal | int | float | str = 0,
+        model: str | None = None,
+        usage_id: str | None = None,
+        at: datetime | None = None,
+    ) -> bool:
+        """Enter a model call into the ledger of a session. The same `usage_id` counts once: the second time is False.
+
+        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
+        counts = {
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "cache_read_tokens": cache_read_tokens,
+            "cache_write_tokens": cache_write_tokens,
+            "reasoning_tokens": reasoning_tokens,
+        }
+        for what, tokens in counts.items():
+            if not isinstance(tokens, int) or not 0 <= tokens <= _MAX_TOKENS:
+                raise InvalidInputError(f"{what} must be a whole number that is not negative, not {tokens!r}")
+        if model is not None:
+            check_text(model, "model")
+        moment = self._scope.now() if at is None else to_microseconds(at)
+        line = UsageRow(
+            id=new_id() if usage_id is None else check_id(usage_id, "usage id"),
+            model=model,
+            at=moment,
+            cost=_decimal(cost),
+            day=to_datetime(moment).date().isoformat(),
+            **counts,
+        )
+        return await self._scope.store.add_usage(self.namespace, check_id(id, "session id"), line)
+
+    async def usage(
+        self, id: str | None = None, *, first_day: date | None = None, last_day: date | None = None
+    ) -> Usage:
+        """Totals of one session, or of the whole namespace, per day (UTC) and model.
+
+        The namespace's days keep what sessions cost that were deleted since."""
+        query = UsageQuery(
+            namespace=self.namespace,
+            session_id=id,
+            first_day=None if first_day is None else _day(first_day),
+            last_day=None if last_day is None else _day(last_day),
+        )
+        return Usage(tuple(UsageDay.from_row(row) for row in await self._scope.store.usage(query)))
+
+    async def stats(self) -> Stats:
+        """Totals over the namespace."""
+        row = await self._scope.store.stats(self.namespace)
+        return Stats(
+            sessions=sum(row.sessions.values()),
+            by_status=row.sessions,
+            messages=row.messages,
+            input_tokens=row.input_tokens,
+            output_tokens=row.output_tokens,
+            cost=Decimal(row.cost),
+            store_bytes=row.store_bytes,
+        )
+
+
+def _fork_id(wanted: str | None) -> str:
+    return new_id() if wanted is None else check_id(wanted, "session id")
+
+
+def _forked(source: SessionRow, session_id: str, name: str | None, now: int) -> NewSession:
+    return NewSession(
+        namespace=source.namespace,
+        id=session_id,
+        now=now,
+        name=source.name if name is None else check_text(name, "name"),
+        parent_session_id=source.id,
+        model=source.model,
+        source=source.source,
+        tags=source.tags,
+        metadata=source.metadata,
+        summary=source.summary,
+        max_tokens=source.max_tokens,
+    )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _decimal(cost: Decimal | int | float | str) -> str:
+    try:
+        amount = Decimal(str(cost))
+    except InvalidOperation:
+        raise InvalidInputError(f"cost must be a number, not {cost!r}") from None
+    if not amount.is_finite() or amount < 0 or amount.adjusted() > 30 or -int(amount.as_tuple().exponent) > 30:
+        raise InvalidInputError(f"cost must be finite, not negative and of at most 30 places, not {cost!r}")
+    return f"{amount:f}"
+
+
+def _day(day: date) -> str:
+    moment = day.astimezone(UTC).date() if isinstance(day, datetime) and day.tzinfo else day
+    return moment.strftime("%Y-%m-%d")

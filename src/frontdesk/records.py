@@ -1,0 +1,246 @@
+"""The values that the public API gives back: frozen, typed, in the words of the product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Generic, TypeVar, overload
+
+import msgspec
+
+from frontdesk.keys import SessionKey
+from frontdesk.messages import Message
+from frontdesk.store import OverlayRow, SessionRow, UsageRow
+from frontdesk.tokens import DEFAULT_MAX_TOKENS
+
+T = TypeVar("T")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SessionStatus(StrEnum):
+    ACTIVE = "active"
+    IDLE = "idle"
+    COMPACTING = "compacting"
+    SUSPENDED = "suspended"
+    ARCHIVED = "archived"
+
+
+class EndReason(StrEnum):
+    ARCHIVE = "archive"
+    TIMEOUT = "timeout"
+    NEW = "new"
+    COMPACTION = "compaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of a message: `inserted` is False if its id was there already, and then `message` is the stored one."""
+
+    message: Message
+    inserted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page; `next_cursor` gets the next one and is None on the last."""
+
+    items: list[T]
+    next_cursor: str | None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """An overlay: what stands in for the messages from `from_id` to `to_id`.
+
+    `stale` says that a message under it was deleted or changed after the summary was made."""
+
+    id: str
+    kind: str
+    summary: str | None
+    from_id: str
+    to_id: str
+    created_at: datetime
+    tokens: int
+    stale: bool
+
+    @classmethod
+    def from_row(cls, row: OverlayRow, from_id: str, to_id: str) -> Compaction:
+        return cls(row.id, row.kind, row.summary, from_id, to_id, to_datetime(row.created_at), row.tokens, row.stale)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What is known of a session without reading its messages.
+
+    `message_count` counts all stored messages on all branches; `token_count` those of the view at the head;
+    `token_usage` is its share of `max_tokens`."""
+
+    id: str
+    namespace: str
+    key: SessionKey | None
+    name: str
+    status: SessionStatus
+    end_reason: EndReason | None
+    parent_session_id: str | None
+    model: str | None
+    source: str | None
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
+    summary: str | None
+    message_count: int
+    token_count: int
+    max_tokens: int
+    token_usage: float
+    input_tokens: int
+    output_tokens: int
+    cost: Decimal
+    compaction_count: int
+    created_at: datetime
+    updated_at: datetime
+    last_active_at: datetime
+    compacted_at: datetime | None
+    ended_at: datetime | None
+
+    @classmethod
+    def from_row(cls, row: SessionRow) -> SessionInfo:
+        limit = DEFAULT_MAX_TOKENS if row.max_tokens is None else row.max_tokens
+        key = None
+        if row.agent is not None and row.channel is not None and row.peer is not None:
+            key = SessionKey(row.agent, row.channel, row.peer, row.thread)
+        return cls(
+            id=row.id,
+            namespace=row.namespace,
+            key=key,
+            name=row.name,
+            status=SessionStatus(row.status),
+            end_reason=None if row.end_reason is None else EndReason(row.end_reason),
+            parent_session_id=row.parent_session_id,
+            model=row.model,
+            source=row.source,
+            tags=tuple(msgspec.json.decode(row.tags)),
+            metadata=msgspec.json.decode(row.metadata),
+            summary=row.summary,
+            message_count=row.message_count,
+            token_count=row.view_tokens,
+            max_tokens=limit,
+            token_usage=row.view_tokens / limit,
+            input_tokens=row.input_tokens,
+            output_tokens=row.output_tokens,
+            cost=Decimal(row.cost),
+            compaction_count=row.compaction_count,
+            created_at=to_datetime(row.created_at),
+            updated_at=to_datetime(row.updated_at),
+            last_active_at=to_datetime(row.last_active_at),
+            compacted_at=None if row.compacted_at is None else to_datetime(row.compacted_at),
+            ended_at=None if row.ended_at is None else to_datetime(row.ended_at),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDay:
+    """Tokens and cost of one day (UTC) and one model."""
+
+    day: date
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    cost: Decimal
+
+    @classmethod
+    def from_row(cls, row: UsageRow) -> UsageDay:
+        return cls(
+            date.fromisoformat(row.day),
+            row.model,
+            row.input_tokens,
+            row.output_tokens,
+            row.cache_read_tokens,
+            row.cache_write_tokens,
+            row.reasoning_tokens,
+            Decimal(row.cost),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Totals of a ledger, and the days and models they are made of, oldest first."""
+
+    days: tuple[UsageDay, ...]
+    input_tokens: int = field(init=False)
+    output_tokens: int = field(init=False)
+    cache_read_tokens: int = field(init=False)
+    cache_write_tokens: int = field(init=False)
+    reasoning_tokens: int = field(init=False)
+    cost: Decimal = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
+            object.__setattr__(self, name, sum(getattr(day, name) for day in self.days))
+        object.__setattr__(self, "cost", sum((day.cost for day in self.days), Decimal(0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Totals over a namespace; `store_bytes` is the size of the whole store (0 in memory)."""
+
+    sessions: int
+    by_status: dict[str, int]
+    messages: int
+    input_tokens: int
+    output_tokens: int
+    cost: Decimal
+    store_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message that matched; `snippet` is the part of its text around the first match."""
+
+    session_id: str
+    message_id: str
+    role: str
+    score: float
+    snippet: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults(Sequence[SearchHit]):
+    """Hits, best first; `total` counts all that matched."""
+
+    hits: tuple[SearchHit, ...]
+    total: int
+    next_cursor: str | None
+
+    @overload
+    def __getitem__(self, index: int) -> SearchHit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[SearchHit, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> SearchHit | tuple[SearchHit, ...]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+
+def to_datetime(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Microseconds since the epoch; a datetime without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,383 @@
+"""One conversation: a handle that appends, reads, branches and compacts. It holds no messages, only where they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Self
+
+import msgspec
+
+from frontdesk import formats, history, plans
+from frontdesk.checks import check_count, check_format, check_json, check_text
+from frontdesk.compaction import overlays
+from frontdesk.errors import CompactionNotFoundError, InvalidInputError, InvalidMessageError, MessageNotFoundError
+from frontdesk.handle import Handle
+from frontdesk.keys import SessionKey
+from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, new_id
+from frontdesk.records import Appended, Compaction, SearchResults, SessionInfo
+from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
+from frontdesk.search import scan
+from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, NewOverlay, Place, Plan, SessionRow, Store
+from frontdesk.tree import Tree, count
+
+Given = Mapping[str, Any] | Message
+
+
+class Session(Handle):
+    """A handle on one session. Making it does no I/O; the session is created by its first write.
+
+    A handle made from a key finds (or, writing, makes) the current session under it at its first I/O, and stays with it.
+    """
+
+    @classmethod
+    def create(
+        cls,
+        store: Store | str,
+        *,
+        namespace: str = "default",
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    ) -> Self:
+        """One conversation without a manager, called "default" unless `for_session` says otherwise.
+
+        Takes the same set-up calls as `SessionManager`; close it, or use it in `async with`."""
+        return cls(Scope(store, namespace, max_message_bytes), "default", configurable=True)
+
+    def for_session(self, ref: str | SessionKey) -> Self:
+        """Choose which session a `Session.create` handle is. `ConfigurationError` after first use."""
+        return type(self)(self._settings(), ref, configurable=True)
+
+    async def __aenter__(self) -> Self:
+        await self._scope.store.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the store, if this handle came from `Session.create`; idempotent."""
+        if self._configurable:
+            await self._scope.close()
+
+    def __repr__(self) -> str:
+        return f"Session({self._id or self._key!r}, namespace={self._scope.namespace!r})"
+
+    async def info(self) -> SessionInfo:
+        """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
+        return SessionInfo.from_row(await history.settled_row(self._scope, await self._row()))
+
+    # writing
+
+    async def append(
+        self, message: Given, *, parent: str | FollowHead | None = FOLLOW_HEAD, expected_head: str | None = None
+    ) -> Appended:
+        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
+
+        When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
+        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
+        return (await self.append_all([message], parent=parent, expected_head=expected_head))[0]
+
+    async def append_all(
+        self,
+        messages: Iterable[Given],
+        *,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | None = None,
+    ) -> list[Appended]:
+        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
+        it. Raises as `append` does."""
+        now = self._scope.now()
+        given = list(messages)
+        stored = tuple(self._ingest(message, now) for message in given)
+        if not stored:
+            return []
+        request = Append(
+            namespace=self._scope.namespace,
+            session_id=await self._writable_id(),
+            messages=stored,
+            fresh=tuple(not _has_id(message) for message in given),
+            now=now,
+            parent=parent,
+            expected_head=expected_head,
+        )
+        result = await self._scope.store.append(request)
+        return [
+            Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
+            for message, row in zip(stored, result.rows, strict=True)
+        ]
+
+    async def upsert(self, message: Given) -> Appended:
+        """Replace the message that has this id, where it stands, or append it. Atomic; `inserted` says which."""
+        stored = self._ingest(message, self._scope.now())
+        while True:
+            if _has_id(message) and (replaced := await self._replace(stored)) is not None:
+                return Appended(replaced, inserted=False)
+            appended = await self.append(message)
+            if appended.inserted:
+                return appended
+
+    async def update_message(self, message: Given) -> Message:
+        """Replace the content of the message that has this id; unchanged content writes nothing.
+
+        Raises `MessageNotFoundError`, `InvalidMessageError`."""
+        stored = self._ingest(message, self._scope.now())
+        replaced = await self._replace(stored) if _has_id(message) else None
+        if replaced is None:
+            raise MessageNotFoundError(stored.id, self._name())
+        return replaced
+
+    async def _replace(self, stored: StoredMessage) -> Message | None:
+        current: Message | None = None
+
+        async def build(tree: Tree) -> Plan | None:
+            nonlocal current
+            place = tree.find(stored.id)
+            if place is None:
+                current = None
+                return None
+            items = tree.between(place, place)
+            [current] = await history.read_items(self._scope, items)
+            if (current.stored.raw, current.role) == (stored.raw, stored.role):
+                return None
+            kept = msgspec.structs.replace(stored, created_at=current.stored.created_at)
+            tokens_before = current.tokens
+            current = Message.from_stored(kept, current.parent_id)
+            return plans.replace_message(tree, place, kept, tokens_before, self._scope.now())
+
+        await self._change(build, find=[stored.id])
+        return current
+
+    async def delete_messages(self, ids: Iterable[str]) -> int:
+        """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
+
+        Gives how many were there. A summary's id raises `InvalidMessageError`."""
+        wanted = list(dict.fromkeys(ids))
+        for message_id in wanted:
+            if isinstance(message_id, str) and message_id.startswith(SUMMARY_PREFIX):
+                raise InvalidMessageError(f"{message_id!r} is a summary, not a message: use `undo_compaction`")
+            check_id(message_id, "message id")
+        removed = 0
+
+        async def build(tree: Tree) -> Plan | None:
+            nonlocal removed
+            places = [place for message_id in wanted if (place := tree.find(message_id)) is not None]
+            removed = len(places)
+            if not places:
+                return None
+            if not tree.rows.sessions and any(_shared(tree, place) for place in places):
+                whole = await history.load_tree(self._scope, tree.session.id, find=wanted, family=True)
+                return None if whole is None else await build(whole)
+            return plans.delete_messages(tree, places, self._scope.now())
+
+        await self._change(build, find=wanted)
+        return removed
+
+    async def clear_messages(self) -> None:
+        """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
+
+        async def build(tree: Tree) -> Plan | None:
+            return plans.clear_messages(tree.rows, self._scope.now())
+
+        await self._change(build, family=True)
+
+    # reading
+
+    async def history(
+        self,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: str | None = None,
+    ) -> Any:
+        """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
+
+        `last` keeps the last messages, `max_tokens` the leading system messages and as many of the last ones as fit
+        (`ContextOverflowError` if the last turn does not). Gives `Message`s, or with `format` ("openai",
+        "openai-responses", "anthropic", "ui", "raw") the dicts for that provider's call, valid for it."""
+        check_count(last, "last")
+        check_count(max_tokens, "max_tokens")
+        check_format(format)
+        session_id = await self._readable_id()
+        if session_id is None:
+            messages: list[Message] = []
+        else:
+            messages = await history.read_view(self._scope, session_id, leaf, last, max_tokens)
+        return messages if format is None else formats.render(messages, format)
+
+    async def transcript(
+        self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
+    ) -> AsyncIterator[Message]:
+        """Stream the path to the head (or `leaf`) as it was written, of any length.
+
+        `after` begins behind that message, in the direction of reading. Raises `MessageNotFoundError`."""
+        check_count(limit, "limit")
+        session_id = await self._readable_id()
+        if session_id is not None:
+            items = await history.transcript_items(self._scope, session_id, leaf, after, limit, reverse)
+            async for message in history.stream(self._scope, items, reverse=reverse):
+                yield message
+        elif leaf or after:
+            raise MessageNotFoundError(leaf or after or "", self._name())
+
+    async def get_message(self, message_id: str) -> Message:
+        """The message with this id, on whichever branch. Raises `MessageNotFoundError`."""
+        tree = await self._tree(find=[message_id])
+        place = None if tree is None else tree.find(message_id)
+        messages = [] if tree is None or place is None else await self._read(tree, [place])
+        if not messages:
+            raise MessageNotFoundError(message_id, self._name())
+        return messages[0]
+
+    async def path_length(self, leaf: str | None = None) -> int:
+        """How many messages the path to the head (or `leaf`) has, overlays ignored; nothing is read for it."""
+        tree = await self._tree(find=() if leaf is None else [leaf])
+        if tree is None:
+            if leaf is not None:
+                raise MessageNotFoundError(leaf, self._name())
+            return 0
+        place = tree.session.head if leaf is None else history.place_of(tree, leaf)
+        return count(tree.lay(place, overlays=False))
+
+    async def head(self) -> Message | None:
+        """The message that the next append follows."""
+        tree = await self._tree()
+        if tree is None or tree.session.head is None:
+            return None
+        return (await self._read(tree, [tree.session.head]))[0]
+
+    async def leaves(self) -> list[Message]:
+        """The last message of every branch."""
+        tree = await self._tree()
+        return [] if tree is None else await self._read(tree, tree.leaves())
+
+    async def branches(self, message_id: str | None) -> list[Message]:
+        """The messages that follow a message directly (for None: the roots), oldest first."""
+        tree = await self._tree(find=() if message_id is None else [message_id])
+        if tree is None and message_id is not None:
+            raise MessageNotFoundError(message_id, self._name())
+        if tree is None:
+            return []
+        place = None if message_id is None else history.place_of(tree, message_id)
+        return await self._read(tree, tree.children(place))
+
+    async def switch(self, leaf: str) -> Message:
+        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
+
+        async def build(tree: Tree) -> Plan | None:
+            place = history.place_of(tree, leaf)
+            return None if place == tree.session.head else plans.switch(tree, place, self._scope.now())
+
+        if not await self._change(build, find=[leaf]):
+            raise MessageNotFoundError(leaf, self._name())
+        return await self.get_message(leaf)
+
+    async def search(self, query: str, *, limit: int = 20) -> SearchResults:
+        """Messages on any branch that hold words of the query, those with most of them first."""
+        session_id = await self._readable_id()
+        return await scan.search_session(self._scope, session_id, query, limit)
+
+    # attributes
+
+    async def rename(self, name: str) -> None:
+        """Give the session another name."""
+        check_text(name, "name")
+        await self._set(lambda row: {"name": name})
+
+    async def add_tags(self, *tags: str) -> tuple[str, ...]:
+        """Add tags; gives all that the session has then."""
+        wanted = [check_id(tag, "tag") for tag in tags]
+        return await self._set_tags(lambda present: list(dict.fromkeys([*present, *wanted])))
+
+    async def remove_tags(self, *tags: str) -> tuple[str, ...]:
+        """Remove tags; gives those that are left."""
+        return await self._set_tags(lambda present: [tag for tag in present if tag not in tags])
+
+    async def _set_tags(self, change: Callable[[list[str]], list[str]]) -> tuple[str, ...]:
+        row = await self._set(lambda row: {"tags": msgspec.json.encode(change(msgspec.json.decode(row.tags))).decode()})
+        return tuple(msgspec.json.decode(row.tags))
+
+    async def set_metadata(self, **values: Any) -> dict[str, Any]:
+        """Set values of the metadata (None removes one); gives the whole of it."""
+        check_json(values, "metadata")
+
+        def merged(row: SessionRow) -> dict[str, Any]:
+            kept = {**msgspec.json.decode(row.metadata), **values}
+            kept = {name: value for name, value in kept.items() if value is not None}
+            return {"metadata": msgspec.json.encode(kept).decode()}
+
+        metadata: dict[str, Any] = msgspec.json.decode((await self._set(merged)).metadata)
+        return metadata
+
+    async def set_summary(self, text: str | None) -> None:
+        """Set the summary shown in lists; it has nothing to do with compactions."""
+        if text is not None:
+            check_text(text, "summary")
+        await self._set(lambda row: {"summary": text})
+
+    # compaction overlays
+
+    async def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
+        """Let a summary stand in for the messages from `from_id` to `to_id` whenever history is read; they stay stored.
+
+        An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
+        Raises `InvalidRangeError`, `MessageNotFoundError`."""
+        if not isinstance(summary, str) or not summary.strip():
+            raise InvalidInputError("a summary must be a text that is not blank")
+        check_text(summary, "summary")
+        compaction_id = new_id()
+
+        async def build(tree: Tree) -> Plan | None:
+            start, end = await overlays.range_of(self._scope, tree, from_id, to_id)
+            now = self._scope.now()
+            overlay = NewOverlay(
+                id=compaction_id,
+                kind="summary",
+                start=start,
+                end=end,
+                summary=summary,
+                tokens=self._scope.summary_tokens(summary),
+                created_at=now,
+            )
+            return plans.add_overlay(tree, overlay, now)
+
+        if not await self._change(build, find=[from_id, to_id]):
+            raise MessageNotFoundError(from_id, self._name())
+        tree = await self._tree()
+        if tree is None:
+            raise CompactionNotFoundError(compaction_id, self._name())
+        return (await overlays.to_compactions(self._scope, tree, [overlays.find(tree, compaction_id)]))[0]
+
+    async def compactions(self) -> list[Compaction]:
+        """Every overlay that the session has, oldest first; those inside newer ones too."""
+        tree = await self._tree()
+        return [] if tree is None else await overlays.to_compactions(self._scope, tree, tree.overlays[::-1])
+
+    async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
+        """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
+        tree = await self._tree()
+        if tree is None:
+            raise CompactionNotFoundError(compaction_id, self._name())
+        covered = tree.covered_items(overlays.find(tree, compaction_id))
+        async for message in history.stream(self._scope, covered):
+            yield message
+
+    async def undo_compaction(self, compaction_id: str) -> None:
+        """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
+
+        async def build(tree: Tree) -> Plan | None:
+            return plans.remove_overlay(tree, overlays.find(tree, compaction_id), self._scope.now())
+
+        if not await self._change(build):
+            raise CompactionNotFoundError(compaction_id, self._name())
+
+    def _ingest(self, message: Given, now: int) -> StoredMessage:
+        scope = self._scope
+        return formats.ingest(message, counter=scope.counter, max_bytes=scope.max_message_bytes, now_us=now)
+
+
+def _has_id(message: Given) -> bool:
+    return isinstance(message, Message) or isinstance(message.get("id"), str)
+
+
+def _shared(tree: Tree, place: Place) -> bool:
+    return not tree.owns(place.segment) or place.position <= tree.segments[place.segment].shared

@@ -1,0 +1,64 @@
+"""Stores by URL. Each implements `frontdesk.store.Store` and knows nothing above it; others register an entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from urllib.parse import urlsplit
+
+from frontdesk.errors import StoreURLError
+from frontdesk.store import Store
+
+ENTRY_POINTS = "frontdesk.stores"
+
+
+def open_url(url: str) -> Store:
+    """The store that a URL names, not yet opened.
+
+    `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://...`; another scheme is looked up among
+    the entry points of the group `frontdesk.stores` (a callable that takes the URL). Raises `StoreURLError`.
+    """
+    scheme = urlsplit(url).scheme.lower() if isinstance(url, str) else ""
+    factory = _BUILT_IN.get(scheme) or _registered(scheme)
+    if factory is None:
+        known = ", ".join(f"{name}://" for name in sorted(_BUILT_IN))
+        raise StoreURLError(f"{scheme or url!r} names no store: use one of {known} or install a package that adds it")
+    return factory(url)
+
+
+def _registered(scheme: str) -> Callable[[str], Store] | None:
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name == scheme:
+            factory: Callable[[str], Store] = entry.load()
+            return factory
+    return None
+
+
+def _memory(url: str) -> Store:
+    from frontdesk.stores.memory import MemoryStore
+
+    if url.rstrip("/") not in ("memory:", "memory"):
+        raise StoreURLError("memory:// takes no path and no options: every memory store is its own")
+    return MemoryStore()
+
+
+def _sqlite(url: str) -> Store:
+    from frontdesk.stores.sqlite import SQLiteStore
+
+    return SQLiteStore.from_url(url)
+
+
+def _postgres(url: str) -> Store:
+    try:
+        from frontdesk.stores.postgres import PostgresStore
+    except ImportError as error:
+        raise StoreURLError("PostgreSQL needs a driver: pip install 'frontdesk[postgres]'") from error
+    return PostgresStore.from_url(url)
+
+
+_BUILT_IN: dict[str, Callable[[str], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+}

@@ -1,0 +1,181 @@
+"""Opening the file, waiting for its locks, and saying what went wrong: all that is done to a connection but using it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import apsw
+
+from frontdesk.errors import (
+    FrontdeskError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
+from frontdesk.stores.sqlite.schema import migrate, migrations, read_version
+
+T = TypeVar("T")
+Connection = apsw.Connection
+BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CACHE_KIB = 16_384
+_WAL_KEPT = 16 << 20
+_OPEN = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+
+
+class Stamp(NamedTuple):
+    """What tells that a file which nobody was expected to write to has changed after all."""
+
+    modified: int
+    size: int
+    has_wal: bool
+
+
+class Database:
+    """One file and how it is opened. Each connection is used by one thread at a time."""
+
+    def __init__(self, path: str, *, synchronous: Literal["full", "normal"], busy_timeout: float) -> None:
+        self.path = path
+        self.synchronous = synchronous
+        self.busy_timeout = busy_timeout
+
+    def open(self, *, write: bool) -> Connection:
+        """A connection to the file, whose schema is up to date; it may turn out to be a read-only one."""
+        try:
+            return self._open(self.path, write)
+        except apsw.CantOpenError:
+            if not self._frozen():
+                raise
+            return self._open(f"file:{quote(self.path)}?immutable=1", write)
+
+    def _open(self, name: str, write: bool) -> Connection:
+        connection = apsw.Connection(name, flags=_OPEN)
+        try:
+            connection.set_busy_handler(_patience(self.busy_timeout))
+            self._prepare(connection)
+            connection.execute(
+                f"PRAGMA synchronous={self.synchronous}; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=memory;"
+                f" PRAGMA cache_size=-{_CACHE_KIB}; PRAGMA journal_size_limit={_WAL_KEPT};"
+                f" PRAGMA query_only={int(not write)}"
+            ).fetchall()
+        except BaseException:
+            connection.close(True)
+            raise
+        return connection
+
+    def _prepare(self, connection: Connection) -> None:
+        version = self.patiently(lambda: read_version(connection, self.path))
+        known = len(migrations())
+        if connection.readonly("main"):
+            if version < known:
+                raise StoreReadOnlyError(
+                    f"{self.path!r} needs a newer schema and cannot be written to: open it once with write permission",
+                    path=self.path,
+                )
+            return
+        mode = self.patiently(lambda: connection.execute("PRAGMA journal_mode=wal").fetchall()[0][0])
+        if mode != "wal":
+            raise StoreError(f"{self.path!r} cannot have a write-ahead log: put it on a local disk", path=self.path)
+        if version < known:
+            self.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            try:
+                migrate(connection, self.path)
+                connection.execute("COMMIT")
+            finally:
+                roll_back(connection)
+
+    def _frozen(self) -> bool:
+        """Whether the file can be read without its log: nobody here can write it, and the log has nothing for it."""
+        writable = os.access(self.path, os.W_OK) and os.access(os.path.dirname(self.path), os.W_OK)
+        return not writable and os.path.exists(self.path) and not self.has_wal()
+
+    def has_wal(self) -> bool:
+        try:
+            return os.stat(self.path + "-wal").st_size > 0
+        except OSError:
+            return False
+
+    def stamp(self, connection: Connection) -> Stamp | None:
+        """For a connection that takes no locks: what must stay as it is for it to be good."""
+        if not connection.open_flags & apsw.SQLITE_OPEN_URI or "immutable" not in connection.filename:
+            return None
+        status = os.stat(self.path)
+        return Stamp(status.st_mtime_ns, status.st_size, self.has_wal())
+
+    def patiently(self, step: Callable[[], T]) -> T:
+        """Do a step again while it fails for a lock: not every lock asks the busy handler."""
+        deadline = time.monotonic() + self.busy_timeout
+        while True:
+            try:
+                return step()
+            except BUSY:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.002)
+
+    def translate(self, error: BaseException, connection: Connection | None = None) -> BaseException:
+        """The error to raise for one of the engine; others are returned as they are."""
+        if not isinstance(error, apsw.Error):
+            return error
+        translated = _translated(error, self.path, 0 if connection is None else connection.system_errno())
+        translated.__cause__ = error
+        return translated
+
+
+def roll_back(connection: Connection) -> None:
+    """End a transaction that is still open, whatever state it is in."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _patience(timeout: float) -> Callable[[int], bool]:
+    """A busy handler that tries again every few milliseconds, each process in a rhythm of its own."""
+    deadline = 0.0
+
+    def wait(earlier: int) -> bool:
+        nonlocal deadline
+        now = time.monotonic()
+        if earlier == 0:
+            deadline = now + timeout
+        if now >= deadline:
+            return False
+        time.sleep(0.0005 * (1 + (os.getpid() + 5 * earlier) % 8))
+        return True
+
+    return wait
+
+
+def _translated(error: apsw.Error, path: str, system_errno: int) -> FrontdeskError:
+    if isinstance(error, BUSY):
+        return StoreUnavailableError(
+            f"{path!r} stayed locked by another process: try again, or raise busy_timeout ({error})", path=path
+        )
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(error, system_errno)):
+        return StoreFullError(f"no space left for {path!r}: nothing of this was written ({error})", path=path)
+    if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError):
+        return StoreReadOnlyError(f"{path!r} cannot be written to: check its permissions ({error})", path=path)
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return StoreCorruptError(f"{path!r} is not a sound database: restore a copy ({error})", path=path)
+    if isinstance(error, apsw.CantOpenError):
+        return StoreError(f"{path!r} cannot be opened: {_obstacle(path)} ({error})", path=path)
+    return StoreError(f"SQLite refused on {path!r}: {error}", path=path)
+
+
+def _is_full(error: apsw.IOError, system_errno: int) -> bool:
+    return error.extendedresult == apsw.SQLITE_IOERR_SHMSIZE or system_errno in _NO_SPACE
+
+
+def _obstacle(path: str) -> str:
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        return f"there is no directory {folder!r}, create it first"
+    if os.path.isdir(path):
+        return "it is a directory, name a file"
+    return "check the permissions of the file and its directory"

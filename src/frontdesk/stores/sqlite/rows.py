@@ -1,0 +1,105 @@
+"""How rows of the database become the rows of the seam, and the columns they are read by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from frontdesk.messages import StoredMessage
+from frontdesk.store import SEGMENT_SIZE, EditRow, OverlayRow, Place, SegmentRow, SessionRow, ViewRow
+
+POSITION_BITS = SEGMENT_SIZE.bit_length() - 1
+
+_PLACES = ("base", "head")
+SESSION_NAMES: tuple[str, ...] = tuple(name for name in SessionRow.__struct_fields__ if name not in _PLACES)
+_PLACE_COLUMNS = ("base_segment", "base_position", "head_segment", "head_position")
+SESSION_COLUMNS: tuple[str, ...] = (*SESSION_NAMES, *_PLACE_COLUMNS)
+SESSION = ", ".join(SESSION_COLUMNS)
+
+MESSAGE = ", ".join(StoredMessage.__struct_fields__)
+SEGMENT = "number, tree, parent_segment, parent_position, last, next, shared, tokens"
+OVERLAY = (
+    "number, tree, revision, id, kind, start_segment, start_position, end_segment, end_position,"
+    " tokens, created_at, stale, details"
+)
+EDIT = "number, tree, revision, kind, segment, first, last, tokens, overlay, message"
+
+_KEY_CURRENT = SESSION_COLUMNS.index("key_current")
+_decode_message = msgspec.json.Decoder(StoredMessage).decode
+decode_view = msgspec.json.Decoder(ViewRow).decode
+encode = msgspec.json.Encoder().encode
+
+
+def pack(segment: int, position: int) -> int:
+    """The key of a message's row."""
+    return segment << POSITION_BITS | position
+
+
+def unpack(place: int) -> Place:
+    return Place(place >> POSITION_BITS, place & SEGMENT_SIZE - 1)
+
+
+def place_or_none(segment: int | None, position: int | None) -> Place | None:
+    return None if segment is None or position is None else Place(segment, position)
+
+
+def session_row(row: Sequence[Any]) -> SessionRow:
+    """From the columns of `SESSION`; more behind them are left alone."""
+    values: dict[str, Any] = dict(zip(SESSION_NAMES, row, strict=False))
+    values["key_current"] = row[_KEY_CURRENT] == 1
+    base_segment, base_position, head_segment, head_position = row[len(SESSION_NAMES) : len(SESSION_COLUMNS)]
+    if base_segment is not None:
+        values["base"] = Place(base_segment, base_position)
+    if head_segment is not None:
+        values["head"] = Place(head_segment, head_position)
+    return SessionRow(**values)
+
+
+def segment_row(row: Sequence[Any]) -> SegmentRow:
+    number, tree, parent_segment, parent_position, last, next_position, shared, tokens = row
+    parent = place_or_none(parent_segment, parent_position)
+    return SegmentRow(number, tree, parent, last, next_position, shared, tokens)
+
+
+def overlay_row(row: Sequence[Any]) -> OverlayRow:
+    """From the columns of `OVERLAY`, and the summary where that was read, too."""
+    return OverlayRow(
+        number=row[0],
+        tree=row[1],
+        revision=row[2],
+        id=row[3],
+        kind=row[4],
+        start=Place(row[5], row[6]),
+        end=Place(row[7], row[8]),
+        tokens=row[9],
+        created_at=row[10],
+        stale=row[11] == 1,
+        details=row[12],
+        summary=row[13] if len(row) > 13 else None,
+    )
+
+
+def edit_row(row: Sequence[Any]) -> EditRow:
+    return EditRow(
+        number=row[0],
+        tree=row[1],
+        revision=row[2],
+        kind=row[3],
+        segment=row[4],
+        first=row[5],
+        last=row[6],
+        tokens=row[7],
+        overlay=row[8],
+        message=edit_message(row[9]),
+    )
+
+
+def edit_message(text: str | None) -> StoredMessage | None:
+    return None if text is None else _decode_message(text)
+
+
+def json_text(value: object) -> str:
+    """The JSON in which a view or a replacing message is kept."""
+    return encode(value).decode()

@@ -1,0 +1,482 @@
+"""Pure: paths, overlays, views and sums over the shape of a session's messages. No I/O, written once for every store."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from frontdesk.store import (
+    EditItem,
+    EditRow,
+    Item,
+    OverlayItem,
+    OverlayRow,
+    Place,
+    SegmentRow,
+    SessionRow,
+    Span,
+    TreeRows,
+    ViewRow,
+)
+
+
+class View(NamedTuple):
+    """What is ahead of the tail, where the tail begins, and which state the session's row shall carry."""
+
+    row: ViewRow
+    tail: int
+
+
+class Tree:
+    """What one session sees of its family: which messages, on which paths, under which overlays.
+
+    Built from rows that hold at least this session's segments, overlays and edits; `session` may be any living session
+    of a family that was loaded whole.
+    """
+
+    def __init__(self, rows: TreeRows, session: SessionRow | None = None) -> None:
+        self.rows = rows
+        self.session = session or rows.session
+        self.segments: dict[int, SegmentRow] = {segment.number: segment for segment in rows.segments}
+        self._reach = self._inherited()
+        self._rank = self._ranks()
+        edits = [edit for edit in rows.edits if self._inherits(edit.tree, edit.revision)]
+        self._removed = _merged(edits)
+        self._replaced = self._winning_replacements(edits)
+        self._adjusted = _adjustments(edits)
+        self.overlays = self._visible_overlays(edits)
+
+    def _inherited(self) -> dict[int, int]:
+        """Segment -> last position seen there, for the segments of other trees."""
+        reach: dict[int, int] = {}
+        place = self.session.base
+        while place is not None:
+            reach[place.segment] = place.position
+            place = self.segments[place.segment].parent
+        return reach
+
+    def _ranks(self) -> dict[int, tuple[int, int]]:
+        """Tree -> (how far up the lineage, last revision seen)."""
+        ranks = {self.session.tree: (0, 1 << 62)}
+        mine = [line for line in self.rows.lineage if line.tree == self.session.tree]
+        for distance, line in enumerate(sorted(mine, key=lambda line: -line.ancestor), 1):
+            ranks[line.ancestor] = (distance, line.until)
+        return ranks
+
+    def _inherits(self, tree: int, revision: int) -> bool:
+        rank = self._rank.get(tree)
+        return rank is not None and revision <= rank[1]
+
+    def _winning_replacements(self, edits: Iterable[EditRow]) -> dict[Place, EditRow]:
+        best: dict[Place, EditRow] = {}
+        for edit in edits:
+            if edit.kind != "replaced":
+                continue
+            place = Place(edit.segment, edit.first)
+            if place not in best or self._age(edit) < self._age(best[place]):
+                best[place] = edit
+        return best
+
+    def _age(self, edit: EditRow) -> tuple[int, int]:
+        return self._rank[edit.tree][0], -edit.revision
+
+    def _visible_overlays(self, edits: Iterable[EditRow]) -> list[OverlayRow]:
+        """Newest first."""
+        gone = {edit.overlay for edit in edits if edit.kind == "overlay-gone"}
+        stale = {edit.overlay for edit in edits if edit.kind == "overlay-stale"}
+        seen = []
+        for overlay in self.rows.overlays:
+            if overlay.number in gone or not self._inherits(overlay.tree, overlay.revision):
+                continue
+            if not self.stands(overlay.start) or not self.stands(overlay.end):
+                continue
+            seen.append(msgspec.structs.replace(overlay, stale=True) if overlay.number in stale else overlay)
+        return sorted(seen, key=lambda overlay: -overlay.number)
+
+    # what is seen
+
+    def owns(self, segment: int) -> bool:
+        return self.segments[segment].tree == self.session.tree
+
+    def stands(self, place: Place) -> bool:
+        """Whether a place belongs to this session, with or without a message on it."""
+        segment = self.segments.get(place.segment)
+        if segment is None:
+            return False
+        if segment.tree == self.session.tree:
+            return place.position < segment.next
+        return place.position <= self._reach.get(place.segment, -1)
+
+    def sees(self, place: Place) -> bool:
+        """Whether the message at a place is there for this session."""
+        return self.stands(place) and self._skip(place.segment, place.position) == place.position
+
+    def find(self, message_id: str) -> Place | None:
+        """Where the session sees a message, among those that were looked up with the tree."""
+        for found in self.rows.found:
+            if found.id == message_id and self.sees(found.place):
+                return found.place
+        return None
+
+    def tokens_at(self, place: Place) -> int:
+        """Tokens of a message that was looked up with the tree, as this session sees it."""
+        edit = self._replaced.get(place)
+        if edit is not None and edit.message is not None:
+            return edit.message.tokens
+        return next(found.tokens for found in self.rows.found if found.place == place)
+
+    def replacement(self, place: Place) -> EditRow | None:
+        return self._replaced.get(place)
+
+    def adjustment(self, place: Place) -> int:
+        """What in-place changes have added to a row's tokens since the running sums were written."""
+        return sum(tokens for position, tokens in self._adjusted.get(place.segment, ()) if position == place.position)
+
+    def at_or_before(self, place: Place | None) -> Place | None:
+        """The nearest message at a place or ahead of it on its path."""
+        while place is not None:
+            position = self._skip(place.segment, place.position)
+            if position >= 0:
+                return Place(place.segment, position)
+            place = self.segments[place.segment].parent
+        return None
+
+    def before(self, place: Place) -> Place | None:
+        """The nearest message ahead of a place."""
+        if place.position > 0:
+            return self.at_or_before(Place(place.segment, place.position - 1))
+        return self.at_or_before(self.segments[place.segment].parent)
+
+    def _skip(self, segment: int, position: int) -> int:
+        ranges = self._removed.get(segment)
+        if not ranges:
+            return position
+        index = bisect_right(ranges, (position, SEGMENT_END)) - 1
+        if index >= 0 and ranges[index][0] <= position <= ranges[index][1]:
+            return ranges[index][0] - 1
+        return position
+
+    def reach(self, segment: int) -> int:
+        """The last position of a segment that this session may see."""
+        if self.owns(segment):
+            return self.segments[segment].next - 1
+        return self._reach.get(segment, -1)
+
+    def visible_segments(self) -> list[SegmentRow]:
+        return [s for s in self.rows.segments if s.tree == self.session.tree or s.number in self._reach]
+
+    def last_in(self, segment: int) -> int:
+        """The last message of a segment that this session sees, -1 if none."""
+        return self._skip(segment, self.reach(segment))
+
+    def segment_items(self, segment: int) -> list[Item]:
+        """All messages of a segment that this session sees."""
+        items: list[Item] = []
+        self._lay_run(items, segment, 0, self.reach(segment))
+        return items
+
+    # branches
+
+    def children(self, parent: Place | None) -> list[Place]:
+        """The messages that follow a message directly (the roots, for None), in the order of their segments."""
+        found = []
+        if parent is not None:
+            found += self._first_after(parent.segment, parent.position)
+        for segment in self.visible_segments():
+            if self.at_or_before(segment.parent) == parent and (parent is None or segment.parent is not None):
+                found += self._first_after(segment.number, -1)
+        return sorted(set(found))
+
+    def _first_after(self, segment: int, position: int) -> list[Place]:
+        position += 1
+        for first, last in self._removed.get(segment, ()):
+            if first <= position <= last:
+                position = last + 1
+        return [Place(segment, position)] if position <= self.reach(segment) else []
+
+    def leaves(self) -> list[Place]:
+        """The messages that nothing follows, in the order of their segments."""
+        inner = {self.at_or_before(s.parent) for s in self.visible_segments() if self._occupied(s.number)}
+        ends = [Place(s.number, self.last_in(s.number)) for s in self.visible_segments()]
+        return [end for end in ends if end.position >= 0 and end not in inner]
+
+    def _occupied(self, segment: int) -> bool:
+        return self.last_in(segment) >= 0
+
+    # paths and views
+
+    def path(self, leaf: Place | None) -> list[Place]:
+        """The segments from the root to a leaf, each with its last position on this path."""
+        path = []
+        place = leaf
+        while place is not None:
+            path.append(place)
+            place = self.segments[place.segment].parent
+        path.reverse()
+        return path
+
+    def lay(self, leaf: Place | None, *, overlays: bool = True) -> list[Item]:
+        """The items from the root to a leaf: all messages, or what is left of them beside the outermost overlays."""
+        path = self.path(leaf)
+        covers = self.outermost(path) if overlays else []
+        items: list[Item] = []
+        for index, (segment, last) in enumerate(path):
+            position = 0
+            for start, end, overlay in covers:
+                if index < start[0] or index > end[0]:
+                    continue
+                first_covered = start[1] if index == start[0] else 0
+                last_covered = end[1] if index == end[0] else SEGMENT_END
+                self._lay_run(items, segment, position, min(first_covered - 1, last))
+                if index == start[0] and overlay.kind == "summary":
+                    before = self.before(overlay.start)
+                    items.append(OverlayItem(number=overlay.number, tokens=overlay.tokens, before=before))
+                position = last_covered + 1
+            self._lay_run(items, segment, position, last)
+        return items
+
+    def _lay_run(self, items: list[Item], segment: int, first: int, last: int) -> None:
+        """Lay the messages of one stretch, around what is removed or replaced in it."""
+        for run_first, run_last in self._present(segment, first, last):
+            position = run_first
+            for place in sorted(
+                p for p in self._replaced if p.segment == segment and run_first <= p.position <= run_last
+            ):
+                if place.position > position:
+                    items.append(self._span(segment, position, place.position - 1))
+                edit = self._replaced[place]
+                tokens = edit.message.tokens if edit.message else 0
+                items.append(EditItem(number=edit.number, tokens=tokens, place=place, before=self.before(place)))
+                position = place.position + 1
+            if position <= run_last:
+                items.append(self._span(segment, position, run_last))
+
+    def _span(self, segment: int, first: int, last: int) -> Span:
+        return Span(segment=segment, first=first, last=last, before=self.before(Place(segment, first)))
+
+    def _present(self, segment: int, first: int, last: int) -> list[tuple[int, int]]:
+        runs = []
+        for gone_first, gone_last in self._removed.get(segment, ()):
+            if gone_last < first:
+                continue
+            if gone_first > last:
+                break
+            if gone_first > first:
+                runs.append((first, gone_first - 1))
+            first = gone_last + 1
+        if first <= last:
+            runs.append((first, last))
+        return runs
+
+    def outermost(self, path: Sequence[Place]) -> list[tuple[tuple[int, int], tuple[int, int], OverlayRow]]:
+        """The overlays that apply to a path, in its order: newest first, none that overlaps one taken before it."""
+        index = {place.segment: i for i, place in enumerate(path)}
+        taken: list[tuple[tuple[int, int], tuple[int, int], OverlayRow]] = []
+        for overlay in self.overlays:
+            start, end = _on(path, index, overlay.start), _on(path, index, overlay.end)
+            if start is None or end is None:
+                continue
+            if all(end < other_start or start > other_end for other_start, other_end, _ in taken):
+                taken.append((start, end, overlay))
+        return sorted(taken, key=lambda cover: cover[0])
+
+    def covering(self, places: Iterable[Place]) -> list[OverlayRow]:
+        """Every overlay, outermost or not, whose range holds one of these places."""
+        places = list(places)
+        found = []
+        for overlay in self.overlays:
+            path = self.path(overlay.end)
+            index = {place.segment: i for i, place in enumerate(path)}
+            start = _on(path, index, overlay.start)
+            if start and any((here := _on(path, index, place)) is not None and start <= here for place in places):
+                found.append(overlay)
+        return found
+
+    def covered_items(self, overlay: OverlayRow) -> list[Item]:
+        """The messages under an overlay."""
+        return self.between(overlay.start, overlay.end)
+
+    def between(self, start: Place, end: Place) -> list[Item]:
+        """The messages from one place to another on the path of the second."""
+        path = self.path(end)
+        items: list[Item] = []
+        for segment, last in path[next(i for i, p in enumerate(path) if p.segment == start.segment) :]:
+            self._lay_run(items, segment, start.position if segment == start.segment else 0, last)
+        return items
+
+    def precedes(self, start: Place, end: Place) -> bool:
+        """Whether `start` is `end` or stands ahead of it on its path."""
+        return any(place.segment == start.segment and start.position <= place.position for place in self.path(end))
+
+    def view(self, head: Place | None) -> View:
+        """The view at a head, with its open end split off as the tail."""
+        if head is None:
+            return View(ViewRow(), 0)
+        return split_tail(self.lay(head), head, self.segments[head.segment], owned=self.owns(head.segment))
+
+    # sums
+
+    def needed_sums(self, items: Iterable[Item]) -> list[Place]:
+        """The places whose running sums `tokens` wants to know."""
+        return [place for item in items if isinstance(item, Span) for place in _ends(item)]
+
+    def tokens(self, items: Iterable[Item], sums: Mapping[Place, tuple[int, int]]) -> int:
+        """The tokens of these items, by arithmetic on the running sums."""
+        total = 0
+        for item in items:
+            if not isinstance(item, Span):
+                total += item.tokens
+                continue
+            first, last = _ends(item)
+            first_tokens = sums[first][0] - self.adjustment(first)
+            total += sums[last][1] - sums[first][1] + first_tokens
+            for position, tokens in self._adjusted.get(item.segment, ()):
+                if item.first <= position <= item.last:
+                    total += tokens
+        return total
+
+
+SEGMENT_END = 1 << 60
+
+
+def split_tail(items: list[Item], head: Place, segment: SegmentRow, *, owned: bool) -> View:
+    """Split the open end off a view: the run that the next appends will extend, if they can extend it at all."""
+    extendable = owned and head.position == segment.last
+    final = items[-1] if items else None
+    if (
+        extendable
+        and isinstance(final, Span)
+        and (final.segment, final.last) == head
+        and head.position == segment.next - 1
+    ):
+        return View(ViewRow(items=tuple(items[:-1]), before=final.before), final.first)
+    tail = segment.next if extendable else head.position + 1
+    return View(ViewRow(items=tuple(items), before=head), tail)
+
+
+def whole_view(session: SessionRow, view: ViewRow) -> list[Item]:
+    """The items of a known view, its tail included."""
+    items = list(view.items)
+    if session.head is not None and session.tail <= session.head.position:
+        items.append(Span(session.head.segment, session.tail, session.head.position, view.before))
+    return items
+
+
+def count(items: Iterable[Item]) -> int:
+    """How many messages these items give."""
+    return sum(item.last - item.first + 1 if isinstance(item, Span) else 1 for item in items)
+
+
+def last_items(items: Sequence[Item], limit: int) -> list[Item]:
+    """The items of the last `limit` messages."""
+    kept: list[Item] = []
+    for item in reversed(items):
+        if limit <= 0:
+            break
+        size = item.last - item.first + 1 if isinstance(item, Span) else 1
+        if isinstance(item, Span) and size > limit:
+            first = item.last - limit + 1
+            item = Span(item.segment, first, item.last, Place(item.segment, first - 1))
+            size = limit
+        kept.append(item)
+        limit -= size
+    kept.reverse()
+    return kept
+
+
+def first_items(items: Sequence[Item], limit: int) -> list[Item]:
+    """The items of the first `limit` messages."""
+    kept: list[Item] = []
+    for item in items:
+        if limit <= 0:
+            break
+        size = item.last - item.first + 1 if isinstance(item, Span) else 1
+        if isinstance(item, Span) and size > limit:
+            item = Span(item.segment, item.first, item.first + limit - 1, item.before)
+            size = limit
+        kept.append(item)
+        limit -= size
+    return kept
+
+
+def drop_first(items: Sequence[Item], dropped: int) -> list[Item]:
+    """The items without their first `dropped` messages."""
+    return last_items(items, count(items) - dropped)
+
+
+def drop_last(items: Sequence[Item], dropped: int) -> list[Item]:
+    """The items without their last `dropped` messages."""
+    return first_items(items, count(items) - dropped)
+
+
+def batches(items: Sequence[Item], size: int, *, reverse: bool = False) -> Iterator[list[Item]]:
+    """The items in portions of at most `size` messages, from the beginning or (`reverse`) from the end."""
+    batch: list[Item] = []
+    room = size
+    for item in reversed(items) if reverse else items:
+        while (many := count((item,))) > room:
+            part = last_items((item,), room) if reverse else first_items((item,), room)
+            rest = first_items((item,), many - room) if reverse else last_items((item,), many - room)
+            yield [*part, *batch] if reverse else [*batch, *part]
+            batch, room, item = [], size, rest[0]
+        batch = [item, *batch] if reverse else [*batch, item]
+        room -= many
+        if room == 0:
+            yield batch
+            batch, room = [], size
+    if batch:
+        yield batch
+
+
+def position_of(items: Sequence[Item], place: Place) -> int | None:
+    """How many messages stand ahead of a place in these items, None if it is not among them."""
+    ahead = 0
+    for item in items:
+        if isinstance(item, Span):
+            if item.segment == place.segment and item.first <= place.position <= item.last:
+                return ahead + place.position - item.first
+            ahead += item.last - item.first + 1
+        else:
+            if isinstance(item, EditItem) and item.place == place:
+                return ahead
+            ahead += 1
+    return None
+
+
+def _ends(span: Span) -> tuple[Place, Place]:
+    return Place(span.segment, span.first), Place(span.segment, span.last)
+
+
+def _on(path: Sequence[Place], index: Mapping[int, int], place: Place) -> tuple[int, int] | None:
+    i = index.get(place.segment)
+    return None if i is None or place.position > path[i].position else (i, place.position)
+
+
+def _merged(edits: Iterable[EditRow]) -> dict[int, list[tuple[int, int]]]:
+    """Segment -> sorted, disjoint runs of positions without a message."""
+    runs: dict[int, list[tuple[int, int]]] = {}
+    for edit in edits:
+        if edit.kind == "removed":
+            runs.setdefault(edit.segment, []).append((edit.first, edit.last))
+    merged: dict[int, list[tuple[int, int]]] = {}
+    for segment, unsorted in runs.items():
+        out: list[tuple[int, int]] = []
+        for first, last in sorted(unsorted):
+            if out and first <= out[-1][1] + 1:
+                out[-1] = (out[-1][0], max(last, out[-1][1]))
+            else:
+                out.append((first, last))
+        merged[segment] = out
+    return merged
+
+
+def _adjustments(edits: Iterable[EditRow]) -> dict[int, list[tuple[int, int]]]:
+    """Segment -> (position, tokens to add) of rows that were changed in place."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for edit in edits:
+        if edit.kind == "adjusted":
+            found.setdefault(edit.segment, []).append((edit.first, edit.tokens))
+    return found

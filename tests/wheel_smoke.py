@@ -1,0 +1,40 @@
+"""What `make test-wheel` runs where only the built wheel and its hard dependencies are installed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+import frontdesk
+from frontdesk import SessionManager
+from frontdesk.errors import ConfigurationError
+
+
+async def main() -> None:
+    package = Path(frontdesk.__file__).parent
+    assert "site-packages" in package.parts, f"{package} is not the installed wheel"
+    assert files("frontdesk").joinpath("py.typed").is_file(), "the wheel lacks py.typed"
+    assert importlib.util.find_spec("asyncpg") is None, "an extra was installed"
+
+    with tempfile.TemporaryDirectory() as directory:
+        url = f"sqlite:///{directory}/smoke.db"
+        async with SessionManager(url) as manager:
+            await manager.session("chat").append({"role": "user", "content": "Is the wheel whole?"})
+        async with SessionManager(url) as manager:
+            history = await manager.session("chat").history()
+        assert [message.text for message in history] == ["Is the wheel whole?"]
+
+    refusal = "none"
+    try:
+        async with SessionManager("postgresql://localhost/nowhere") as manager:
+            await manager.get("chat")
+    except ConfigurationError as error:
+        refusal = str(error)
+    assert "frontdesk[postgres]" in refusal, f"PostgreSQL without its extra is not refused with what to do: {refusal}"
+
+
+asyncio.run(main())
+print("the wheel is whole")
