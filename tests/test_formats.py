@@ -288,8 +288,26 @@ json_values = st.recursive(
     max_leaves=20,
 )
 block_types = st.sampled_from(
-    "text reasoning tool-call tool_use tool_result image image_url input_text file refusal document thinking tool-x"
-    " dynamic-tool input_file input_image data input_audio".split()
+    [
+        "text",
+        "reasoning",
+        "tool-call",
+        "tool_use",
+        "tool_result",
+        "image",
+        "image_url",
+        "input_text",
+        "file",
+        "refusal",
+        "document",
+        "thinking",
+        "tool-x",
+        "dynamic-tool",
+        "input_file",
+        "input_image",
+        "data",
+        "input_audio",
+    ]
 )
 blocks = json_values | st.builds(
     lambda kind, rest: {**rest, "type": kind}, block_types, st.dictionaries(st.text(), json_values)

@@ -13,10 +13,14 @@ FrontdeskError
 ├── NotFoundError (LookupError)
 │   ├── SessionNotFoundError
 │   ├── MessageNotFoundError
-│   └── CompactionNotFoundError
+│   ├── CompactionNotFoundError
+│   └── BlockNotFoundError        no context block with this label
+├── ReadonlyBlockError            a block that its declaration does not let anybody write
+├── BlockTooLargeError            over the block's `max_tokens`; nothing was written
 ├── ConflictError
 │   ├── SessionExistsError
 │   ├── HeadMovedError            `expected_head` was not the head
+│   ├── BlockVersionError         `if_version` was not the block's version
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
 ├── ContextOverflowError          the last turn alone is larger than `max_tokens`
 └── StoreError                    the storage engine refused
@@ -131,6 +135,39 @@ class CompactionNotFoundError(NotFoundError):
         self.session_id = session_id
 
 
+class BlockNotFoundError(NotFoundError):
+    """The session has no context block with this label (or no such version of it)."""
+
+    def __init__(self, label: str, labels: tuple[str, ...]) -> None:
+        known = ", ".join(repr(name) for name in labels) or "none at all"
+        super().__init__(f"no context block {label!r}: there are {known}", label=label, labels=labels)
+        self.label = label
+
+
+class ReadonlyBlockError(FrontdeskError):
+    """A readonly block cannot be written: its content comes from its declaration or its provider."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(f"context block {label!r} is readonly: change its declaration or its provider", label=label)
+        self.label = label
+
+
+class BlockTooLargeError(FrontdeskError):
+    """A content does not fit into its block; nothing was written."""
+
+    def __init__(self, label: str, tokens: int, max_tokens: int) -> None:
+        super().__init__(
+            f"context block {label!r} would have {tokens} tokens, {tokens - max_tokens} more than its limit of"
+            f" {max_tokens}: shorten it",
+            label=label,
+            tokens=tokens,
+            max_tokens=max_tokens,
+        )
+        self.label = label
+        self.tokens = tokens
+        self.max_tokens = max_tokens
+
+
 class ConflictError(FrontdeskError):
     """Another writer was first; nothing was written by this call."""
 
@@ -161,6 +198,21 @@ class HeadMovedError(ConflictError):
         self.expected = expected
         self.head = head
         self.session_id = session_id
+
+
+class BlockVersionError(ConflictError):
+    """A block was written by another in the meantime. `version` is the one it has now."""
+
+    def __init__(self, label: str, expected: int, version: int) -> None:
+        super().__init__(
+            f"context block {label!r} has version {version}, not {expected}: read it again and decide",
+            label=label,
+            expected=expected,
+            version=version,
+        )
+        self.label = label
+        self.expected = expected
+        self.version = version
 
 
 class ConcurrentChangeError(ConflictError):

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from frontdesk import history, plans
+from frontdesk.builder import Configurable
 from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
-from frontdesk.scope import Configurable, Scope
+from frontdesk.scope import Scope
 from frontdesk.store import NewSession, Place, Plan, SessionRow
 from frontdesk.tree import Tree
 
@@ -79,9 +80,20 @@ class Handle(Configurable):
             return None
         return await history.load_tree(self._scope, session_id, find=find, family=family)
 
-    async def _read(self, tree: Tree, places: Sequence[Place]) -> list[Message]:
-        """The messages at places that the tree sees."""
-        return await history.read_items(self._scope, [item for place in places for item in tree.between(place, place)])
+    async def _look(
+        self, choose: Callable[[Tree], Sequence[Place]], *, find: Sequence[str] = ()
+    ) -> list[Message] | None:
+        """The messages at the places that are chosen from the tree, as of one moment; None without a session."""
+        for attempt in range(_ATTEMPTS):
+            tree = await self._tree(find=find)
+            if tree is None:
+                return None
+            items = [item for place in choose(tree) for item in tree.between(place, place)]
+            messages = await history.read_items(self._scope, items)
+            if len(messages) == len(items):
+                return messages
+            await _pause(attempt)
+        raise self._overtaken()
 
     async def _change(
         self, build: Callable[[Tree], Awaitable[Plan | None]], *, find: Sequence[str] = (), family: bool = False

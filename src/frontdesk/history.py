@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import accumulate
 
 from frontdesk import plans
 from frontdesk.errors import ContextOverflowError, MessageNotFoundError
 from frontdesk.messages import Message
 from frontdesk.scope import Scope
-from frontdesk.store import Item, Piece, Place, SessionRow, TreeRows, ViewRow
+from frontdesk.store import Item, Piece, Place, SessionRow, ViewRow
 from frontdesk.tree import Tree, batches, count, drop_first, drop_last, last_items, position_of, whole_view
 
 BATCH = 512
 _LEAD = 16
+_ATTEMPTS = 100
+
+
+class _MovedError(Exception):
+    """Rows went or were replaced between looking at the tree and reading them: look again."""
 
 
 async def load_tree(scope: Scope, session_id: str, *, find: Sequence[str] = (), family: bool = False) -> Tree | None:
@@ -27,13 +33,17 @@ async def measure(scope: Scope, tree: Tree, items: Sequence[Item]) -> int:
     return tree.tokens(items, dict(zip(places, sums, strict=True)))
 
 
-async def settle(scope: Scope, rows: TreeRows) -> tuple[SessionRow, list[Item]]:
-    """Compute a view that a change left open, and hand it back to the store unless the session moved on meanwhile."""
-    tree = Tree(rows)
-    session = tree.session
-    items = tree.lay(session.head)
-    tokens, messages = await measure(scope, tree, items), count(items)
-    await scope.store.apply(plans.settle(tree, tree.view(session.head), tokens, messages, scope.now()))
+async def settle(scope: Scope, tree: Tree) -> tuple[SessionRow, list[Item]]:
+    """Compute a view that a change left open and hand it back to the store; again if the session moved on meanwhile."""
+    for _ in range(_ATTEMPTS):
+        session = tree.session
+        items = tree.lay(session.head)
+        tokens, messages = await measure(scope, tree, items), count(items)
+        settled = await scope.store.apply(plans.settle(tree, tree.view(session.head), tokens, messages, scope.now()))
+        later = None if settled else await load_tree(scope, session.id)
+        if later is None:
+            break
+        tree = later
     return plans.with_totals(session, tokens, messages), items
 
 
@@ -41,8 +51,8 @@ async def settled_row(scope: Scope, row: SessionRow) -> SessionRow:
     """The row with its totals known."""
     if row.view != "stale":
         return row
-    rows = await scope.store.tree(scope.namespace, row.id)
-    return row if rows is None else (await settle(scope, rows))[0]
+    tree = await load_tree(scope, row.id)
+    return row if tree is None else (await settle(scope, tree))[0]
 
 
 async def read_view(
@@ -53,6 +63,16 @@ async def read_view(
         messages = await _view_at_head(scope, session_id, last)
         if messages is not None:
             return messages
+    while True:
+        try:
+            return await _compute_view(scope, session_id, leaf, last, max_tokens)
+        except _MovedError:
+            continue
+
+
+async def _compute_view(
+    scope: Scope, session_id: str, leaf: str | None, last: int | None, max_tokens: int | None
+) -> list[Message]:
     tree = await load_tree(scope, session_id, find=() if leaf is None else (leaf,))
     if tree is None:
         if leaf is not None:
@@ -63,7 +83,7 @@ async def read_view(
         items = last_items(items, last)
     if max_tokens is not None:
         return await _fit(scope, items, max_tokens, session_id)
-    return await read_items(scope, items)
+    return await _read_whole(scope, items)
 
 
 async def _view_at_head(scope: Scope, session_id: str, last: int | None) -> list[Message] | None:
@@ -85,12 +105,19 @@ async def _view_items(scope: Scope, tree: Tree, leaf: str | None) -> list[Item]:
     if leaf is not None:
         return tree.lay(place_of(tree, leaf))
     if tree.session.view == "stale":
-        return (await settle(scope, tree.rows))[1]
+        return (await settle(scope, tree))[1]
     return whole_view(tree.session, tree.rows.view)
 
 
 async def read_items(scope: Scope, items: Sequence[Item]) -> list[Message]:
     return to_messages(items, await scope.store.read(items)) if items else []
+
+
+async def _read_whole(scope: Scope, items: Sequence[Item]) -> list[Message]:
+    messages = await read_items(scope, items)
+    if len(messages) != count(items):
+        raise _MovedError
+    return messages
 
 
 def to_messages(items: Iterable[Item], pieces: Iterable[Piece]) -> list[Message]:
@@ -115,17 +142,44 @@ async def _fit(scope: Scope, items: list[Item], budget: int, session_id: str) ->
     kept: list[Message] = []
     used = 0
     for batch in batches(rest, BATCH, reverse=True):
-        older = await read_items(scope, batch)
+        older = await _read_whole(scope, batch)
         kept = older + kept
         used += sum(message.tokens for message in older)
-        if used > room:
+        if used > room and (starts := _starts(kept)):
             break
-    start = _cut(kept, room)
-    turn = _last_turn(kept)
-    if start > turn:
-        needed = budget - room + sum(message.tokens for message in kept[turn:])
-        raise ContextOverflowError(needed, budget, session_id)
-    return lead + kept[start:]
+    else:
+        starts = _starts(kept, complete=True)
+    ahead = [0, *accumulate(message.tokens for message in kept)]
+    for start in starts:
+        if used - ahead[start] <= room:
+            return lead + kept[start:]
+    raise ContextOverflowError(budget - room + used - ahead[starts[-1]], budget, session_id)
+
+
+def _starts(messages: Sequence[Message], *, complete: bool = False) -> list[int]:
+    """Where an end of these messages may begin so that it holds the last turn and every call that it answers.
+
+    Empty if more must be read to know. With `complete` nothing stands ahead: a result whose call is nowhere parts
+    nothing, and where no user has spoken the last message is the turn."""
+    turn = _last_turn(messages)
+    if turn is None:
+        turn = len(messages) - 1 if complete else -1
+    open_results: list[set[str]] = []
+    unanswered: set[str] = set()
+    for message in reversed(messages):
+        unanswered = (unanswered | set(message.tool_result_ids)) - set(message.tool_call_ids)
+        open_results.append(unanswered)
+    lost = unanswered if complete else set()
+    starts = [index for index, calls in enumerate(reversed(open_results)) if index <= turn and calls <= lost]
+    return starts or ([0] if complete else [])
+
+
+def _last_turn(messages: Sequence[Message]) -> int | None:
+    """Where the last user message stands."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].role == "user" and not messages[index].tool_result_ids:
+            return index
+    return None
 
 
 async def leading_system(scope: Scope, items: Sequence[Item]) -> list[Message]:
@@ -137,32 +191,6 @@ async def leading_system(scope: Scope, items: Sequence[Item]) -> list[Message]:
                 return lead
             lead.append(message)
     return lead
-
-
-def _cut(messages: Sequence[Message], room: int) -> int:
-    """Where the longest end that fits begins, moved on so that no tool result stands there without its call."""
-    start = len(messages)
-    used = 0
-    while start > 0 and used + messages[start - 1].tokens <= room:
-        start -= 1
-        used += messages[start].tokens
-    while start < len(messages) and not _self_contained(messages[start:]):
-        start += 1
-    return start
-
-
-def _self_contained(messages: Sequence[Message]) -> bool:
-    """Whether the first of these messages answers no call made before it."""
-    first = messages[0]
-    return set(first.tool_result_ids) <= set(first.tool_call_ids)
-
-
-def _last_turn(messages: Sequence[Message]) -> int:
-    """Where the last user message stands (the last message, where there is none)."""
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].role == "user" and not messages[index].tool_result_ids:
-            return index
-    return max(len(messages) - 1, 0)
 
 
 async def stream(scope: Scope, items: Sequence[Item], *, reverse: bool = False) -> AsyncIterator[Message]:

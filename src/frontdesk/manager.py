@@ -10,6 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from frontdesk import cursors, history, plans
+from frontdesk.builder import Configurable
 from frontdesk.checks import check_count, check_json, check_text
 from frontdesk.errors import InvalidInputError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
@@ -26,7 +27,7 @@ from frontdesk.records import (
     to_datetime,
     to_microseconds,
 )
-from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Configurable, Scope
+from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
 from frontdesk.search import scan
 from frontdesk.session import Given, Session
 from frontdesk.store import (
@@ -40,9 +41,11 @@ from frontdesk.store import (
     UsageQuery,
     UsageRow,
 )
+from frontdesk.tools import Tool, schema
 from frontdesk.tree import Tree
 
 _PAGE = 50
+_TOOL_HITS = 10
 _MAX_PAGE = 1000
 _MAX_TOKENS = 2**53
 
@@ -50,7 +53,7 @@ _MAX_TOKENS = 2**53
 class SessionManager(Configurable):
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
-    Set it up with the chainable calls, then use it in `async with`, or close it. A store given by URL is closed with it.
+    Set it up with the chainable calls, then use it in `async with`, or close it; a store given by URL is closed, too.
     """
 
     def __init__(
@@ -252,6 +255,12 @@ class SessionManager(Configurable):
         await session._row()
         return session
 
+    async def _id_of(self, ref: str | SessionKey) -> str:
+        session_id = await self.session(ref)._readable_id()
+        if session_id is None:
+            raise SessionNotFoundError(str(ref), self.namespace)
+        return session_id
+
     # messages, by id
 
     async def append(
@@ -308,11 +317,29 @@ class SessionManager(Configurable):
         """Messages of any session of the namespace that hold words of the query, those with most of them first."""
         return await scan.search_namespace(self._scope, query, limit)
 
+    def tools(self) -> dict[str, Tool]:
+        """The tools that reach beyond one session, by name: `session_search`."""
+
+        async def run(query: str, limit: int | None = None) -> str:
+            results = await self.search(query, limit=limit or _TOOL_HITS)
+            return _told(results)
+
+        search = Tool(
+            name="session_search",
+            description="Search what was said in all conversations. Any of the words may match; ask in plain words.",
+            parameters=schema(
+                {"query": {"type": "string", "description": "What to look for."}},
+                {"limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "How many hits, 10 if left out."}},
+            ),
+            run=run,
+        )
+        return {search.name: search}
+
     # usage and totals
 
     async def add_usage(
         self,
-        id: str,
+        id: str | SessionKey,
         *,
         input_tokens: int = 0,
         output_tokens: int = 0,
@@ -348,17 +375,17 @@ class SessionManager(Configurable):
             day=to_datetime(moment).date().isoformat(),
             **counts,
         )
-        return await self._scope.store.add_usage(self.namespace, check_id(id, "session id"), line)
+        return await self._scope.store.add_usage(self.namespace, await self._id_of(id), line)
 
     async def usage(
-        self, id: str | None = None, *, first_day: date | None = None, last_day: date | None = None
+        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
     ) -> Usage:
         """Totals of one session, or of the whole namespace, per day (UTC) and model.
 
         The namespace's days keep what sessions cost that were deleted since."""
         query = UsageQuery(
             namespace=self.namespace,
-            session_id=id,
+            session_id=None if id is None else await self._id_of(id),
             first_day=None if first_day is None else _day(first_day),
             last_day=None if last_day is None else _day(last_day),
         )
@@ -376,6 +403,15 @@ class SessionManager(Configurable):
             cost=Decimal(row.cost),
             store_bytes=row.store_bytes,
         )
+
+
+def _told(results: SearchResults) -> str:
+    """Hits as text for a model."""
+    if not results:
+        return "No results found."
+    hits = [f"[{hit.created_at:%Y-%m-%d} {hit.role} in {hit.session_id}, {hit.message_id}]\n{hit.snippet}" for hit in results]
+    more = results.total - len(results)
+    return "\n\n".join([*hits, f"({more} more)"] if more else hits)
 
 
 def _fork_id(wanted: str | None) -> str:

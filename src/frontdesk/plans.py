@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
+    SEGMENT_SIZE,
     EditRow,
     NewEdit,
     NewFork,
@@ -29,7 +30,7 @@ from frontdesk.store import (
 )
 from frontdesk.tree import Tree, View, count, whole_view
 
-EVERYTHING = 1 << 40
+SEEN_FOR_EVER = 1 << 62
 
 
 def change_row(session: SessionRow, now: int, **values: Any) -> Plan:
@@ -39,7 +40,7 @@ def change_row(session: SessionRow, now: int, **values: Any) -> Plan:
 
 def changed_row(session: SessionRow, plan: Plan) -> SessionRow:
     """The row as it reads once `change_row` is applied."""
-    return msgspec.structs.replace(session, revision=session.revision + 1, **plan.set)
+    return replace(session, revision=session.revision + 1, **plan.set)
 
 
 def settle(tree: Tree, view: View, tokens: int, messages: int, now: int) -> Plan:
@@ -55,7 +56,7 @@ def settle(tree: Tree, view: View, tokens: int, messages: int, now: int) -> Plan
 
 def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
     """The row as it reads once its view is settled."""
-    return msgspec.structs.replace(session, view_tokens=tokens, view_messages=messages)
+    return replace(session, view_tokens=tokens, view_messages=messages)
 
 
 def switch(tree: Tree, leaf: Place, now: int) -> Plan:
@@ -86,43 +87,48 @@ def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
     return Plan(
         guards=_guard(tree.session),
         now=now,
-        set={"view": "stale", "compacted_at": now, "updated_at": now},
+        set={**_unknown_view(tree.session.head), "compacted_at": now, "updated_at": now},
         add={"compaction_count": 1},
         add_overlays=(overlay,),
+        drop_prompt=True,
     )
 
 
 def remove_overlay(tree: Tree, overlay: OverlayRow, now: int) -> Plan:
-    """Take an overlay away; what it covered is seen again."""
-    mine = _alone(tree, overlay)
+    """Take an overlay away; what it covered is seen again. Wants the whole family where others may see the overlay."""
+    mine = _alone(tree, overlay, _others(tree))
     return Plan(
-        guards=_guard(tree.session),
+        guards=_guards(tree.rows, tree.session),
         now=now,
-        set={"view": "stale", "updated_at": now},
+        set={**_unknown_view(tree.session.head), "updated_at": now},
         add={"compaction_count": -1},
         delete_overlays=(overlay.number,) if mine else (),
         add_edits=() if mine else (NewEdit(kind="overlay-gone", overlay=overlay.number),),
+        delete_edits=tuple(edit.number for edit in tree.rows.edits if mine and edit.overlay == overlay.number),
     )
 
 
 def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_before: int, now: int) -> Plan:
-    """Give a message another content at its place; overlays made from the old one become stale."""
-    session, segment = tree.session, tree.segments[place.segment]
+    """Give a message another content at its place; overlays made from the old one become stale.
+
+    Wants the whole family where the change `touches_others`.
+    """
+    session, segment, others = tree.session, tree.segments[place.segment], _others(tree)
     change = message.tokens - tokens_before
-    stale, marks = _mark_stale(tree, tree.covering([place]))
+    stale, marks = _mark_stale(tree, tree, tree.covering([place]), others)
     in_tail = session.view != "stale" and session.head is not None and place.segment == session.head.segment
-    in_tail = in_tail and place.position >= session.tail
+    in_tail = in_tail and session.head is not None and session.tail <= place.position <= session.head.position
     common: dict[str, Any] = {
-        "guards": _guard(session),
+        "guards": _guards(tree.rows, session),
         "now": now,
-        "set": {"updated_at": now} if in_tail else {"view": "stale", "updated_at": now},
+        "set": {"updated_at": now} if in_tail else {**_unknown_view(session.head), "updated_at": now},
         "add": {"view_tokens": change} if in_tail else {},
         "mark_overlays": stale,
     }
-    if not tree.owns(segment.number) or place.position <= segment.shared:
-        old = tree.replacement(place)
+    old = tree.replaced.get(place)
+    if old or tree.shares(place):
         row_tokens = tokens_before - (old.tokens if old else 0)
-        common["set"]["view"] = "stale"
+        common["set"] |= _unknown_view(session.head)
         edit = NewEdit(
             kind="replaced",
             segment=place.segment,
@@ -131,8 +137,12 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
             tokens=message.tokens - row_tokens,
             message=message,
         )
-        superseded = (old.number,) if old and _alone(tree, old) else ()
-        return Plan(**common, add_edits=(*marks, edit), delete_edits=superseded)
+        return Plan(
+            **common,
+            add_edits=(*marks, edit),
+            delete_edits=_superseded(tree, [place], others),
+            replace_rows=_hidden_row(place, others, message) if tree.rows.sessions or not tree.shares(place) else (),
+        )
     if place.position == segment.next - 1:
         head = session.head if session.head and session.head.segment == place.segment else None
         return Plan(**common, head=head, add_edits=marks, replace_rows=((place, message, change),))
@@ -141,23 +151,34 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
     return Plan(**common, add_edits=edits, replace_rows=((place, message, 0),))
 
 
+def touches_others(tree: Tree, places: Sequence[Place]) -> bool:
+    """Whether other sessions may see these messages, or an overlay over them."""
+    return (
+        any(tree.shares(place) for place in places)
+        or any(is_shared(tree, overlay) for overlay in tree.covering(places))
+        or any(is_shared(tree, edit) for place in places if (edit := tree.replaced.get(place)))
+    )
+
+
+def is_shared(tree: Tree, row: OverlayRow | EditRow) -> bool:
+    """Whether other sessions may see an overlay or an edit."""
+    return row.tree != tree.session.tree or row.revision <= tree.rows.forked_until
+
+
 def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
     """Remove messages from what the session sees; what stood after them stays connected.
 
-    Wants the whole family where any of the places is shared, so that bytes go as soon as nobody sees them.
+    Wants the whole family where the change `touches_others`, so that bytes go as soon as nobody sees them.
     """
-    session = tree.session
+    session, others = tree.session, _others(tree)
     runs = list(_runs(places))
     after = Tree(_with_removed(tree, runs), session)
-    gone = [overlay for overlay in tree.covering(places) if not count(after.between(overlay.start, overlay.end))]
-    touched = [overlay for overlay in tree.covering(places) if overlay not in gone]
-    stale, marks = _mark_stale(tree, touched)
-    own_gone = tuple(overlay.number for overlay in gone if _alone(tree, overlay))
-    others_gone = [
-        NewEdit(kind="overlay-gone", overlay=overlay.number) for overlay in gone if not _alone(tree, overlay)
-    ]
+    covering = tree.covering(places)
+    gone = [overlay for overlay in covering if not count(after.between(overlay.start, overlay.end))]
+    stale, marks = _mark_stale(tree, after, [overlay for overlay in covering if overlay not in gone], others)
+    own_gone = {overlay.number for overlay in gone if _alone(tree, overlay, others)}
     head = after.at_or_before(session.head)
-    values: dict[str, Any] = {"view": "stale", "updated_at": now}
+    values: dict[str, Any] = {**_unknown_view(head), "updated_at": now}
     if head != session.head:
         values["head"] = head
     return Plan(
@@ -165,19 +186,24 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
         now=now,
         head=session.head if head != session.head else None,
         set=values,
-        add={"message_count": -len(places), "compaction_count": -len(gone)},
-        delete_rows=tuple(_unseen(after, runs)),
+        add={"message_count": -count(runs), "compaction_count": -len(gone)},
+        delete_rows=tuple(_unseen(tree, others, runs)),
+        replace_rows=tuple(row for place in set(places) for row in _hidden_row(place, others)),
         set_last=tuple(
             Place(number, after.last_in(number))
             for number in {place.segment for place in places}
             if tree.owns(number) and after.last_in(number) != tree.last_in(number)
         ),
         mark_overlays=stale,
-        delete_overlays=own_gone,
+        delete_overlays=tuple(own_gone),
         add_edits=(
             *(NewEdit(kind="removed", segment=run.segment, first=run.first, last=run.last) for run in runs),
             *marks,
-            *others_gone,
+            *(NewEdit(kind="overlay-gone", overlay=row.number) for row in gone if row.number not in own_gone),
+        ),
+        delete_edits=(
+            *_superseded(tree, places, others),
+            *(edit.number for edit in tree.rows.edits if edit.overlay in own_gone),
         ),
     )
 
@@ -186,18 +212,15 @@ def clear_messages(rows: TreeRows, now: int) -> Plan:
     """Give the session an empty tree and remove what nobody sees any more. Wants the whole family."""
     session = rows.session
     values = {
+        **_unknown_view(None),
         "head": None,
         "base": None,
-        "tail": 0,
-        "view": "plain",
-        "view_tokens": 0,
-        "view_messages": 0,
         "message_count": 0,
         "compaction_count": 0,
         "updated_at": now,
     }
     return Plan(
-        guards=_guards(rows, session), now=now, set=values, view=ViewRow(), fresh_tree=True, **_release(rows, session)
+        guards=_guards(rows, session), now=now, set=values, view=ViewRow(), fresh_tree=True, drop_prompt=True, **_release(rows, session)
     )
 
 
@@ -208,65 +231,45 @@ def delete_session(rows: TreeRows, now: int) -> Plan:
 
 
 def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
-    """What goes, and what may be settled in place, when one session lets go of its tree."""
+    """What goes when one session lets go of its tree."""
     living = [session for session in rows.sessions if session.number != leaving.number]
-    trees = {session.tree: session for session in living}
+    views = [Tree(rows, session) for session in living]
     visible, shared = _reach_of(rows.segments, living)
-    delete_segments = [segment.number for segment in rows.segments if visible[segment.number] < 0]
-    dropped = set(delete_segments)
-    delete_rows = [
-        Span(segment.number, visible[segment.number] + 1, EVERYTHING, None)
-        for segment in rows.segments
-        if segment.number not in dropped and visible[segment.number] < segment.next - 1
-    ]
-    inherited: dict[int, int] = {}
+    dropped = {segment.number for segment in rows.segments if visible[segment.number] < 0}
+    overlays = {overlay.number for view in views for overlay in view.overlays}
+    replacing = {edit.number for view in views for place, edit in view.replaced.items() if view.sees(place)}
+    trees = {session.tree for session in living}
+    inherited = dict.fromkeys(trees, SEEN_FOR_EVER)
     for line in rows.lineage:
         if line.tree in trees:
             inherited[line.ancestor] = max(inherited.get(line.ancestor, -1), line.until)
 
-    def is_seen(tree: int, revision: int) -> bool:
-        return tree in trees or revision <= inherited.get(tree, -1)
+    def is_kept(edit: EditRow) -> bool:
+        if edit.kind == "replaced":
+            return edit.number in replacing
+        if edit.revision > inherited.get(edit.tree, -1):
+            return False
+        return edit.segment not in dropped if edit.overlay is None else edit.overlay in overlays
 
-    overlays = {
-        overlay.number: overlay
-        for overlay in rows.overlays
-        if is_seen(overlay.tree, overlay.revision) and overlay.end.segment not in dropped
-    }
-    edits = [
-        edit
-        for edit in rows.edits
-        if is_seen(edit.tree, edit.revision)
-        and (edit.segment not in dropped if edit.overlay is None else edit.overlay in overlays)
+    edits = [edit for edit in rows.edits if is_kept(edit)]
+    replaced = sorted({Place(edit.segment, edit.first) for edit in edits if edit.kind == "replaced"})
+    beyond = [
+        Span(segment.number, visible[segment.number] + 1, SEGMENT_SIZE - 1, None)
+        for segment in rows.segments
+        if segment.number not in dropped and visible[segment.number] < segment.next - 1
     ]
-    views = [Tree(_rest(rows, living, edits, list(overlays.values())), session) for session in living]
-    settled = _settled(views, edits)
-    superseded = {
-        edit.number
-        for view in views
-        for edit in edits
-        if edit.kind == "replaced" and edit.tree == view.session.tree and edit.revision > inherited.get(edit.tree, -1)
-        if view.replacement(Place(edit.segment, edit.first)) != edit
-    }
-    delete_rows += [
-        span
-        for edit in edits
-        if edit.kind == "removed"
-        for span in _seen_by_none(views, Span(edit.segment, edit.first, edit.last, None))
-    ]
+    removed = [Span(edit.segment, edit.first, edit.last, None) for edit in edits if edit.kind == "removed"]
     return {
-        "delete_segments": tuple(delete_segments),
-        "delete_rows": tuple(delete_rows),
+        "delete_segments": tuple(sorted(dropped)),
+        "delete_rows": (*beyond, *(span for run in removed for span in _seen_by_none(views, run))),
         "set_shared": tuple(
             Place(segment.number, shared[segment.number])
             for segment in rows.segments
             if segment.number not in dropped and shared[segment.number] != segment.shared
         ),
         "delete_overlays": tuple(row.number for row in rows.overlays if row.number not in overlays),
-        "delete_edits": tuple(row.number for row in rows.edits if row not in edits or row.number in superseded),
-        "replace_rows": tuple(
-            (Place(edit.segment, edit.first), edit.message, 0) for edit in settled if edit.message is not None
-        ),
-        "settle_edits": tuple(edit.number for edit in settled),
+        "delete_edits": tuple(row.number for row in rows.edits if not is_kept(row)),
+        "replace_rows": tuple(row for place in replaced for row in _hidden_row(place, views)),
         "delete_lineage": (leaving.tree,),
     }
 
@@ -293,46 +296,42 @@ def _reach_of(segments: Sequence[SegmentRow], living: Sequence[SessionRow]) -> t
     return visible, shared
 
 
-def _rest(
-    rows: TreeRows, living: Sequence[SessionRow], edits: Sequence[EditRow], overlays: Sequence[OverlayRow]
-) -> TreeRows:
-    return TreeRows(
-        session=rows.session,
-        view=rows.view,
-        segments=rows.segments,
-        overlays=tuple(overlays),
-        edits=tuple(edits),
-        lineage=rows.lineage,
-        forked_until=rows.forked_until,
-        sessions=tuple(living),
-    )
+def _hidden_row(
+    place: Place, views: Iterable[Tree], message: StoredMessage | None = None
+) -> tuple[tuple[Place, StoredMessage, int], ...]:
+    """A new content for the row at a place (`message`, if given) where each of the sessions that see it has replaced
+    it: the old one is nobody's any more."""
+    for view in views:
+        if view.sees(place):
+            edit = view.replaced.get(place)
+            if edit is None or edit.message is None:
+                return ()
+            message = message or edit.message
+    return () if message is None else ((place, message, 0),)
 
 
-def _settled(views: Sequence[Tree], edits: Sequence[EditRow]) -> list[EditRow]:
-    """Replacements of rows that only the replacing session sees now."""
-    settled = []
-    for edit in edits:
-        place = Place(edit.segment, edit.first)
-        if edit.kind == "replaced":
-            watchers = [view for view in views if view.sees(place)]
-            if len(watchers) == 1 and watchers[0].replacement(place) == edit:
-                settled.append(edit)
-    return settled
+def _superseded(tree: Tree, places: Iterable[Place], others: Sequence[Tree]) -> tuple[int, ...]:
+    """The replacements at these places that no session sees once this one has let go of its own."""
+
+    def is_seen(edit: EditRow, place: Place) -> bool:
+        if not tree.rows.sessions:
+            return is_shared(tree, edit)
+        return any(other.replaced.get(place) == edit and other.sees(place) for other in others)
+
+    wanted = set(places)
+    replaced = ((edit, Place(edit.segment, edit.first)) for edit in tree.rows.edits if edit.kind == "replaced")
+    return tuple(edit.number for edit, place in replaced if place in wanted and not is_seen(edit, place))
 
 
-def _unseen(after: Tree, runs: Iterable[Span]) -> Iterable[Span]:
-    """The parts of removed runs that no session sees any more."""
-    others = [Tree(after.rows, other) for other in after.rows.sessions if other.number != after.session.number]
+def _unseen(tree: Tree, others: Sequence[Tree], runs: Iterable[Span]) -> Iterable[Span]:
+    """The parts of removed runs that no other session sees."""
     for run in runs:
-        if others:
+        if tree.rows.sessions:
             yield from _seen_by_none(others, run)
-        elif not after.rows.sessions:
-            segment = after.segments[run.segment]
-            first = max(run.first, segment.shared + 1) if after.owns(run.segment) else run.last + 1
+        elif tree.owns(run.segment):
+            first = max(run.first, tree.segments[run.segment].shared + 1)
             if first <= run.last:
                 yield Span(run.segment, first, run.last, None)
-        else:
-            yield run
 
 
 def _seen_by_none(views: Sequence[Tree], run: Span) -> list[Span]:
@@ -360,7 +359,6 @@ def _runs(places: Iterable[Place]) -> Iterable[Span]:
 
 def _with_removed(tree: Tree, runs: Iterable[Span]) -> TreeRows:
     """The rows as they will be once these runs are removed."""
-    rows = tree.rows
     removed = tuple(
         EditRow(
             number=0,
@@ -373,32 +371,53 @@ def _with_removed(tree: Tree, runs: Iterable[Span]) -> TreeRows:
         )
         for run in runs
     )
-    return TreeRows(
-        session=rows.session,
-        view=rows.view,
-        segments=rows.segments,
-        overlays=rows.overlays,
-        edits=rows.edits + removed,
-        lineage=rows.lineage,
-        forked_until=rows.forked_until,
-        found=rows.found,
-        sessions=rows.sessions,
-    )
+    return replace(tree.rows, edits=tree.rows.edits + removed)
 
 
-def _mark_stale(tree: Tree, overlays: Iterable[OverlayRow]) -> tuple[tuple[int, ...], tuple[NewEdit, ...]]:
-    """(overlays to be marked in their own row, marks for those that others see)."""
-    fresh = [overlay for overlay in overlays if not overlay.stale]
-    own = tuple(overlay.number for overlay in fresh if _alone(tree, overlay))
-    marks = tuple(
-        NewEdit(kind="overlay-stale", overlay=overlay.number) for overlay in fresh if not _alone(tree, overlay)
-    )
-    return own, marks
+def _mark_stale(
+    tree: Tree, after: Tree, overlays: Iterable[OverlayRow], others: Sequence[Tree]
+) -> tuple[tuple[int, ...], tuple[NewEdit, ...]]:
+    """(overlays to be marked in their own row, marks for those that others see or that lose their last message)."""
+    own: list[int] = []
+    marks: list[NewEdit] = []
+    for overlay in overlays:
+        end = after.at_or_before(overlay.end)
+        if end is not None and end != overlay.end:
+            marks.append(
+                NewEdit(
+                    kind="overlay-stale",
+                    overlay=overlay.number,
+                    segment=end.segment,
+                    first=end.position,
+                    last=end.position,
+                )
+            )
+        elif overlay.stale:
+            continue
+        elif _alone(tree, overlay, others):
+            own.append(overlay.number)
+        else:
+            marks.append(NewEdit(kind="overlay-stale", overlay=overlay.number))
+    return tuple(own), tuple(marks)
 
 
-def _alone(tree: Tree, row: OverlayRow | EditRow) -> bool:
-    """Whether only this session sees an overlay or an edit."""
-    return row.tree == tree.session.tree and row.revision > tree.rows.forked_until
+def _others(tree: Tree) -> list[Tree]:
+    """What the other sessions see, if the whole family was loaded."""
+    return [Tree(tree.rows, other) for other in tree.rows.sessions if other.number != tree.session.number]
+
+
+def _alone(tree: Tree, overlay: OverlayRow, others: Sequence[Tree]) -> bool:
+    """Whether only this session sees an overlay."""
+    if not tree.rows.sessions:
+        return not is_shared(tree, overlay)
+    return not any(overlay.number == seen.number for other in others for seen in other.overlays)
+
+
+def _unknown_view(head: Place | None) -> dict[str, Any]:
+    """What a row says of a view that has changed; without a head there is nothing to compute."""
+    if head is not None:
+        return {"view": "stale"}
+    return {"view": "plain", "tail": 0, "view_tokens": 0, "view_messages": 0}
 
 
 def _lies_on(path: Sequence[Place], overlay: OverlayRow) -> bool:

@@ -37,7 +37,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What became of a message: `inserted` is False if its id was there already, and then `message` is the stored one."""
+    """What became of a message: `inserted` is False if its id was there already; then `message` is the stored one."""
 
     message: Message
     inserted: bool

@@ -1,9 +1,9 @@
-"""What a session needs of its manager: the store, the namespace and the settings, and the builder that makes them."""
+"""What a session needs of its manager: the store, the namespace and the settings."""
 
 from __future__ import annotations
 
 import time
-from typing import Self
+from typing import Any, TypeVar
 
 from frontdesk.errors import ConfigurationError, InvalidIdError, StoreClosedError
 from frontdesk.messages import check_id
@@ -11,6 +11,7 @@ from frontdesk.store import MAX_NAMESPACE, Store
 from frontdesk.stores import open_url
 from frontdesk.tokens import MESSAGE_TOKENS, TokenCounter, estimate_tokens
 
+T = TypeVar("T")
 DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 
@@ -30,6 +31,12 @@ class Scope:
         self.counter: TokenCounter = estimate_tokens
         self.used = False
         self.closed = False
+        self._settings: dict[type, Any] = {}
+
+    def settings(self, kind: type[T]) -> T:
+        """The settings of one feature, an object of its own type that begins with its defaults."""
+        found: T = self._settings.setdefault(kind, kind())
+        return found
 
     @property
     def store(self) -> Store:
@@ -50,24 +57,3 @@ class Scope:
             self.closed = True
             if self.owns_store:
                 await self._store.close()
-
-
-class Configurable:
-    """The chainable set-up, shared by `SessionManager` and `Session.create`."""
-
-    _scope: Scope
-    _configurable = True
-
-    def with_token_counter(self, counter: TokenCounter) -> Self:
-        """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
-        if not callable(counter):
-            raise ConfigurationError(f"a token counter is a callable from text to int, not {type(counter).__name__}")
-        self._settings().counter = counter
-        return self
-
-    def _settings(self) -> Scope:
-        if not self._configurable:
-            raise ConfigurationError("a handle has no settings of its own: set them on the manager that made it")
-        if self._scope.used:
-            raise ConfigurationError("settings are final after first use: call every with_...() before it")
-        return self._scope

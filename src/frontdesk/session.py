@@ -10,23 +10,24 @@ import msgspec
 from frontdesk import formats, history, plans
 from frontdesk.checks import check_count, check_format, check_json, check_text
 from frontdesk.compaction import overlays
+from frontdesk.context.skills import rewritten
 from frontdesk.errors import CompactionNotFoundError, InvalidInputError, InvalidMessageError, MessageNotFoundError
-from frontdesk.handle import Handle
 from frontdesk.keys import SessionKey
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, new_id
 from frontdesk.records import Appended, Compaction, SearchResults, SessionInfo
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
 from frontdesk.search import scan
+from frontdesk.session_context import ContextCalls
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, NewOverlay, Place, Plan, SessionRow, Store
 from frontdesk.tree import Tree, count
 
 Given = Mapping[str, Any] | Message
 
 
-class Session(Handle):
+class Session(ContextCalls):
     """A handle on one session. Making it does no I/O; the session is created by its first write.
 
-    A handle made from a key finds (or, writing, makes) the current session under it at its first I/O, and stays with it.
+    A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
     """
 
     @classmethod
@@ -44,7 +45,7 @@ class Session(Handle):
 
     def for_session(self, ref: str | SessionKey) -> Self:
         """Choose which session a `Session.create` handle is. `ConfigurationError` after first use."""
-        return type(self)(self._settings(), ref, configurable=True)
+        return type(self)(self._unused(), ref, configurable=True)
 
     async def __aenter__(self) -> Self:
         await self._scope.store.open()
@@ -100,6 +101,7 @@ class Session(Handle):
             expected_head=expected_head,
         )
         result = await self._scope.store.append(request)
+        await self._notice_skills(stored)
         return [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
             for message, row in zip(stored, result.rows, strict=True)
@@ -134,8 +136,11 @@ class Session(Handle):
             if place is None:
                 current = None
                 return None
-            items = tree.between(place, place)
-            [current] = await history.read_items(self._scope, items)
+            messages = await history.read_items(self._scope, tree.between(place, place))
+            if not messages:
+                moved = await self._tree(find=[stored.id])
+                return None if moved is None else await build(moved)
+            current = messages[0]
             if (current.stored.raw, current.role) == (stored.raw, stored.role):
                 return None
             kept = msgspec.structs.replace(stored, created_at=current.stored.created_at)
@@ -177,7 +182,8 @@ class Session(Handle):
         async def build(tree: Tree) -> Plan | None:
             return plans.clear_messages(tree.rows, self._scope.now())
 
-        await self._change(build, family=True)
+        if await self._change(build, family=True):
+            await self._context.forget_prompt()
 
     # reading
 
@@ -221,10 +227,8 @@ class Session(Handle):
 
     async def get_message(self, message_id: str) -> Message:
         """The message with this id, on whichever branch. Raises `MessageNotFoundError`."""
-        tree = await self._tree(find=[message_id])
-        place = None if tree is None else tree.find(message_id)
-        messages = [] if tree is None or place is None else await self._read(tree, [place])
-        if not messages:
+        messages = await self._look(lambda tree: [history.place_of(tree, message_id)], find=[message_id])
+        if messages is None:
             raise MessageNotFoundError(message_id, self._name())
         return messages[0]
 
@@ -240,25 +244,21 @@ class Session(Handle):
 
     async def head(self) -> Message | None:
         """The message that the next append follows."""
-        tree = await self._tree()
-        if tree is None or tree.session.head is None:
-            return None
-        return (await self._read(tree, [tree.session.head]))[0]
+        messages = await self._look(lambda tree: [] if tree.session.head is None else [tree.session.head])
+        return messages[0] if messages else None
 
     async def leaves(self) -> list[Message]:
         """The last message of every branch."""
-        tree = await self._tree()
-        return [] if tree is None else await self._read(tree, tree.leaves())
+        return await self._look(lambda tree: tree.leaves()) or []
 
     async def branches(self, message_id: str | None) -> list[Message]:
         """The messages that follow a message directly (for None: the roots), oldest first."""
-        tree = await self._tree(find=() if message_id is None else [message_id])
-        if tree is None and message_id is not None:
+        if message_id is None:
+            return await self._look(lambda tree: tree.children(None)) or []
+        messages = await self._look(lambda tree: tree.children(history.place_of(tree, message_id)), find=[message_id])
+        if messages is None:
             raise MessageNotFoundError(message_id, self._name())
-        if tree is None:
-            return []
-        place = None if message_id is None else history.place_of(tree, message_id)
-        return await self._read(tree, tree.children(place))
+        return messages
 
     async def switch(self, leaf: str) -> Message:
         """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
@@ -342,6 +342,7 @@ class Session(Handle):
 
         if not await self._change(build, find=[from_id, to_id]):
             raise MessageNotFoundError(from_id, self._name())
+        await self._context.forget_prompt()
         tree = await self._tree()
         if tree is None:
             raise CompactionNotFoundError(compaction_id, self._name())
@@ -369,6 +370,12 @@ class Session(Handle):
 
         if not await self._change(build):
             raise CompactionNotFoundError(compaction_id, self._name())
+
+    async def _rewrite_message(self, message_id: str, change: Callable[[Any], Any]) -> None:
+        try:
+            await self.update_message(rewritten(await self.get_message(message_id), change))
+        except MessageNotFoundError:
+            pass  # deleted meanwhile: there is nothing left to take out
 
     def _ingest(self, message: Given, now: int) -> StoredMessage:
         scope = self._scope

@@ -348,6 +348,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     mark_overlays: tuple[int, ...] = ()
     """overlays to be marked stale in their own row"""
     delete_overlays: tuple[int, ...] = ()
+    drop_prompt: bool = False
+    """remove the frozen prompt, so that it is rendered anew"""
     add_edits: tuple[NewEdit, ...] = ()
     settle_edits: tuple[int, ...] = ()
     """replaced -> adjusted: the row itself was replaced"""
@@ -406,6 +408,59 @@ class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int
     cost: str
     store_bytes: int
+
+
+class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a text kept for a session, or for a whole namespace. Version 0 does not exist: nothing written."""
+
+    label: str
+    key: str = ""
+    version: int
+    content: str
+    description: str | None = None
+    author: str | None = None
+    created_at: int
+
+
+class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A frozen system prompt. `fingerprint` is of the declarations it was rendered from, `blocks` JSON of what each
+    block held then; `number` tells one freeze from the next."""
+
+    number: int
+    text: str
+    fingerprint: str
+    blocks: str
+    created_at: int
+
+
+class DocumentStore(Protocol):
+    """Versioned texts and frozen prompts. `session_id` None means the namespace: shared by all of its sessions."""
+
+    async def get_documents(
+        self, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]
+    ) -> list[DocumentRow]:
+        """The current versions of the documents with these (label, key), of those that exist."""
+
+    async def list_documents(self, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
+        """The current versions of all documents under a label, by key."""
+
+    async def document_versions(
+        self, namespace: str, session_id: str | None, label: str, key: str
+    ) -> list[DocumentRow]:
+        """Every version of a document, newest first."""
+
+    async def put_document(
+        self, namespace: str, session_id: str | None, document: DocumentRow, *, drop_prompt: bool = False
+    ) -> bool:
+        """Add a version if it is the one after the newest (False, and nothing changed, if it is not), and remove the
+        session's frozen prompt with it if asked to. Raises `SessionNotFoundError`."""
+
+    async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None: ...
+
+    async def put_prompt(self, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None) -> PromptRow:
+        """Store a prompt if the one there has the number `replaces` (None: there is none); gives the one there is then.
+
+        The store gives the number. Raises `SessionNotFoundError`."""
 
 
 @runtime_checkable

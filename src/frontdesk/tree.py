@@ -1,4 +1,4 @@
-"""Pure: paths, overlays, views and sums over the shape of a session's messages. No I/O, written once for every store."""
+"""Pure: paths, overlays, views and sums over the shape of a session's messages. No I/O; written once for all stores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from frontdesk.store import (
     EditItem,
@@ -45,7 +45,7 @@ class Tree:
         self._rank = self._ranks()
         edits = [edit for edit in rows.edits if self._inherits(edit.tree, edit.revision)]
         self._removed = _merged(edits)
-        self._replaced = self._winning_replacements(edits)
+        self.replaced = self._winning_replacements(edits)
         self._adjusted = _adjustments(edits)
         self.overlays = self._visible_overlays(edits)
 
@@ -84,22 +84,29 @@ class Tree:
         return self._rank[edit.tree][0], -edit.revision
 
     def _visible_overlays(self, edits: Iterable[EditRow]) -> list[OverlayRow]:
-        """Newest first."""
+        """Newest first, each ending at the last message that is left of its range."""
         gone = {edit.overlay for edit in edits if edit.kind == "overlay-gone"}
-        stale = {edit.overlay for edit in edits if edit.kind == "overlay-stale"}
+        marks = sorted((edit for edit in edits if edit.kind == "overlay-stale"), key=self._age, reverse=True)
+        stale = {edit.overlay for edit in marks}
+        ends = {edit.overlay: Place(edit.segment, edit.first) for edit in marks if edit.segment}
         seen = []
         for overlay in self.rows.overlays:
             if overlay.number in gone or not self._inherits(overlay.tree, overlay.revision):
                 continue
-            if not self.stands(overlay.start) or not self.stands(overlay.end):
-                continue
-            seen.append(msgspec.structs.replace(overlay, stale=True) if overlay.number in stale else overlay)
+            if overlay.number in stale:
+                overlay = replace(overlay, stale=True, end=ends.get(overlay.number, overlay.end))
+            if self.stands(overlay.start) and self.stands(overlay.end):
+                seen.append(overlay)
         return sorted(seen, key=lambda overlay: -overlay.number)
 
     # what is seen
 
     def owns(self, segment: int) -> bool:
         return self.segments[segment].tree == self.session.tree
+
+    def shares(self, place: Place) -> bool:
+        """Whether another session may see what stands at a place."""
+        return not self.owns(place.segment) or place.position <= self.segments[place.segment].shared
 
     def stands(self, place: Place) -> bool:
         """Whether a place belongs to this session, with or without a message on it."""
@@ -123,13 +130,10 @@ class Tree:
 
     def tokens_at(self, place: Place) -> int:
         """Tokens of a message that was looked up with the tree, as this session sees it."""
-        edit = self._replaced.get(place)
+        edit = self.replaced.get(place)
         if edit is not None and edit.message is not None:
             return edit.message.tokens
         return next(found.tokens for found in self.rows.found if found.place == place)
-
-    def replacement(self, place: Place) -> EditRow | None:
-        return self._replaced.get(place)
 
     def adjustment(self, place: Place) -> int:
         """What in-place changes have added to a row's tokens since the running sums were written."""
@@ -243,11 +247,11 @@ class Tree:
         for run_first, run_last in self._present(segment, first, last):
             position = run_first
             for place in sorted(
-                p for p in self._replaced if p.segment == segment and run_first <= p.position <= run_last
+                p for p in self.replaced if p.segment == segment and run_first <= p.position <= run_last
             ):
                 if place.position > position:
                     items.append(self._span(segment, position, place.position - 1))
-                edit = self._replaced[place]
+                edit = self.replaced[place]
                 tokens = edit.message.tokens if edit.message else 0
                 items.append(EditItem(number=edit.number, tokens=tokens, place=place, before=self.before(place)))
                 position = place.position + 1
@@ -359,6 +363,8 @@ def split_tail(items: list[Item], head: Place, segment: SegmentRow, *, owned: bo
 
 def whole_view(session: SessionRow, view: ViewRow) -> list[Item]:
     """The items of a known view, its tail included."""
+    if session.view == "plain":
+        view = ViewRow()
     items = list(view.items)
     if session.head is not None and session.tail <= session.head.position:
         items.append(Span(session.head.segment, session.tail, session.head.position, view.before))

@@ -30,7 +30,7 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
     start, end = _end(tree, from_id)[0], _end(tree, to_id)[1]
     if not tree.precedes(start, end):
         raise InvalidRangeError(
-            f"{from_id!r} does not stand ahead of {to_id!r} on one path: give the earlier end first, on the same branch",
+            f"{from_id!r} does not stand ahead of {to_id!r} on one path: give the earlier one first",
             from_id=from_id,
             to_id=to_id,
         )
@@ -40,7 +40,7 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
         rest = first_items(drop_first(path, lead), 1)
         if not rest:
             raise InvalidRangeError(
-                "leading system messages are never compacted: the range holds nothing else",
+                "leading system messages are never compacted, and the range holds nothing else",
                 from_id=from_id,
                 to_id=to_id,
             )

@@ -9,6 +9,7 @@ from typing import Any
 from frontdesk.formats.blocks import (
     dict_at,
     is_image,
+    list_at,
     other,
     readable,
     result_text,
@@ -47,6 +48,7 @@ _BLOCKS = frozenset(
     }
 )
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_RESULT_BLOCKS = frozenset({"text", "image", "search_result", "document", "tool_reference"})
 _LONGEST_CALL_ID = 64
 _BEFORE_ASSISTANT = "[The conversation begins with the assistant.]"
 
@@ -173,7 +175,7 @@ def _assistant_block(piece: Piece, ids: _CallIds) -> dict[str, Any] | None:
         return {**(given or own), "id": ids.of(piece)}
     if isinstance(part, ReasoningPart):
         return given if part.signature is not None else None
-    if isinstance(part, DataPart) and given is not None:
+    if isinstance(part, DataPart) and part.type != "search_result" and given is not None:
         return given
     return _text_block(part, given if isinstance(part, TextPart) else None)
 
@@ -182,24 +184,44 @@ def _user_block(piece: Piece) -> dict[str, Any] | None:
     part, given = piece.part, _given_block(piece)
     if isinstance(part, FilePart):
         return given or _file_block(part) or _text_block(part, None)
-    if (
-        isinstance(part, DataPart)
-        and given is not None
-        and given["type"] in ("search_result", "container_upload", "document")
-    ):
+    if isinstance(part, DataPart) and given is not None and given["type"] in ("search_result", "container_upload"):
         return given
     return _text_block(part, given)
 
 
 def _given_block(piece: Piece) -> dict[str, Any] | None:
-    """The block as it was given, where it is one of Anthropic's and reads as this very part."""
+    """The block as it was given, where it is a sound one of Anthropic's and reads as this very part."""
     block = piece.block
+    return dict(block) if _fits(block, type_of(block)) and _part(block) == piece.part else None
+
+
+def _fits(block: Any, kind: str) -> bool:
+    match kind:
+        case "text":
+            return type(block.get("text")) is str and block.keys() <= {"type", "text", "cache_control", "citations"}
+        case "tool_use" | "server_tool_use":
+            return bool(text_at(block, "id") and text_at(block, "name")) and type(block.get("input")) is dict
+        case "tool_result":
+            inner = list_at(block, "content")
+            sound = type(block.get("content", "")) is str or (inner and all(_result_fits(each) for each in inner))
+            return bool(text_at(block, "tool_use_id") and sound)
+        case "thinking" | "redacted_thinking":
+            return bool(text_at(block, "signature" if kind == "thinking" else "data"))
+        case "image" | "document":
+            source = dict_at(block, "source")
+            kept_in = {"base64": "data", "url": "url", "text": "data", "file": "file_id"}.get(type_of(source), "")
+            sound = type_of(source) != "base64" or source.get("media_type") in (*_IMAGE_TYPES, "application/pdf")
+            return bool(text_at(source, kept_in)) and sound
+        case "search_result":
+            return bool(text_at(block, "source") and text_at(block, "title") and list_at(block, "content"))
+        case "container_upload":
+            return bool(text_at(block, "file_id"))
+    return kind.endswith("_tool_result") and bool(text_at(block, "tool_use_id")) and "content" in block
+
+
+def _result_fits(block: Any) -> bool:
     kind = type_of(block)
-    if kind == "text":
-        known = block.keys() <= {"type", "text", "cache_control", "citations"}
-    else:
-        known = kind in _BLOCKS or kind.endswith("_tool_result")
-    return dict(block) if known and _part(block) == piece.part else None
+    return kind in _RESULT_BLOCKS and (kind == "tool_reference" or _fits(block, kind))
 
 
 def _text_block(part: Part, given: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from frontdesk.formats.exact_json import compact
@@ -37,9 +36,10 @@ def type_of(block: Any) -> str:
     return text_at(block, "type") if type(block) is dict else ""
 
 
-def types_in(raw: dict[str, Any], key: str = "content") -> Iterable[str]:
-    """The types of the blocks under `key`."""
-    return (type_of(block) for block in list_at(raw, key))
+def types_in(raw: dict[str, Any]) -> set[str]:
+    """The types of the blocks of the content."""
+    content = raw.get("content")
+    return {type_of(block) for block in content} if type(content) is list else set()
 
 
 def other(block: Any) -> Part:

@@ -10,7 +10,7 @@ from typing import Any
 from frontdesk.errors import InvalidIdError, InvalidMessageError, MessageTooLargeError
 from frontdesk.formats import anthropic, openai_chat, openai_responses, ours, ui
 from frontdesk.formats.counting import count_parts, count_text
-from frontdesk.formats.exact_json import compact, encode
+from frontdesk.formats.exact_json import compact, decode, encode
 from frontdesk.messages import (
     SUMMARY_PREFIX,
     Message,
@@ -57,29 +57,19 @@ def ingest(
             )
         given = dict(given)
     encoded = encode(given)
-    if len(encoded) > max_bytes:
-        raise MessageTooLargeError(
-            f"the message has {len(encoded)} bytes as JSON, more than the limit of {max_bytes}: keep large files"
-            " elsewhere and store their address",
-            size=len(encoded),
-            limit=max_bytes,
-        )
+    _check_size(len(encoded), max_bytes)
     id = _own_id(given)
+    now = time.time_ns() // 1000 if now_us is None else now_us
     content = given.get("content")
     if type(content) is str and given.keys() <= _PLAIN_KEYS:
         role = _check_role(given.get("role"))
-        tokens = MESSAGE_TOKENS + count_text(content, counter)
-        return StoredMessage(id, role, tokens, now_us or time.time_ns() // 1000, encoded.decode())
+        return StoredMessage(id, role, MESSAGE_TOKENS + count_text(content, counter), now, encoded.decode())
     reading = read(given)
-    if content is not None and type(content) is not list and type(content) is not str and "parts" not in given:
-        raise InvalidMessageError(
-            f"content must be a text or a list of parts, not {type(content).__name__}", path="content"
-        )
+    _check_content(given)
     created_at = _own_time(given)
-    if created_at is None:
-        created_at = now_us or time.time_ns() // 1000
     tokens = count_parts(reading.parts, counter)
-    return StoredMessage(id, reading.role, tokens, created_at, encoded.decode(), _derive(given, reading))
+    at = now if created_at is None else created_at
+    return StoredMessage(id, reading.role, tokens, at, encoded.decode(), _derive(given, reading))
 
 
 def read(raw: dict[str, Any]) -> Reading:
@@ -96,10 +86,27 @@ def read(raw: dict[str, Any]) -> Reading:
 def _ingest_again(message: Message, counter: TokenCounter, max_bytes: int) -> StoredMessage:
     old = message.stored
     _refuse_summary(old.id)
-    new = ingest({**message.raw, "id": old.id}, counter=counter, max_bytes=max_bytes + len(old.id) + 16)
-    if len(old.raw.encode()) > max_bytes:
-        raise MessageTooLargeError(f"the message is larger than the limit of {max_bytes} bytes", limit=max_bytes)
-    return StoredMessage(old.id, new.role, new.tokens, old.created_at, old.raw, new.derived)
+    _check_size(len(old.raw.encode()), max_bytes)
+    tokens = count_parts(read(decode(old.raw)).parts, counter)
+    return StoredMessage(old.id, old.role, tokens, old.created_at, old.raw, old.derived)
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise MessageTooLargeError(
+            f"the message has {size} bytes as JSON, more than the limit of {max_bytes}: keep large files elsewhere"
+            " and store their address",
+            size=size,
+            limit=max_bytes,
+        )
+
+
+def _check_content(given: dict[str, Any]) -> None:
+    content = given.get("content")
+    if content is not None and type(content) is not list and type(content) is not str and "parts" not in given:
+        raise InvalidMessageError(
+            f"content must be a text or a list of parts, not {type(content).__name__}", path="content"
+        )
 
 
 def _check_role(role: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 
 from frontdesk.formats.blocks import (
@@ -36,11 +37,17 @@ from frontdesk.messages import (
     ToolResultPart,
 )
 
-_KEYS = ("tool_calls", "tool_call_id", "refusal", "function_call", "audio", "reasoning_content")
+_KEYS = frozenset({"tool_calls", "tool_call_id", "refusal", "function_call", "audio", "reasoning_content"})
 _ROLES = ("tool", "function", "developer")
 _BLOCKS = frozenset({"image_url", "input_audio", "refusal"})
-_PRIVATE = frozenset({"id", "created_at", "createdAt", "author", "metadata", "annotations"})
+_PRIVATE = frozenset({"id", "created_at", "createdAt", "author", "metadata", "annotations", "tool_call_id"})
 _SAYS_SOMETHING = ("content", "tool_calls", "refusal", "audio", "function_call")
+_KINDS: dict[str, tuple[type, ...]] = {
+    "tool_calls": (list, NoneType),
+    "refusal": (str, NoneType),
+    "audio": (dict, NoneType),
+    "function_call": (dict, NoneType),
+}
 _NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 _LONGEST_CALL_ID = 40
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
@@ -49,7 +56,7 @@ _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 def matches(raw: dict[str, Any]) -> bool:
     if type(raw.get("role")) is not str:
         return False
-    if raw["role"] in _ROLES or any(key in raw for key in _KEYS):
+    if raw["role"] in _ROLES or not _KEYS.isdisjoint(raw):
         return True
     return any(type_of(block) in _BLOCKS or _is_file(block) for block in list_at(raw, "content"))
 
@@ -131,14 +138,14 @@ def _as_given(step: Step) -> dict[str, Any] | None:
     raw = step.message.raw
     if not step.complete or step.message.is_summary or not _fits(raw, step.role):
         return None
-    if matches(raw):
+    if step.role == "assistant" and matches(raw):
         message = {key: value for key, value in raw.items() if key not in _PRIVATE}
     else:
         message = {key: raw[key] for key in ("role", "content", "name") if key in raw}
     if "name" in message and not _NAME.fullmatch(text_at(message, "name")):
         del message["name"]
     if dict_at(message, "audio"):
-        message["audio"] = {"id": message["audio"].get("id")}
+        message["audio"] = {"id": text_at(message["audio"], "id")}
     answered = {call.id for _, call, _, _ in step.calls()}
     message["tool_calls"] = [call for call in list_at(raw, "tool_calls") if _take(call, answered)]
     if not message["tool_calls"]:
@@ -157,6 +164,8 @@ def _fits(raw: dict[str, Any], role: str) -> bool:
         return False
     if role == "function":
         return type(raw.get("content")) is str and bool(text_at(raw, "name"))
+    if any(type(raw.get(key)) not in kinds for key, kinds in _KINDS.items()):
+        return False
     if not all(_call_fits(call) for call in list_at(raw, "tool_calls")):
         return False
     content = raw.get("content")

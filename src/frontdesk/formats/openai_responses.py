@@ -62,11 +62,10 @@ def matches(raw: dict[str, Any]) -> bool:
     kind = raw.get("type")
     if type(raw.get("role")) is not str:
         return type(kind) is str and (kind in _ITEMS or kind.endswith(("_call", "_output")))
-    if kind == "additional_tools" or any(block in _MESSAGE_BLOCKS for block in types_in(raw)):
+    found = types_in(raw)
+    if kind == "additional_tools" or not _MESSAGE_BLOCKS.isdisjoint(found):
         return True
-    if kind != "message" or "stop_reason" in raw:
-        return False
-    return type(raw.get("content")) is str or all(block == "refusal" for block in types_in(raw))
+    return kind == "message" and "stop_reason" not in raw and found <= {"refusal"}
 
 
 def read(raw: dict[str, Any]) -> Reading:
@@ -180,13 +179,24 @@ def _input_message(step: Step) -> list[tuple[int, dict[str, Any]]]:
     return [(-1, {"role": step.role, "content": blocks})]
 
 
+def _block_fits(block: Any) -> bool:
+    match type_of(block):
+        case "input_text":
+            return type(block.get("text")) is str
+        case "input_image":
+            return bool(text_at(block, "image_url") or text_at(block, "file_id"))
+        case "input_file":
+            return any(text_at(block, key) for key in ("file_data", "file_id", "file_url"))
+    return False
+
+
 def _is_plain_text(blocks: list[dict[str, Any]]) -> bool:
     return len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
 
 
 def _input_block(piece: Piece, role: str) -> dict[str, Any] | None:
     part, block = piece.part, piece.block
-    if type_of(block) in _MESSAGE_BLOCKS - {"output_text"} and _part(block) == part:
+    if _block_fits(block) and _part(block) == part:
         return {"detail": "auto", **block} if block["type"] == "input_image" else dict(block)
     if isinstance(part, FilePart) and role == "user" and text_of_file(part) is None:
         url = url_of(part)
@@ -239,7 +249,7 @@ def _output_message(raw: dict[str, Any]) -> dict[str, Any] | None:
     blocks = list_at(raw, "content")
     if not blocks or item.get("type") != "message" or not text_at(item, "id"):
         return None
-    if not all(type_of(block) in ("output_text", "refusal") for block in blocks):
+    if not all(_part(block) != other(block) and block["type"] in ("output_text", "refusal") for block in blocks):
         return None
     content = [{"annotations": [], **block} if block["type"] == "output_text" else block for block in blocks]
     return {**item, "status": item.get("status", "completed"), "content": content}
@@ -274,6 +284,6 @@ def _own_call(raw: dict[str, Any], kind: str) -> dict[str, Any]:
 
 def _output(content: Any) -> str | list[Any]:
     is_blocks = type(content) is list and bool(content)
-    if is_blocks and all(type_of(block) in _MESSAGE_BLOCKS - {"output_text"} for block in content):
+    if is_blocks and all(map(_block_fits, content)):
         return list(content)
     return result_text(content)

@@ -68,7 +68,7 @@ def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
         made = _as_given(message, row) or _built(message, row)
         if made is not None:
             if before is not None and _one_turn(before, message):
-                written[-1]["parts"] += made["parts"]
+                written[-1]["parts"] = [*written[-1]["parts"], *made["parts"]]
             else:
                 written.append(made)
             before = message
@@ -84,6 +84,8 @@ def _as_given(message: Message, row: list[Piece]) -> dict[str, Any] | None:
     raw = message.raw
     answered_elsewhere = any(piece.answer is not None and piece.answer.message is not message for piece in row)
     if not matches(raw) or answered_elsewhere or raw["role"] not in ("system", "user", "assistant"):
+        return None
+    if not all(map(type_of, raw["parts"])):
         return None
     return {**raw, "id": message.id}
 

@@ -19,6 +19,7 @@ from frontdesk.tree import Tree
 _WORD = re.compile(r"\w+")
 _SESSIONS = 200
 _AROUND = 60
+_MOST_WORDS = 100
 
 
 class _Ranked(NamedTuple):
@@ -61,7 +62,18 @@ def _words(query: str, limit: int) -> list[str]:
     if not isinstance(query, str):
         raise InvalidInputError(f"a query is a text, not {type(query).__name__}")
     check_count(limit, "limit")
-    return list(dict.fromkeys(_WORD.findall(query.casefold())))[:100]
+    return words_of(query)
+
+
+def words_of(query: str) -> list[str]:
+    """The words of a query, folded, each once."""
+    return list(dict.fromkeys(_WORD.findall(query.casefold())))[:_MOST_WORDS]
+
+
+def match(text: str, words: list[str]) -> int:
+    """How many of the words a text holds."""
+    folded = text.casefold()
+    return sum(word in folded for word in words)
 
 
 async def _scan(scope: Scope, session_id: str, words: list[str], seen: set[Item]) -> AsyncIterator[_Ranked]:

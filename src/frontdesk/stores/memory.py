@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import reduce
 from itertools import count
 from typing import Any
 
@@ -51,6 +52,7 @@ from frontdesk.store import (
     ViewRow,
 )
 
+_EXACT = Context(prec=1000)
 _Key = tuple[str, str, str, str, str | None]
 
 
@@ -161,7 +163,7 @@ class MemoryStore:
         head_id = None if session is None or session.head is None else self._message(session, session.head).id
         if request.expected_head is not None and request.expected_head != head_id and None in known:
             raise HeadMovedError(request.expected_head, head_id, request.session_id)
-        parent = self._parent(session, request)
+        parent = self._parent(session, request) if None in known else None
         if session is None:
             new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
             session = self._insert(new)
@@ -389,7 +391,9 @@ class MemoryStore:
         values = {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}
         if plan.fresh_tree:
             values["tree"] = values["family"] = next(self._numbers)
-        self._sessions[session.number] = replace(session, revision=revision, **values)
+        changed = self._sessions[session.number] = replace(session, revision=revision, **values)
+        if session.key_current and not changed.key_current:
+            self._by_key.pop(_key(session), None)
         if plan.view is not None:
             self._views[session.number] = plan.view
         for number in plan.delete_sessions:
@@ -410,12 +414,15 @@ class MemoryStore:
         for number in plan.delete_segments:
             self._delete_rows(session.family, Span(number, 0, SEGMENT_SIZE, None))
             self._owned[self._segments.pop(number).tree].remove(number)
+            self._rows.pop(number, None)
 
     def _delete_rows(self, family: int, span: Span) -> None:
         rows = self._rows.get(span.segment, {})
         for position in [position for position in rows if span.first <= position <= span.last]:
-            places = self._ids[family, rows.pop(position).message.id]
-            places.remove(Place(span.segment, position))
+            key = family, rows.pop(position).message.id
+            self._ids[key].remove(Place(span.segment, position))
+            if not self._ids[key]:
+                del self._ids[key]
 
     def _fork(self, source: SessionRow, fork: NewFork, revision: int) -> None:
         row = self._insert(
@@ -460,7 +467,7 @@ class MemoryStore:
                 session,
                 input_tokens=session.input_tokens + line.input_tokens,
                 output_tokens=session.output_tokens + line.output_tokens,
-                cost=str(Decimal(session.cost) + Decimal(line.cost)),
+                cost=_sum(session.cost, line.cost),
                 updated_at=max(line.at, session.updated_at),
             )
             _add_to_day(self._days.setdefault(namespace, {}), line)
@@ -490,25 +497,20 @@ class MemoryStore:
                 messages=sum(row.message_count for row in rows),
                 input_tokens=sum(row.input_tokens for row in days),
                 output_tokens=sum(row.output_tokens for row in days),
-                cost=str(sum((Decimal(row.cost) for row in days), Decimal(0))),
+                cost=_sum(*(row.cost for row in days)),
                 store_bytes=0,
             )
 
 
 def _view_after_new_segment(session: SessionRow, parent: Place | None, at_head: bool, tokens: int) -> dict[str, Any]:
     """What opening a segment does to a view: a new root is all of it, a fork's first message begins an empty tail,
-    anything else must be computed."""
+    anything else must be computed. It raises the revision, so that no plan overlooks the segment."""
+    revision = session.revision + 1
     if parent is None:
-        return {
-            "view": "plain",
-            "tail": 0,
-            "view_tokens": tokens,
-            "view_messages": 1,
-            "revision": session.revision + (session.head is not None),
-        }
+        return {"view": "plain", "tail": 0, "view_tokens": tokens, "view_messages": 1, "revision": revision}
     if at_head and session.view == "stored" and session.tail > parent.position:
-        return {"tail": 0}
-    return {"view": "stale", "revision": session.revision + 1}
+        return {"tail": 0, "revision": revision}
+    return {"view": "stale", "revision": revision}
 
 
 def _key(row: SessionRow | NewSession) -> _Key:
@@ -533,6 +535,10 @@ def _matches(row: SessionRow, query: SessionQuery) -> bool:
     )
 
 
+def _sum(*costs: str) -> str:
+    return str(reduce(_EXACT.add, map(Decimal, costs), Decimal(0)))
+
+
 def _add_to_day(days: dict[tuple[str, str | None], UsageRow], line: UsageRow) -> None:
     total = days.get((line.day, line.model), UsageRow(day=line.day, model=line.model))
     days[line.day, line.model] = replace(
@@ -542,5 +548,5 @@ def _add_to_day(days: dict[tuple[str, str | None], UsageRow], line: UsageRow) ->
         cache_read_tokens=total.cache_read_tokens + line.cache_read_tokens,
         cache_write_tokens=total.cache_write_tokens + line.cache_write_tokens,
         reasoning_tokens=total.reasoning_tokens + line.reasoning_tokens,
-        cost=str(Decimal(total.cost) + Decimal(line.cost)),
+        cost=_sum(total.cost, line.cost),
     )

@@ -1,12 +1,12 @@
-"""Opening the file, waiting for its locks, and saying what went wrong: all that is done to a connection but using it."""
+"""Opening the file, waiting for its locks, and saying what went wrong: all but the use of a connection."""
 
 from __future__ import annotations
 
 import errno
 import os
 import time
-from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 import apsw
@@ -22,12 +22,24 @@ from frontdesk.errors import (
 from frontdesk.stores.sqlite.schema import migrate, migrations, read_version
 
 T = TypeVar("T")
-Connection = apsw.Connection
 BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CACHE_KIB = 16_384
 _WAL_KEPT = 16 << 20
 _OPEN = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+
+
+class Cursor(Protocol):
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """What an operation may do with a connection: its transaction is begun and ended by others."""
+
+    def execute(self, statements: str, bindings: Any = None, /) -> Cursor: ...
+    def executemany(self, statements: str, sequenceofbindings: Any, /) -> Cursor: ...
 
 
 class Stamp(NamedTuple):
@@ -46,19 +58,25 @@ class Database:
         self.synchronous = synchronous
         self.busy_timeout = busy_timeout
 
-    def open(self, *, write: bool) -> Connection:
-        """A connection to the file, whose schema is up to date; it may turn out to be a read-only one."""
+    def open(self, *, write: bool) -> tuple[apsw.Connection, Stamp | None]:
+        """A connection to the file, whose schema is up to date; it may turn out to be a read-only one.
+
+        One that takes no locks, for it could not, comes with a stamp: it is good as long as `stamp` gives the same.
+        """
         try:
-            return self._open(self.path, write)
-        except apsw.CantOpenError:
+            return self._open(self.path, write), None
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
             if not self._frozen():
                 raise
-            return self._open(f"file:{quote(self.path)}?immutable=1", write)
+            stamp = self.stamp()
+            return self._open(f"file:{quote(self.path)}?immutable=1", write), stamp
 
-    def _open(self, name: str, write: bool) -> Connection:
+    def _open(self, name: str, write: bool) -> apsw.Connection:
         connection = apsw.Connection(name, flags=_OPEN)
         try:
-            connection.set_busy_handler(_patience(self.busy_timeout))
+            connection.set_busy_handler(self.patience())
+            # Without it SQLite plans a statement anew whenever a bound value might speak for a partial index.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             self._prepare(connection)
             connection.execute(
                 f"PRAGMA synchronous={self.synchronous}; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=memory;"
@@ -70,7 +88,7 @@ class Database:
             raise
         return connection
 
-    def _prepare(self, connection: Connection) -> None:
+    def _prepare(self, connection: apsw.Connection) -> None:
         version = self.patiently(lambda: read_version(connection, self.path))
         known = len(migrations())
         if connection.readonly("main"):
@@ -94,20 +112,21 @@ class Database:
     def _frozen(self) -> bool:
         """Whether the file can be read without its log: nobody here can write it, and the log has nothing for it."""
         writable = os.access(self.path, os.W_OK) and os.access(os.path.dirname(self.path), os.W_OK)
-        return not writable and os.path.exists(self.path) and not self.has_wal()
+        return not writable and os.path.exists(self.path) and not self._has_wal()
 
-    def has_wal(self) -> bool:
+    def _has_wal(self) -> bool:
         try:
             return os.stat(self.path + "-wal").st_size > 0
         except OSError:
             return False
 
-    def stamp(self, connection: Connection) -> Stamp | None:
-        """For a connection that takes no locks: what must stay as it is for it to be good."""
-        if not connection.open_flags & apsw.SQLITE_OPEN_URI or "immutable" not in connection.filename:
-            return None
+    def stamp(self) -> Stamp:
         status = os.stat(self.path)
-        return Stamp(status.st_mtime_ns, status.st_size, self.has_wal())
+        return Stamp(status.st_mtime_ns, status.st_size, self._has_wal())
+
+    def patience(self, timeout: float | None = None) -> Callable[[int], bool]:
+        """A busy handler that gives up after `busy_timeout`, or what is given."""
+        return _patience(self.busy_timeout if timeout is None else timeout)
 
     def patiently(self, step: Callable[[], T]) -> T:
         """Do a step again while it fails for a lock: not every lock asks the busy handler."""
@@ -120,16 +139,16 @@ class Database:
                     raise
                 time.sleep(0.002)
 
-    def translate(self, error: BaseException, connection: Connection | None = None) -> BaseException:
+    def translate(self, error: BaseException, connection: apsw.Connection | None = None) -> BaseException:
         """The error to raise for one of the engine; others are returned as they are."""
         if not isinstance(error, apsw.Error):
             return error
-        translated = _translated(error, self.path, 0 if connection is None else connection.system_errno())
+        translated = _translated(error, self.path, 0 if connection is None else connection.system_errno)
         translated.__cause__ = error
         return translated
 
 
-def roll_back(connection: Connection) -> None:
+def roll_back(connection: apsw.Connection) -> None:
     """End a transaction that is still open, whatever state it is in."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
@@ -168,8 +187,9 @@ def _translated(error: apsw.Error, path: str, system_errno: int) -> FrontdeskErr
     return StoreError(f"SQLite refused on {path!r}: {error}", path=path)
 
 
-def _is_full(error: apsw.IOError, system_errno: int) -> bool:
-    return error.extendedresult == apsw.SQLITE_IOERR_SHMSIZE or system_errno in _NO_SPACE
+def _is_full(error: apsw.Error, system_errno: int) -> bool:
+    extended: int = getattr(error, "extendedresult", 0)
+    return extended == apsw.SQLITE_IOERR_SHMSIZE or system_errno in _NO_SPACE
 
 
 def _obstacle(path: str) -> str:

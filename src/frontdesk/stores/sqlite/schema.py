@@ -1,4 +1,4 @@
-"""The schema's version, and the migrations that lead to it: numbered SQL files, forward only, each file applied once."""
+"""The schema's version, and the migrations that lead to it: numbered SQL files, forward only."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ def read_version(connection: apsw.Connection, path: str) -> int:
 
     Raises `SchemaVersionError` if it is newer than this code, `StoreError` if the file is some other program's.
     """
-    version, application, tables = connection.execute(
+    ((version, application, tables),) = connection.execute(
         "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)"
         " FROM pragma_user_version, pragma_application_id"
-    ).fetchall()[0]
+    ).fetchall()
+    assert isinstance(version, int)
     if application != APPLICATION_ID and (application or version or tables):
         raise StoreError(
-            f"{path!r} is a database of another program: name a new file for Frontdesk", path=path, application=application
+            f"{path!r} is a database of another program: name a new file for Frontdesk",
+            path=path,
+            application=application,
         )
     if version > len(migrations()):
         raise SchemaVersionError(
@@ -42,12 +45,13 @@ def read_version(connection: apsw.Connection, path: str) -> int:
             version=version,
             known=len(migrations()),
         )
-    return int(version)
+    return version
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
     """Bring the schema up to date. Wants a connection in a transaction that may write."""
-    for number, text in enumerate(migrations()[read_version(connection, path) :], read_version(connection, path) + 1):
+    version = read_version(connection, path)
+    for number, text in enumerate(migrations()[version:], version + 1):
         connection.execute(text).fetchall()
         connection.execute(f"PRAGMA user_version = {number}").fetchall()
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()

@@ -1,0 +1,61 @@
+"""`python -m bench`: measure, say which targets are met, and leave results.json and results.png beside this file."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.plot import draw
+from bench.report import print_outcome, print_summary, write_json
+from bench.rows import ROWS
+from bench.run import Run, new_run
+from bench.surroundings import describe
+from bench.targets import Outcome
+
+_HERE = Path(__file__).parent
+
+
+def _arguments(given: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", metavar="ROW,ROW", help=f"some of: {', '.join(ROWS)}")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the messages and a fifth of the rounds")
+    arguments = parser.parse_args(given)
+    arguments.rows = arguments.only.split(",") if arguments.only else list(ROWS)
+    if unknown := [name for name in arguments.rows if name not in ROWS]:
+        parser.error(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    return arguments
+
+
+async def _measure(run: Run, names: Sequence[str]) -> list[Outcome]:
+    outcomes = []
+    for name in names:
+        print(f"== {name}", flush=True)
+        run.notes = []
+        outcome = await ROWS[name](run)
+        outcome.notes = run.notes
+        print_outcome(outcome)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def main(given: Sequence[str]) -> None:
+    arguments = _arguments(given)
+    start = time.perf_counter()
+    with new_run(quick=arguments.quick) as run:
+        surroundings = describe(run)
+        for what, value in surroundings.items():
+            print(f"{what}: {value}")
+        outcomes = asyncio.run(_measure(run, arguments.rows))
+    seconds = time.perf_counter() - start
+    print_summary(outcomes)
+    write_json(_HERE / "results.json", surroundings, outcomes, seconds)
+    draw(_HERE / "results.png", outcomes)
+    print(f"{seconds:.0f} s; figures in bench/results.json, picture in bench/results.png")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,106 @@
+"""Measuring: contenders take turns in one process, round after round, and what counts is the median of the rounds."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+Measure = Literal["wall", "cpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Something to be timed: `work` does `operations` operations each time it is called."""
+
+    name: str
+    settings: str
+    operations: int
+    work: Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Microseconds per operation, medians over the rounds. `cpu_us` counts every thread of this process, no server."""
+
+    name: str
+    settings: str
+    operations: int
+    rounds: int
+    wall_us: float
+    cpu_us: float
+
+    def by(self, measure: Measure) -> float:
+        return self.wall_us if measure == "wall" else self.cpu_us
+
+
+def one_by_one(name: str, settings: str, operations: int, operation: Callable[[], Awaitable[object]]) -> Case:
+    """A case that does an operation again and again, each after the one before it."""
+
+    async def work() -> None:
+        for _ in range(operations):
+            await operation()
+
+    return Case(name, settings, operations, work)
+
+
+def at_once(
+    name: str, settings: str, tasks: int, operations: int, operation: Callable[[int], Awaitable[object]]
+) -> Case:
+    """A case of `tasks` tasks side by side, each doing operations (given the task's number) one after the other."""
+
+    async def task(number: int) -> None:
+        for _ in range(operations):
+            await operation(number)
+
+    async def work() -> None:
+        await asyncio.gather(*map(task, range(tasks)))
+
+    return Case(name, settings, tasks * operations, work)
+
+
+async def interleave(cases: Sequence[Case], rounds: int) -> list[Timing]:
+    """Time the cases in turns, in a new order each round, after one round that does not count.
+
+    The garbage of set-up and of other cases is collected before each turn; during it the collector is off."""
+    walls: dict[str, list[int]] = {case.name: [] for case in cases}
+    cpus: dict[str, list[int]] = {case.name: [] for case in cases}
+    order = random.Random(len(cases))
+    gc.collect()
+    gc.freeze()
+    try:
+        for turn in range(rounds + 1):
+            for case in order.sample(cases, len(cases)):
+                wall, cpu = await _time(case)
+                if turn:
+                    walls[case.name].append(wall)
+                    cpus[case.name].append(cpu)
+    finally:
+        gc.unfreeze()
+    return [
+        Timing(
+            case.name,
+            case.settings,
+            case.operations,
+            rounds,
+            median(walls[case.name]) / case.operations / 1000,
+            median(cpus[case.name]) / case.operations / 1000,
+        )
+        for case in cases
+    ]
+
+
+async def _time(case: Case) -> tuple[int, int]:
+    gc.collect()
+    gc.disable()
+    try:
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        await case.work()
+        return time.perf_counter_ns() - wall, time.process_time_ns() - cpu
+    finally:
+        gc.enable()

@@ -1,0 +1,78 @@
+"""Saying what was found: tables and verdicts on the terminal, all figures as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from bench.targets import Outcome, Table, Target
+
+
+def print_outcome(outcome: Outcome) -> None:
+    for table in outcome.tables:
+        print(f"\n{table.title}")
+        _print_table(table)
+    print()
+    for target in outcome.targets:
+        print(f"  {verdict(target)}")
+    print(flush=True)
+
+
+def _print_table(table: Table) -> None:
+    ours = table[table.ours]
+    lines = [("", "settings", "wall µs", "CPU µs", "wall", "CPU")]
+    lines += [
+        (
+            timing.name,
+            timing.settings,
+            f"{timing.wall_us:,.1f}",
+            f"{timing.cpu_us:,.1f}",
+            f"{timing.wall_us / ours.wall_us:.2f}x",
+            f"{timing.cpu_us / ours.cpu_us:.2f}x",
+        )
+        for timing in table.timings
+    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line[:2], widths[:2], strict=True)]
+        cells += [cell.rjust(width) for cell, width in zip(line[2:], widths[2:], strict=True)]
+        print("  " + "  ".join(cells))
+    print(f"  per {table.operation}; ratios against {table.ours}")
+
+
+def verdict(target: Target) -> str:
+    """One line: met or missed, by how much, and the same by the other measure."""
+    sign = "<=" if target.kind == "at most" else ">="
+    result = "PASS  " if target.met else "MISSED"
+    other = "" if target.other is None else f", {_other(target)} {target.other:.2f}{target.unit}"
+    missed = "" if target.met else f": missed by {(target.used - 1) * 100:.0f} %"
+    figures = f"{target.value:.2f}{target.unit} ({target.measure}{other})"
+    return f"{result} {target.text}: {figures}, target {sign} {target.limit:g}{target.unit}{missed}"
+
+
+def _other(target: Target) -> str:
+    return "CPU" if target.measure == "wall" else "wall"
+
+
+def print_summary(outcomes: Sequence[Outcome]) -> None:
+    targets = [target for outcome in outcomes for target in outcome.targets]
+    print("Targets")
+    for target in targets:
+        print(f"  {verdict(target)}")
+    missed = sum(not target.met for target in targets)
+    print(f"{len(targets) - missed} of {len(targets)} met, {missed} missed")
+
+
+def write_json(path: Path, surroundings: dict[str, str], outcomes: Sequence[Outcome], seconds: float) -> None:
+    rows = {
+        outcome.name: {
+            "tables": [asdict(table) for table in outcome.tables],
+            "targets": [{**asdict(target), "met": target.met} for target in outcome.targets],
+            "notes": outcome.notes,
+        }
+        for outcome in outcomes
+    }
+    found = {"surroundings": surroundings, "seconds": round(seconds), "rows": rows}
+    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,71 @@
+"""Append to a long session against a short one, and what becomes of the peers whose append grows with the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.contenders import Contender
+from bench.contenders.frontdesk import Frontdesk
+from bench.contenders.langgraph_saver import LangGraphSaver
+from bench.contenders.openai_agents import OpenAIAdvanced
+from bench.measure import Case, interleave, one_by_one
+from bench.run import Run
+from bench.targets import FLAT, Outcome, Table, at_most
+
+_ROUNDS = 50
+_PEER_ROUNDS = 5
+_SHORT, _LONG = 100, 100_000
+_PEER_LENGTHS = (100, 1_000, 10_000)
+
+
+async def measure(run: Run) -> Outcome:
+    ours = await _frontdesk(run)
+    short, long = ours.timings
+    return Outcome(
+        "growth",
+        [
+            ours,
+            await _peer(run, "OpenAI AdvancedSQLiteSession", OpenAIAdvanced),
+            await _peer(run, "LangGraph AsyncSqliteSaver", LangGraphSaver),
+        ],
+        [at_most(f"append at {run.size(_LONG):,} messages, against at {_SHORT}", FLAT, long, short)],
+    )
+
+
+async def _frontdesk(run: Run) -> Table:
+    """Each in a file of its own, so that the short session has a small index, too; it is a new one every round."""
+    rounds, size = run.rounds(_ROUNDS), run.size(_LONG)
+    short, long = Frontdesk(f"Frontdesk at {_SHORT}"), Frontdesk(f"Frontdesk at {size:,}")
+    async with run.opened(short, long, on=run.fast):
+        await run.fill(long, "s", size)
+        names = [f"s{turn}" for turn in range(rounds + 1)]
+        for name in names:
+            await run.fill(short, name, _SHORT)
+        cases = [_taking_turns(run, short, names), _case(run, long, 20)]
+        timings = await interleave(cases, rounds)
+    return Table("append to a session of so many messages, tmpfs", "append", timings, ours=short.name)
+
+
+async def _peer(run: Run, name: str, make: Callable[[str], Contender]) -> Table:
+    lengths = [run.size(length) for length in _PEER_LENGTHS]
+    peers = [make(f"{name} at {length:,}") for length in lengths]
+    async with run.opened(*peers, on=run.fast):
+        for peer, length in zip(peers, lengths, strict=True):
+            await run.fill(peer, "s", length)
+        timings = await interleave([_case(run, peer, 4) for peer in peers], run.rounds(_PEER_ROUNDS))
+    return Table(f"the same for {name}", "append", timings, ours=peers[0].name)
+
+
+def _case(run: Run, contender: Contender, operations: int) -> Case:
+    return one_by_one(contender.name, contender.settings, operations, lambda: contender.append("s", run.fresh()[0]))
+
+
+def _taking_turns(run: Run, contender: Contender, names: list[str]) -> Case:
+    turns = iter(names)
+
+    async def work() -> None:
+        name = next(turns)
+        for _ in range(20):
+            await contender.append(name, run.fresh()[0])
+
+    return Case(contender.name, contender.settings, 20, work)

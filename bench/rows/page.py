@@ -1,0 +1,65 @@
+"""A page of 50 out of very many sessions, newest activity first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bench.contenders.frontdesk import Frontdesk
+from bench.measure import Case, interleave, one_by_one
+from bench.run import Run
+from bench.targets import FLAT, Outcome, Table, at_most, within
+
+_ROUNDS = 50
+_FEW, _MANY = 1_000, 100_000
+_PAGE = 50
+_AT_ONCE = 500
+
+
+async def measure(run: Run) -> Outcome:
+    size = run.size(_MANY)
+    few, many = Frontdesk(f"Frontdesk, {_FEW:,} sessions"), Frontdesk(f"Frontdesk, {size:,} sessions")
+    async with run.opened(few, many, on=run.fast):
+        await _create(run, few, _FEW)
+        await _create(run, many, size)
+        cases = [_first(few), _first(many), await _deep(many, size // _PAGE // 2)]
+        timings = await interleave(cases, run.rounds(_ROUNDS))
+    table = Table(f"a page of {_PAGE} sessions, tmpfs", "page", timings, ours=many.name)
+    what = f"page of {_PAGE} out of {size:,} sessions"
+    return Outcome(
+        "page",
+        [table],
+        [
+            within(what, 1, table[many.name]),
+            at_most(f"{what}, against out of {_FEW:,}", FLAT, table[many.name], table[few.name]),
+        ],
+    )
+
+
+async def _create(run: Run, contender: Frontdesk, count: int) -> None:
+    start = time.perf_counter()
+    for first in range(0, count, _AT_ONCE):
+        numbers = range(first, min(first + _AT_ONCE, count))
+        await asyncio.gather(*(contender.manager.create(f"session {number}") for number in numbers))
+    run.note(f"set-up: {count:,} sessions: {time.perf_counter() - start:.1f} s")
+
+
+def _first(contender: Frontdesk) -> Case:
+    return _case(contender, contender.name, None)
+
+
+async def _deep(contender: Frontdesk, pages: int) -> Case:
+    """The page behind so many others: a cursor goes there at once, an offset would count."""
+    cursor = None
+    for _ in range(max(1, pages * _PAGE // 1000)):
+        cursor = (await contender.manager.list(limit=1000, cursor=cursor)).next_cursor
+    return _case(contender, f"{contender.name}, from the middle", cursor)
+
+
+def _case(contender: Frontdesk, name: str, cursor: str | None) -> Case:
+    async def page() -> None:
+        found = await contender.manager.list(limit=_PAGE, cursor=cursor)
+        if len(found) != _PAGE:
+            raise AssertionError(f"{name} gave {len(found)} sessions")
+
+    return one_by_one(name, contender.settings, 10, page)

@@ -1,0 +1,74 @@
+"""One run of the benchmark: where contenders put their files, how much is done, and how sessions are filled."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.contenders import Contender
+
+_FILL = 1000
+_TMPFS = Path("/dev/shm")
+
+
+@dataclass
+class Run:
+    """`fast` is memory that looks like a disk (software cost), `disk` is a disk (durability)."""
+
+    fast: Path
+    disk: Path
+    quick: bool
+    notes: list[str] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(10_000_000))
+
+    def rounds(self, full: int) -> int:
+        return max(3, full // 5) if self.quick else full
+
+    def size(self, full: int) -> int:
+        """How many messages or sessions to set up; a short run takes a tenth."""
+        return full // 10 if self.quick else full
+
+    def fresh(self, count: int = 1) -> range:
+        """Numbers of messages that nobody has seen before."""
+        first = next(self._numbers)
+        for _ in range(count - 1):
+            next(self._numbers)
+        return range(first, first + count)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        print(f"  {text}", flush=True)
+
+    @asynccontextmanager
+    async def opened(self, *contenders: Contender, on: Path) -> AsyncIterator[None]:
+        """Contenders ready for use, each in a directory of its own that goes when they are closed."""
+        async with AsyncExitStack() as stack:
+            for contender in contenders:
+                directory = stack.enter_context(tempfile.TemporaryDirectory(dir=on))
+                await contender.open(Path(directory))
+                stack.push_async_callback(contender.close)
+            yield
+
+    async def fill(self, contender: Contender, session: str, count: int) -> None:
+        """Bring a new session to `count` messages, in batches; long ones are noted with the time they took."""
+        start = time.perf_counter()
+        for first in range(0, count, _FILL):
+            await contender.append_many(session, range(first, min(first + _FILL, count)))
+        if count > _FILL:
+            self.note(f"set-up: {count:,} messages into {contender.name}: {time.perf_counter() - start:.1f} s")
+
+
+@contextmanager
+def new_run(*, quick: bool) -> Iterator[Run]:
+    """A run with temporary directories that are gone when it is over."""
+    fast = _TMPFS if _TMPFS.is_dir() else None
+    with (
+        tempfile.TemporaryDirectory(prefix="frontdesk-bench-", dir=fast) as memory,
+        tempfile.TemporaryDirectory(prefix="frontdesk-bench-") as disk,
+    ):
+        yield Run(Path(memory), Path(disk), quick)

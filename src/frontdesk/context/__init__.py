@@ -1,0 +1,30 @@
+"""Context blocks: the labelled parts of the system prompt that a model reads, and where it may, writes."""
+
+from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
+from frontdesk.context.entries import SharedStoreSearch, StoreSearch
+from frontdesk.context.prompt import render_prompt
+from frontdesk.context.providers import (
+    CallableProvider,
+    FileProvider,
+    Provider,
+    SearchProvider,
+    SkillDirectory,
+    SkillProvider,
+    WritableProvider,
+)
+
+__all__ = [
+    "BlockKind",
+    "BlockVersion",
+    "CallableProvider",
+    "ContextBlock",
+    "FileProvider",
+    "Provider",
+    "SearchProvider",
+    "SharedStoreSearch",
+    "SkillDirectory",
+    "SkillProvider",
+    "StoreSearch",
+    "WritableProvider",
+    "render_prompt",
+]

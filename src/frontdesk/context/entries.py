@@ -1,0 +1,67 @@
+"""A searchable block whose entries live in the store: too many to be shown, found by words, kept with their versions."""
+
+from __future__ import annotations
+
+from frontdesk.checks import check_text
+from frontdesk.messages import check_id
+from frontdesk.scope import Scope
+from frontdesk.search import scan
+from frontdesk.store import DocumentRow
+
+_HITS = 10
+
+
+class StoreSearch:
+    """The provider of a searchable block in the store: `with_context("facts", provider=StoreSearch)`.
+
+    Every session has its own entries; with `SharedStoreSearch` all sessions of the namespace have the same."""
+
+    shared = False
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._label = ""
+        self._scope: Scope | None = None
+
+    def attach(self, scope: Scope, label: str) -> None:
+        """Say in which store, and under which label, the entries are."""
+        self._scope, self._label = scope, label
+
+    async def get(self) -> str | None:
+        entries = await self._entries()
+        return f"{len(entries)} entries indexed." if entries else None
+
+    async def search(self, query: str) -> str | None:
+        words = scan.words_of(query)
+        ranked = [(scan.match(row.content, words), row) for row in await self._entries()]
+        best = sorted((pair for pair in ranked if pair[0]), key=lambda pair: (-pair[0], pair[1].key))[:_HITS]
+        return "\n\n".join(f"[{row.key}]\n{row.content}" for _, row in best) or None
+
+    async def set(self, key: str, content: str) -> None:
+        scope = self._store()
+        owner = None if self.shared else self._session_id
+        while True:
+            rows = await scope.store.get_documents(scope.namespace, owner, [(self._label, key)])
+            row = DocumentRow(
+                label=self._label,
+                key=check_id(key, "key"),
+                version=rows[0].version + 1 if rows else 1,
+                content=check_text(content, "content"),
+                created_at=scope.now(),
+            )
+            if await scope.store.put_document(scope.namespace, owner, row):
+                return
+
+    async def _entries(self) -> list[DocumentRow]:
+        scope = self._store()
+        return await scope.store.list_documents(scope.namespace, None if self.shared else self._session_id, self._label)
+
+    def _store(self) -> Scope:
+        assert self._scope is not None, "a provider of the store is attached before it is used"
+        return self._scope
+
+
+class SharedStoreSearch(StoreSearch):
+    """`StoreSearch` with the same entries for all sessions of the namespace."""
+
+    shared = True

@@ -1,0 +1,144 @@
+"""`PostgresStore`: the seam on PostgreSQL. Says which work runs how; the work itself is in `reading`, `changes`, `appending`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from frontdesk.errors import SessionNotFoundError
+from frontdesk.store import (
+    Append,
+    AppendResult,
+    Choose,
+    Item,
+    NewSession,
+    Piece,
+    Place,
+    Plan,
+    SessionQuery,
+    SessionRow,
+    StatsRow,
+    TreeRows,
+    UsageQuery,
+    UsageRow,
+    ViewRead,
+)
+from frontdesk.stores.postgres.appending import Appender
+from frontdesk.stores.postgres.changes import Changer
+from frontdesk.stores.postgres.engine import Connection, Engine
+from frontdesk.stores.postgres.reading import Reader
+from frontdesk.stores.postgres.schema import migrate, quote_schema
+from frontdesk.stores.postgres.totals import Totals
+from frontdesk.stores.postgres.url import check_options, describe, parse_url
+
+
+class PostgresStore:
+    """A `Store` on PostgreSQL 13 or newer, for any number of processes, threads and event loops.
+
+    `pool` is the most connections that each event loop takes; `pooler` says that a transaction pooler stands between, so
+    that nothing may be bound to a session; all tables lie in `schema`; no call takes much longer than `timeout` seconds.
+    Raises `StoreURLError` for options that make no sense. Connects at first use.
+    """
+
+    def __init__(
+        self, dsn: str, *, pool: int = 10, pooler: bool = False, schema: str = "frontdesk", timeout: float = 30.0
+    ) -> None:
+        check_options(pool, timeout)
+        self._schema = quote_schema(schema)
+        self._described = describe(dsn)
+        self._engine = Engine(dsn, pool=pool, pooler=pooler, timeout=timeout, prepare=self._migrate)
+        self._reader = Reader(self._schema)
+        self._changer = Changer(self._schema)
+        self._totals = Totals(self._schema)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """The store that a URL names: `postgresql://user:password@host:port/database`, with any of the options
+        `pool=10`, `pooler=transaction`, `schema=frontdesk`, `timeout=30`, and those that libpq and asyncpg know.
+
+        Raises `StoreURLError` for anything else."""
+        dsn, options = parse_url(url)
+        return cls(dsn, **options)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._described!r}, schema={self._schema})"
+
+    async def _migrate(self, connection: Connection) -> None:
+        await migrate(connection, self._schema)
+
+    async def open(self) -> None:
+        await self._engine.open()
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    # sessions
+
+    async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
+        key = None if new.agent is None else (new.agent, new.channel or "", new.peer or "", new.thread)
+        while True:
+            made = await self._engine.run(lambda connection: self._changer.create(connection, new), repeatable=False)
+            if made is not None:
+                return made, True
+            existing = await self.get(new.namespace, new.id)
+            if existing is None and key is not None:
+                existing = await self.get_current(new.namespace, key)
+            if existing is not None:
+                return existing, False
+
+    async def get(self, namespace: str, session_id: str) -> SessionRow | None:
+        return await self._engine.run(
+            lambda connection: self._reader.session(connection, namespace, session_id), repeatable=True
+        )
+
+    async def get_current(self, namespace: str, key: tuple[str, str, str, str | None]) -> SessionRow | None:
+        return await self._engine.run(
+            lambda connection: self._reader.current(connection, namespace, key), repeatable=True
+        )
+
+    async def page(self, query: SessionQuery) -> list[SessionRow]:
+        return await self._engine.run(lambda connection: self._reader.page(connection, query), repeatable=True)
+
+    # messages
+
+    async def append(self, request: Append) -> AppendResult:
+        lane = await self._engine.open()
+        if lane.appender is None:
+            lane.appender = Appender(self._engine, lane, self._schema)
+        return await lane.appender.append(request)
+
+    async def view(self, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
+        return await self._engine.run(
+            lambda connection: self._reader.view(connection, namespace, session_id, choose), repeatable=True
+        )
+
+    async def tree(
+        self, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
+    ) -> TreeRows | None:
+        return await self._engine.run(
+            lambda connection: self._reader.tree(connection, namespace, session_id, find, family), repeatable=True
+        )
+
+    async def read(self, items: Sequence[Item]) -> tuple[Piece, ...]:
+        return await self._engine.run(lambda connection: self._reader.read(connection, items), repeatable=True)
+
+    async def sums(self, places: Sequence[Place]) -> list[tuple[int, int]]:
+        return await self._engine.run(lambda connection: self._reader.sums(connection, places), repeatable=True)
+
+    async def apply(self, plan: Plan) -> bool:
+        return await self._engine.transact(lambda connection: self._changer.apply(connection, plan))
+
+    # usage and totals
+
+    async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
+        return await self._engine.run(
+            lambda connection: self._changer.add_usage(connection, namespace, session_id, line), repeatable=False
+        )
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        if query.session_id is not None and await self.get(query.namespace, query.session_id) is None:
+            raise SessionNotFoundError(query.session_id, query.namespace)
+        return await self._engine.run(lambda connection: self._totals.usage(connection, query), repeatable=True)
+
+    async def stats(self, namespace: str) -> StatsRow:
+        return await self._engine.run(lambda connection: self._totals.stats(connection, namespace), repeatable=True)

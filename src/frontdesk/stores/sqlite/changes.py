@@ -1,0 +1,190 @@
+"""Applying plans: every kind of change that was computed above the store, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from frontdesk.errors import SessionExistsError
+from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
+from frontdesk.stores.sqlite import sessions
+from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
+
+_SETTABLE = frozenset(SESSION_NAMES) - {"number", "namespace", "tree", "family", "revision"}
+_PLACES = frozenset({"head", "base"})
+
+
+def apply(connection: Connection, plan: Plan) -> bool:
+    rows = [_session(connection, number) for number, _ in plan.guards]
+    if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
+        return False
+    session = rows[0]
+    assert session is not None
+    if plan.head is not None and plan.head != session.head:
+        return False
+    if plan.fork and sessions.taken(connection, plan.fork.session) is not None:
+        raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
+    revision = session.revision + 1
+    _change_messages(connection, plan)
+    _change_overlays(connection, session, plan, revision)
+    _change_edits(connection, session, plan, revision)
+    _each(connection, "DELETE FROM lineage WHERE tree = ?", plan.delete_lineage)
+    if plan.fork is not None:
+        _fork(connection, session, plan.fork, revision)
+    _change_session(connection, session, plan, revision)
+    if plan.view is not None:
+        _set_view(connection, session.number, json_text(plan.view))
+    for table, column in (
+        ("sessions", "number"),
+        ("views", "session"),
+        ("session_tags", "session"),
+        ("usage_lines", "session"),
+    ):
+        _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
+    return True
+
+
+def _session(connection: Connection, number: int) -> SessionRow | None:
+    row = connection.execute(f"SELECT {SESSION} FROM sessions WHERE number = ?", (number,)).fetchone()
+    return None if row is None else session_row(row)
+
+
+def _each(connection: Connection, statement: str, numbers: Iterable[int]) -> None:
+    connection.executemany(statement, [(number,) for number in numbers])
+
+
+def _change_messages(connection: Connection, plan: Plan) -> None:
+    for place, message, change in plan.replace_rows:
+        connection.execute(
+            "UPDATE messages SET role = ?, tokens = ?, created_at = ?, raw = ?, derived = ?, running = running + ?"
+            " WHERE place = ?",
+            (
+                message.role,
+                message.tokens,
+                message.created_at,
+                message.raw,
+                message.derived,
+                change,
+                pack(*place),
+            ),
+        )
+        if change:
+            connection.execute("UPDATE segments SET tokens = tokens + ? WHERE number = ?", (change, place.segment))
+    for span in plan.delete_rows:
+        _delete_messages(connection, span.segment, span.first, span.last)
+    for number, last in plan.set_last:
+        connection.execute("UPDATE segments SET last = ? WHERE number = ?", (last, number))
+    for number, shared in plan.set_shared:
+        connection.execute("UPDATE segments SET shared = ? WHERE number = ?", (shared, number))
+    for number in plan.delete_segments:
+        _delete_messages(connection, number, 0, SEGMENT_SIZE)
+    _each(connection, "DELETE FROM segments WHERE number = ?", plan.delete_segments)
+
+
+def _delete_messages(connection: Connection, segment: int, first: int, last: int) -> None:
+    # A last position beyond the end of a segment would reach into the next one.
+    last = min(last, SEGMENT_SIZE - 1)
+    connection.execute("DELETE FROM messages WHERE place BETWEEN ? AND ?", (pack(segment, first), pack(segment, last)))
+
+
+def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+    for overlay in plan.add_overlays:
+        connection.execute(
+            "INSERT INTO overlays (tree, revision, id, kind, start_segment, start_position, end_segment,"
+            " end_position, tokens, created_at, stale, details, summary)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                session.tree,
+                revision,
+                overlay.id,
+                overlay.kind,
+                *overlay.start,
+                *overlay.end,
+                overlay.tokens,
+                overlay.created_at,
+                int(overlay.stale),
+                overlay.details,
+                overlay.summary,
+            ),
+        )
+    _each(connection, "UPDATE overlays SET stale = 1 WHERE number = ?", plan.mark_overlays)
+    _each(connection, "DELETE FROM overlays WHERE number = ?", plan.delete_overlays)
+
+
+def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+    for edit in plan.add_edits:
+        connection.execute(
+            "INSERT INTO edits (tree, revision, kind, segment, first, last, tokens, overlay, message)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                session.tree,
+                revision,
+                edit.kind,
+                edit.segment,
+                edit.first,
+                edit.last,
+                edit.tokens,
+                edit.overlay,
+                None if edit.message is None else json_text(edit.message),
+            ),
+        )
+    _each(connection, "UPDATE edits SET kind = 'adjusted', message = NULL WHERE number = ?", plan.settle_edits)
+    _each(connection, "DELETE FROM edits WHERE number = ?", plan.delete_edits)
+
+
+def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: int) -> None:
+    segment, position = (None, None) if fork.base is None else fork.base
+    made = sessions.insert(
+        connection,
+        fork.session,
+        family=source.family,
+        base_segment=segment,
+        base_position=position,
+        head_segment=segment,
+        head_position=position,
+        tail=0 if position is None else position + 1,
+        view="plain" if fork.base is None else "stale" if fork.view is None else "stored",
+        view_tokens=fork.view_tokens,
+        view_messages=fork.view_messages,
+        message_count=fork.message_count,
+        compaction_count=fork.compaction_count,
+    )
+    if fork.view is not None:
+        _set_view(connection, made.number, json_text(fork.view))
+    inherit = "INSERT INTO lineage (tree, ancestor, until) SELECT ?, ancestor, until FROM lineage WHERE tree = ?"
+    connection.execute(inherit, (made.tree, source.tree))
+    connection.execute(
+        "INSERT INTO lineage (tree, ancestor, until) VALUES (?, ?, ?)", (made.tree, source.tree, revision)
+    )
+    connection.executemany(
+        "UPDATE segments SET shared = max(shared, ?) WHERE number = ?",
+        [(position, number) for number, position in fork.share],
+    )
+
+
+def _change_session(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+    assigned: dict[str, Any] = {"revision": revision}
+    for name, value in plan.set.items():
+        if name in _PLACES:
+            segment, position = (None, None) if value is None else Place(*value)
+            assigned |= {f"{name}_segment": segment, f"{name}_position": position}
+        elif name in _SETTABLE:
+            assigned[name] = int(value) if isinstance(value, bool) else value
+        else:
+            raise ValueError(f"a plan cannot set {name!r}")
+    for name, amount in plan.add.items():
+        if name not in _SETTABLE:
+            raise ValueError(f"a plan cannot add to {name!r}")
+        assigned[name] = getattr(session, name) + amount
+    if plan.fresh_tree:
+        assigned["tree"] = assigned["family"] = sessions.next_number(connection)
+    columns = ", ".join(f"{name} = ?" for name in assigned)
+    connection.execute(f"UPDATE sessions SET {columns} WHERE number = ?", (*assigned.values(), session.number))
+    if "tags" in plan.set:
+        connection.execute("DELETE FROM session_tags WHERE session = ?", (session.number,))
+        sessions.set_tags(connection, session.number, session.namespace, plan.set["tags"])
+
+
+def _set_view(connection: Connection, session: int, text: str) -> None:
+    connection.execute("INSERT OR REPLACE INTO views (session, row) VALUES (?, ?)", (session, text))

@@ -1,0 +1,116 @@
+"""Versioned texts and frozen prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from frontdesk.store import DocumentRow, PromptRow
+from frontdesk.stores.sqlite import sessions
+from frontdesk.stores.sqlite.connections import Connection
+
+SHARED = 0
+"""the session number of what belongs to a whole namespace"""
+
+_COLUMNS = "label, key, version, content, description, author, created_at"
+_OF = "session = ? AND namespace = ? AND label = ?"
+_CURRENT = f"SELECT {_COLUMNS} FROM documents WHERE {_OF} AND key = ? ORDER BY version DESC LIMIT 1"
+
+
+def get(
+    connection: Connection, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]
+) -> list[DocumentRow]:
+    owner = _owner(connection, namespace, session_id)
+    if owner is None:
+        return []
+    rows = (connection.execute(_CURRENT, (owner, namespace, label, key)).fetchone() for label, key in names)
+    return [_document(row) for row in rows if row is not None]
+
+
+def list_label(connection: Connection, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
+    owner = _owner(connection, namespace, session_id)
+    if owner is None:
+        return []
+    rows = connection.execute(
+        f"SELECT {_COLUMNS}, max(version) FROM documents WHERE {_OF} GROUP BY key ORDER BY key",
+        (owner, namespace, label),
+    )
+    return [_document(row) for row in rows]
+
+
+def versions(connection: Connection, namespace: str, session_id: str | None, label: str, key: str) -> list[DocumentRow]:
+    owner = _owner(connection, namespace, session_id)
+    if owner is None:
+        return []
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM documents WHERE {_OF} AND key = ? ORDER BY version DESC",
+        (owner, namespace, label, key),
+    )
+    return [_document(row) for row in rows]
+
+
+def put(
+    connection: Connection, namespace: str, session_id: str | None, document: DocumentRow, drop_prompt: bool
+) -> bool:
+    owner = SHARED if session_id is None else sessions.get_known(connection, namespace, session_id).number
+    current = connection.execute(_CURRENT, (owner, namespace, document.label, document.key)).fetchone()
+    if document.version != (1 if current is None else _document(current).version + 1):
+        return False
+    connection.execute(
+        f"INSERT INTO documents (session, namespace, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (owner, namespace, *msgspec.structs.astuple(document)),
+    )
+    if drop_prompt:
+        connection.execute("DELETE FROM prompts WHERE session = ?", (owner,))
+    return True
+
+
+def get_prompt(connection: Connection, namespace: str, session_id: str) -> PromptRow | None:
+    row = connection.execute(
+        "SELECT p.number, p.text, p.fingerprint, p.blocks, p.created_at FROM sessions s"
+        " JOIN prompts p ON p.session = s.number WHERE s.namespace = ? AND s.id = ?",
+        (namespace, session_id),
+    ).fetchone()
+    return None if row is None else PromptRow(**dict(zip(PromptRow.__struct_fields__, row, strict=True)))
+
+
+def put_prompt(
+    connection: Connection, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None
+) -> PromptRow:
+    session = sessions.get_known(connection, namespace, session_id)
+    present = get_prompt(connection, namespace, session_id)
+    if present is not None and present.number != replaces:
+        return present
+    prompt = msgspec.structs.replace(prompt, number=(replaces or 0) + 1)
+    connection.execute(
+        "INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?, ?, ?)",
+        (session.number, *msgspec.structs.astuple(prompt)),
+    )
+    return prompt
+
+
+def copy(connection: Connection, source: int, fork: int) -> None:
+    """Give a fork the current texts of its source, and its frozen prompt."""
+    connection.execute(
+        f"INSERT INTO documents (session, namespace, {_COLUMNS}) SELECT ?, namespace, {_COLUMNS} FROM ("
+        f" SELECT namespace, {_COLUMNS}, max(version) FROM documents WHERE session = ? GROUP BY namespace, label, key)",
+        (fork, source),
+    )
+    connection.execute(
+        "INSERT INTO prompts SELECT ?, number, text, fingerprint, blocks, created_at FROM prompts WHERE session = ?",
+        (fork, source),
+    )
+
+
+def _owner(connection: Connection, namespace: str, session_id: str | None) -> int | None:
+    if session_id is None:
+        return SHARED
+    row = connection.execute(
+        "SELECT number FROM sessions WHERE namespace = ? AND id = ?", (namespace, session_id)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _document(row: Sequence[object]) -> DocumentRow:
+    return DocumentRow(**dict(zip(DocumentRow.__struct_fields__, row, strict=False)))  # type: ignore[arg-type]

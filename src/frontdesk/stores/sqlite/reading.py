@@ -1,0 +1,158 @@
+"""Reading: views and their pieces, and the shape of a tree. Runs inside one read transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
+from typing import Any
+
+from frontdesk.messages import StoredMessage
+from frontdesk.store import (
+    SEGMENT_SIZE,
+    Choose,
+    EditItem,
+    Found,
+    Item,
+    Lineage,
+    OverlayItem,
+    Piece,
+    Place,
+    SegmentRow,
+    SessionRow,
+    Span,
+    TreeRows,
+    ViewRead,
+    ViewRow,
+)
+from frontdesk.stores.sqlite import sessions
+from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.rows import (
+    EDIT,
+    MESSAGE,
+    OVERLAY,
+    POSITION_BITS,
+    SEGMENT,
+    SESSION,
+    decode_view,
+    edit_message,
+    edit_row,
+    overlay_row,
+    segment_row,
+    session_row,
+    unpack,
+)
+
+_EVER = 1 << 62
+_NO_VIEW = ViewRow()
+_RUN = f"SELECT {MESSAGE} FROM messages WHERE place BETWEEN ? AND ? ORDER BY place"
+_ID = "SELECT id FROM messages WHERE place = ?"
+_ON_THE_WAY = (
+    f"WITH RECURSIVE way ({SEGMENT}) AS (SELECT {SEGMENT} FROM segments WHERE number = ? UNION ALL"
+    " SELECT s.number, s.tree, s.parent_segment, s.parent_position, s.last, s.next, s.shared, s.tokens"
+    " FROM way JOIN segments s ON s.number = way.parent_segment)"
+    f" SELECT {SEGMENT} FROM way"
+)
+
+
+def view(connection: Connection, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
+    session = sessions.get(connection, namespace, session_id)
+    if session is None:
+        return None
+    items = tuple(choose(session, _view_of(connection, session)))
+    return ViewRead(session, items, pieces(connection, items))
+
+
+def _view_of(connection: Connection, session: SessionRow) -> ViewRow:
+    if session.view != "stored":
+        return _NO_VIEW
+    row = connection.execute("SELECT row FROM views WHERE session = ?", (session.number,)).fetchone()
+    return _NO_VIEW if row is None else decode_view(row[0])
+
+
+def pieces(connection: Connection, items: Iterable[Item]) -> tuple[Piece, ...]:
+    return tuple([_piece(connection, item) for item in items])
+
+
+def _piece(connection: Connection, item: Item) -> Piece:
+    before_id = None
+    if item.before is not None:
+        segment, position = item.before
+        row = connection.execute(_ID, (segment << POSITION_BITS | position,)).fetchone()
+        before_id = None if row is None else row[0]
+    if isinstance(item, Span):
+        segment = item.segment << POSITION_BITS
+        last = min(item.last, SEGMENT_SIZE - 1)
+        rows = connection.execute(_RUN, (segment | item.first, segment | last)).fetchall()
+        return Piece(before_id, tuple(starmap(StoredMessage, rows)))
+    if isinstance(item, EditItem):
+        row = connection.execute("SELECT message FROM edits WHERE number = ?", (item.number,)).fetchone()
+        message = None if row is None else edit_message(row[0])
+        return Piece(before_id, () if message is None else (message,))
+    assert isinstance(item, OverlayItem)
+    row = connection.execute(f"SELECT {OVERLAY}, summary FROM overlays WHERE number = ?", (item.number,)).fetchone()
+    return Piece(before_id, overlay=None if row is None else overlay_row(row))
+
+
+def sums(connection: Connection, places: Sequence[Place]) -> list[tuple[int, int]]:
+    found = []
+    for segment, position in places:
+        statement = "SELECT tokens, running FROM messages WHERE place = ?"
+        row = connection.execute(statement, (segment << POSITION_BITS | position,)).fetchone()
+        found.append((0, 0) if row is None else (row[0], row[1]))
+    return found
+
+
+def tree(connection: Connection, namespace: str, session_id: str, find: Sequence[str], family: bool) -> TreeRows | None:
+    session = sessions.get(connection, namespace, session_id)
+    if session is None:
+        return None
+    relatives: tuple[SessionRow, ...] = ()
+    if family:
+        rows = connection.execute(f"SELECT {SESSION} FROM sessions WHERE family = ? ORDER BY number", (session.family,))
+        relatives = tuple(session_row(row) for row in rows)
+        trees = [row.tree for row in relatives]
+        untils = dict.fromkeys((*trees, *(line.ancestor for line in _lineage(connection, trees))), _EVER)
+    else:
+        untils = {session.tree: _EVER}
+        untils |= {line.ancestor: line.until for line in _lineage(connection, [session.tree])}
+    segments = _segments(connection, session, untils if family else (session.tree,))
+    (forked,) = connection.execute("SELECT max(until) FROM lineage WHERE ancestor = ?", (session.tree,)).fetchall()
+    return TreeRows(
+        session=session,
+        view=_view_of(connection, session),
+        segments=segments,
+        overlays=tuple(overlay_row(row) for row in _of_trees(connection, "overlays", OVERLAY, untils)),
+        edits=tuple(edit_row(row) for row in _of_trees(connection, "edits", EDIT, untils)),
+        lineage=tuple(_lineage(connection, untils)),
+        forked_until=-1 if forked[0] is None else forked[0],
+        found=tuple(_found(connection, session, find)),
+        sessions=relatives,
+    )
+
+
+def _lineage(connection: Connection, trees: Iterable[int]) -> list[Lineage]:
+    statement = "SELECT tree, ancestor, until FROM lineage WHERE tree = ?"
+    return [Lineage(*row) for tree in trees for row in connection.execute(statement, (tree,))]
+
+
+def _segments(connection: Connection, session: SessionRow, trees: Iterable[int]) -> tuple[SegmentRow, ...]:
+    """The segments that these trees own, and those on the way to where the session was forked."""
+    owned = f"SELECT {SEGMENT} FROM segments WHERE tree = ?"
+    rows = {row[0]: row for tree in trees for row in connection.execute(owned, (tree,))}
+    if session.base is not None:
+        rows |= {row[0]: row for row in connection.execute(_ON_THE_WAY, (session.base.segment,))}
+    return tuple(segment_row(rows[number]) for number in sorted(rows))
+
+
+def _of_trees(connection: Connection, table: str, columns: str, untils: Mapping[int, int]) -> list[Sequence[Any]]:
+    """Rows of these trees up to the revision that is seen of each, in the order they were made."""
+    statement = f"SELECT {columns} FROM {table} WHERE tree = ? AND revision <= ?"
+    rows = [row for line in untils.items() for row in connection.execute(statement, line)]
+    return sorted(rows, key=lambda row: row[0])
+
+
+def _found(connection: Connection, session: SessionRow, ids: Sequence[str]) -> Iterable[Found]:
+    statement = "SELECT place, tokens FROM messages WHERE family = ? AND id = ?"
+    for message_id in ids:
+        for place, tokens in connection.execute(statement, (session.family, message_id)).fetchall():
+            yield Found(message_id, unpack(place), tokens)

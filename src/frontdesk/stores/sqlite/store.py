@@ -1,0 +1,143 @@
+"""`SQLiteStore`: the seam's methods, each one operation handed to the engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Literal, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from frontdesk.errors import StoreURLError
+from frontdesk.store import (
+    Append,
+    AppendResult,
+    Choose,
+    Item,
+    NewSession,
+    Piece,
+    Place,
+    Plan,
+    SessionQuery,
+    SessionRow,
+    StatsRow,
+    TreeRows,
+    UsageQuery,
+    UsageRow,
+    ViewRead,
+)
+from frontdesk.stores.sqlite import append, changes, reading, sessions
+from frontdesk.stores.sqlite.connections import Database
+from frontdesk.stores.sqlite.engine import Engine
+
+N = TypeVar("N", int, float)
+_OPTIONS = ("busy_timeout", "readers", "synchronous")
+
+
+class SQLiteStore:
+    """A `Store` in one SQLite file, which any number of processes of one machine may share.
+
+    An append that returned survives the loss of power, with `synchronous="normal"` only that of the process.
+    `busy_timeout` is how many seconds to wait for other processes, `readers` how many reads may run at a time.
+    Raises `StoreURLError` for values out of range.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Literal["full", "normal"] = "full",
+        busy_timeout: float = 60.0,
+        readers: int = 4,
+    ) -> None:
+        name = os.fspath(path)
+        if name in ("", ":memory:"):
+            raise StoreURLError("SQLite wants the path of a file: for a store in memory use memory://")
+        if "\0" in name:
+            raise StoreURLError(f"{name!r} holds a NUL character: no file can have this name")
+        if synchronous not in ("full", "normal"):
+            raise StoreURLError(f"synchronous must be full or normal, not {synchronous!r}")
+        if not 0 <= busy_timeout <= 86_400:
+            raise StoreURLError(f"busy_timeout must be 0 to 86400 seconds, not {busy_timeout!r}")
+        if not 1 <= readers <= 64:
+            raise StoreURLError(f"readers must be 1 to 64, not {readers!r}")
+        self.path = os.path.abspath(name)
+        self._engine = Engine(Database(self.path, synchronous=synchronous, busy_timeout=busy_timeout), readers)
+
+    @classmethod
+    def from_url(cls, url: str) -> SQLiteStore:
+        """The store of `sqlite:///relative.db` or `sqlite:////absolute.db`, with the keywords of the class as options.
+
+        Raises `StoreURLError` for a URL without a file and for options that are not known or repeated.
+        """
+        parts = urlsplit(url)
+        path = unquote(parts.path.removeprefix("/"))
+        if parts.netloc:
+            raise StoreURLError(f"{url!r} names a host: write sqlite:///relative.db or sqlite:////absolute.db")
+        if parts.fragment:
+            raise StoreURLError(f"{url!r} has a fragment: write %23 for a # in the name of a file")
+        given = parse_qsl(parts.query, keep_blank_values=True)
+        options = dict(given)
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown or len(options) < len(given):
+            what = f"unknown option {unknown[0]!r}" if unknown else "an option is given twice"
+            raise StoreURLError(f"{what} in {url!r}: sqlite takes {', '.join(_OPTIONS)}, each once")
+        return cls(
+            path,
+            synchronous=options.get("synchronous", "full"),  # type: ignore[arg-type]
+            busy_timeout=_number(options, "busy_timeout", 60.0),
+            readers=_number(options, "readers", 4),
+        )
+
+    async def open(self) -> None:
+        await self._engine.read(lambda connection: None)
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
+        return await self._engine.write(lambda connection: sessions.create(connection, new))
+
+    async def get(self, namespace: str, session_id: str) -> SessionRow | None:
+        return await self._engine.read(lambda connection: sessions.get(connection, namespace, session_id))
+
+    async def get_current(self, namespace: str, key: tuple[str, str, str, str | None]) -> SessionRow | None:
+        return await self._engine.read(lambda connection: sessions.get_current(connection, namespace, key))
+
+    async def page(self, query: SessionQuery) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: sessions.page(connection, query))
+
+    async def append(self, request: Append) -> AppendResult:
+        return await self._engine.write(lambda connection: append.append(connection, request))
+
+    async def view(self, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
+        return await self._engine.read(lambda connection: reading.view(connection, namespace, session_id, choose))
+
+    async def tree(
+        self, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
+    ) -> TreeRows | None:
+        return await self._engine.read(lambda connection: reading.tree(connection, namespace, session_id, find, family))
+
+    async def read(self, items: Sequence[Item]) -> tuple[Piece, ...]:
+        return await self._engine.read(lambda connection: reading.pieces(connection, items))
+
+    async def sums(self, places: Sequence[Place]) -> list[tuple[int, int]]:
+        return await self._engine.read(lambda connection: reading.sums(connection, places))
+
+    async def apply(self, plan: Plan) -> bool:
+        return await self._engine.write(lambda connection: changes.apply(connection, plan))
+
+    async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
+        return await self._engine.write(lambda connection: sessions.add_usage(connection, namespace, session_id, line))
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        return await self._engine.read(lambda connection: sessions.usage(connection, query))
+
+    async def stats(self, namespace: str) -> StatsRow:
+        return await self._engine.read(lambda connection: sessions.stats(connection, namespace))
+
+
+def _number(options: dict[str, str], name: str, default: N) -> N:
+    try:
+        return type(default)(options.get(name, default))
+    except ValueError:
+        raise StoreURLError(f"{name} must be a number, not {options[name]!r}") from None

@@ -1,0 +1,293 @@
+"""The threads themselves: each owns one connection, takes jobs from a queue and delivers what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+import apsw
+
+from frontdesk.errors import FrontdeskError
+from frontdesk.stores.sqlite.connections import BUSY, Connection, Database, Stamp, roll_back
+
+MAX_BATCH = 512
+WAL_PAGES_TO_CHECKPOINT = 1_024
+WAL_PAGES_TO_STOP_AT = 16_384
+_LOST = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.ReadOnlyError)
+
+Job = tuple[Callable[[Connection], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+Outcome = tuple[Any, BaseException | None]
+
+
+class Delivery:
+    """Outcomes on their way to the loops that wait for them: each loop is woken once."""
+
+    def __init__(self) -> None:
+        self._by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
+
+    def add(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], outcome: Outcome) -> None:
+        self._by_loop.setdefault(loop, []).append((future, outcome))
+
+    def send(self) -> None:
+        for loop, outcomes in self._by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_resolve, outcomes)
+            except RuntimeError:
+                pass  # the loop was closed: nobody waits there any more
+
+
+def _resolve(outcomes: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
+    for future, (result, error) in outcomes:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+
+class _Worker:
+    """A daemon thread with a connection that is opened when needed. `lock` is held while the connection is in use."""
+
+    name = "worker"
+    writes = False
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._connection: apsw.Connection | None = None
+        self._stamp: Stamp | None = None
+
+    def start_once(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._main, name=f"frontdesk-{self.name}", daemon=True)
+            self._thread.start()
+
+    def join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def pause(self) -> None:
+        """Wait for a moment between two jobs, and leave nothing open until `resume`."""
+        self._lock.acquire()
+        if self._connection is not None:
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self._let_go()
+
+    def resume(self) -> None:
+        self._lock.release()
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        finally:
+            with self._lock:
+                self._let_go()
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    def _connect(self) -> apsw.Connection:
+        if self._stamp is not None and self._stamp != self._database.stamp():
+            self._let_go()
+        if self._connection is None:
+            self._connection, self._stamp = self._database.open(write=self.writes)
+            self._opened(self._connection)
+        return self._connection
+
+    def _opened(self, connection: apsw.Connection) -> None:
+        """Called with each new connection."""
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close(True)
+        self._connection = self._stamp = None
+
+    def _failed(self, error: BaseException) -> BaseException:
+        """The error to raise; a connection that may be no good any more is given up."""
+        translated = self._database.translate(error, self._connection)
+        if isinstance(error, _LOST):
+            self._let_go()
+        return translated
+
+
+class Reader(_Worker):
+    """Runs one operation at a time, each in a read transaction. Says in `reading` when it is not free."""
+
+    name = "reader"
+
+    def __init__(self, database: Database, jobs: SimpleQueue[Job | None], reading: set[Reader]) -> None:
+        super().__init__(database)
+        self._jobs = jobs
+        self._reading = reading
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            operation, loop, future = job
+            self._reading.add(self)
+            with self._lock:
+                outcome = self._read(operation)
+            self._reading.discard(self)
+            delivery = Delivery()
+            delivery.add(loop, future, outcome)
+            delivery.send()
+
+    def _read(self, operation: Callable[[Connection], Any]) -> Outcome:
+        try:
+            connection = self._connect()
+            try:
+                return _in_snapshot(connection, operation), None
+            except BUSY:
+                return self._database.patiently(lambda: _in_snapshot(connection, operation)), None
+        except BaseException as error:
+            return None, self._failed(error)
+
+
+def _in_snapshot(connection: apsw.Connection, operation: Callable[[Connection], Any]) -> Any:
+    connection.execute("BEGIN")
+    try:
+        return operation(connection)
+    finally:
+        roll_back(connection)
+
+
+class Writer(_Worker):
+    """Runs operations in the order they came; what arrived during a commit is committed together by the next one."""
+
+    name = "writer"
+    writes = True
+
+    def __init__(
+        self,
+        database: Database,
+        jobs: SimpleQueue[Job | None],
+        checkpointer: Checkpointer,
+        admit: Callable[[], None],
+    ) -> None:
+        super().__init__(database)
+        self._jobs = jobs
+        self._checkpointer = checkpointer
+        self._admit = admit
+        self._wal_pages = 0
+
+    def _run(self) -> None:
+        while batch := self._take():
+            delivery = Delivery()
+            with self._lock:
+                outcomes = self._commit(batch)
+            for (_, loop, future), outcome in zip(batch, outcomes, strict=True):
+                delivery.add(loop, future, outcome)
+            delivery.send()
+            self._admit()
+            if self._wal_pages >= WAL_PAGES_TO_CHECKPOINT:
+                with self._lock:
+                    self._checkpointer.relieve(self._connection, self._wal_pages)
+
+    def _take(self) -> list[Job]:
+        """What is waiting, at least one job; nothing after the end was asked for."""
+        batch: list[Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == MAX_BATCH or self._jobs.empty():
+                return batch
+            job = self._jobs.get()
+        self._jobs.put(None)  # for the next time round
+        return batch
+
+    def _opened(self, connection: apsw.Connection) -> None:
+        connection.set_wal_hook(self._note_wal)
+
+    def _note_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _commit(self, batch: list[Job]) -> list[Outcome]:
+        try:
+            connection = self._connect()
+            self._database.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+        except BaseException as error:
+            translate = self._database.translate
+            outcomes: list[Outcome] = [(None, translate(error, self._connection)) for _ in batch]
+            self._failed(error)
+            return outcomes
+        try:
+            outcomes = [_attempt(connection, operation) for operation, _, _ in batch]
+            connection.execute("COMMIT")
+            return outcomes
+        except BaseException as error:
+            roll_back(connection)
+            translated = self._failed(error)
+        if len(batch) == 1:
+            return [(None, translated)]
+        return [outcome for job in batch for outcome in self._commit([job])]
+
+
+def _attempt(connection: apsw.Connection, operation: Callable[[Connection], Any]) -> Outcome:
+    """A refusal that came before anything was written concerns nobody else in the transaction."""
+    before = connection.total_changes()
+    try:
+        return operation(connection), None
+    except FrontdeskError as error:
+        if connection.total_changes() != before:
+            raise
+        return None, error
+
+
+class Checkpointer(_Worker):
+    """Brings the log back into the file beside the writer, and lets the writer finish that while nothing is written."""
+
+    name = "checkpointer"
+    writes = True
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._wanted: SimpleQueue[bool] = SimpleQueue()
+        self._nearly_done = False
+        self._asked_at = 0
+
+    def relieve(self, writer: apsw.Connection | None, pages: int) -> None:
+        """Called by the writer between its transactions when the log has grown to `pages`."""
+        if writer is None:
+            return
+        if pages < self._asked_at:
+            self._asked_at = 0
+        if self._nearly_done:
+            self._nearly_done = False
+            _checkpoint(writer, apsw.SQLITE_CHECKPOINT_PASSIVE)
+        elif pages >= self._asked_at + WAL_PAGES_TO_CHECKPOINT:
+            self._asked_at = pages
+            if pages >= WAL_PAGES_TO_STOP_AT:
+                self._stop_the_log(writer)
+            else:
+                self.start_once()
+                self._wanted.put(True)
+
+    def stop(self) -> None:
+        self._wanted.put(False)
+
+    def _run(self) -> None:
+        while self._wanted.get():
+            with self._lock:
+                try:
+                    _checkpoint(self._connect(), apsw.SQLITE_CHECKPOINT_PASSIVE)
+                except (apsw.Error, FrontdeskError):
+                    self._let_go()
+            self._nearly_done = True
+
+    def _stop_the_log(self, writer: apsw.Connection) -> None:
+        """Readers that overlap for ever can be outwaited: those that come now need the log no more."""
+        writer.set_busy_handler(self._database.patience(1.0))
+        _checkpoint(writer, apsw.SQLITE_CHECKPOINT_RESTART)
+        writer.set_busy_handler(self._database.patience())
+
+
+def _checkpoint(connection: apsw.Connection, mode: int) -> None:
+    try:
+        connection.wal_checkpoint(mode=mode)
+    except apsw.Error:
+        pass  # someone else is at it, a reader is in the way or the disk is full: the log keeps everything till then

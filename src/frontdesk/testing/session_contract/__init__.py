@@ -1,0 +1,35 @@
+"""The second contract: everything `SessionManager` and `Session` promise, run over a store.
+
+Prove a store of your own with one class and one fixture (pytest-asyncio in auto mode):
+
+    class TestMyStore(SessionContract):
+        @pytest.fixture
+        async def store(self):
+            store = MyStore()
+            yield store
+            await store.close()
+
+One database may serve all tests: each works in a namespace of its own.
+"""
+
+from __future__ import annotations
+
+from frontdesk.testing.session_contract.branches import BranchContract
+from frontdesk.testing.session_contract.directory import DirectoryContract
+from frontdesk.testing.session_contract.forks import ForkContract
+from frontdesk.testing.session_contract.messages import MessageContract
+from frontdesk.testing.session_contract.model import ModelContract
+from frontdesk.testing.session_contract.overlays import OverlayContract
+from frontdesk.testing.session_contract.windows import WindowContract
+
+
+class SessionContract(
+    MessageContract,
+    BranchContract,
+    WindowContract,
+    OverlayContract,
+    ForkContract,
+    DirectoryContract,
+    ModelContract,
+):
+    """The public API over the store that the fixture `store` gives."""

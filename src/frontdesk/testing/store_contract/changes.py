@@ -1,0 +1,330 @@
+"""Plans: each change is applied whole or not at all, and does what the session layer relies on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from frontdesk import plans
+from frontdesk.store import NewEdit, NewOverlay, Place, Plan, Span, Store, ViewRow
+from frontdesk.testing.store_contract.steps import (
+    NOW,
+    add,
+    change,
+    cover,
+    delete,
+    delete_session,
+    fork,
+    measure,
+    message,
+    new,
+    path,
+    place,
+    replace,
+    row,
+    settle,
+    texts,
+    tree,
+    uncover,
+    view,
+)
+
+
+class ChangeContract:
+    # guards
+
+    async def test_a_plan_raises_the_revision_and_sets_what_it_says(self, store: Store) -> None:
+        made, _ = await store.create(new("s"))
+        values: dict[str, Any] = {
+            "name": "n",
+            "status": "archived",
+            "end_reason": "new",
+            "model": None,
+            "source": "x",
+            "tags": '["t"]',
+            "metadata": '{"a":1}',
+            "summary": "text",
+            "max_tokens": 7,
+            "compacted_at": NOW + 1,
+            "ended_at": NOW + 2,
+            "last_active_at": NOW + 3,
+        }
+        assert await store.apply(plans.change_row(made, NOW + 4, **values))
+        changed = await row(store, "s")
+        assert {name: getattr(changed, name) for name in values} == values
+        assert (changed.revision, changed.updated_at, changed.created_at) == (made.revision + 1, NOW + 4, NOW)
+
+    async def test_a_plan_made_from_an_older_revision_is_refused(self, store: Store) -> None:
+        made, _ = await store.create(new("s"))
+        assert await store.apply(plans.change_row(made, NOW, name="first"))
+        before = await row(store, "s")
+        assert not await store.apply(plans.change_row(made, NOW, name="second"))
+        assert await row(store, "s") == before
+
+    async def test_one_guard_that_fails_is_enough_and_leaves_nothing_behind(self, store: Store) -> None:
+        session = (await add(store, "s", "m1", "m2")).session
+        other, _ = await store.create(new("other"))
+        assert session.head is not None
+        plan = Plan(
+            guards=((session.number, session.revision), (other.number, other.revision + 1)),
+            now=NOW,
+            set={"name": "changed", "head": None},
+            add={"message_count": 5},
+            view=ViewRow((), session.head),
+            delete_rows=(Span(session.head.segment, 0, 1, None),),
+            set_last=(Place(session.head.segment, -1),),
+            add_overlays=(
+                NewOverlay(
+                    id="o",
+                    kind="reset",
+                    start=session.head,
+                    end=session.head,
+                    summary=None,
+                    tokens=0,
+                    created_at=NOW,
+                ),
+            ),
+            add_edits=(NewEdit(kind="removed", segment=session.head.segment, first=0, last=1),),
+            delete_sessions=(other.number,),
+        )
+        assert not await store.apply(plan)
+        assert await row(store, "s") == session
+        assert await row(store, "other") == other
+        assert await path(store, "s") == ["m1", "m2"]
+        rows = (await tree(store, "s")).rows
+        assert (rows.overlays, rows.edits, rows.view) == ((), (), ViewRow())
+
+    async def test_a_session_that_is_gone_fails_its_guard(self, store: Store) -> None:
+        made, _ = await store.create(new("s"))
+        await delete_session(store, "s")
+        assert not await store.apply(plans.change_row(made, NOW, name="late"))
+
+    async def test_a_head_that_moved_refuses_a_plan_that_names_it(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        seen = await tree(store, "s")
+        after = (await add(store, "s", "m2")).session
+        plan = plans.settle(seen, seen.view(seen.session.head), 3, 1, NOW)
+        assert plan.guards == ((after.number, after.revision),)
+        assert not await store.apply(plan)
+        assert await row(store, "s") == after
+
+    async def test_an_append_at_the_end_does_not_refuse_other_plans(self, store: Store) -> None:
+        before = (await add(store, "s", "m1")).session
+        await add(store, "s", "m2")
+        assert await store.apply(plans.change_row(before, NOW, name="named"))
+        assert await path(store, "s") == ["m1", "m2"]
+
+    # views
+
+    async def test_a_settled_view_comes_back_as_it_was_handed_in(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3", "m4")
+        await fork(store, "s", "f")
+        await replace(store, "f", message("m1", "changed"))
+        await cover(store, "f", "o", "m2", "m3")
+        seen = await tree(store, "f")
+        await settle(store, "f")
+        rows = (await tree(store, "f")).rows
+        assert rows.view == seen.view(seen.session.head).row
+        assert len(rows.view.items) == 3
+        assert rows.session.view == "stored"
+
+    async def test_switching_makes_another_message_the_head(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await add(store, "s", "b1", parent="m1")
+        await change(store, "s", lambda seen: plans.switch(seen, seen.rows.found[0].place, NOW), "m2")
+        assert await path(store, "s") == ["m1", "m2"]
+        await add(store, "s", "m3")
+        assert await path(store, "s") == ["m1", "m2", "m3"]
+
+    async def test_an_append_after_an_earlier_head_opens_a_branch(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await change(store, "s", lambda seen: plans.switch(seen, seen.rows.found[0].place, NOW), "m1")
+        await settle(store, "s")
+        session = (await add(store, "s", message("b1", tokens=5))).session
+        assert await path(store, "s") == ["m1", "b1"]
+        assert (session.view, session.view_tokens, session.view_messages, session.tail) == ("stored", 8, 2, 0)
+
+    # messages
+
+    async def test_deleting_from_the_middle_keeps_the_rest_connected(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3", "m4")
+        await delete(store, "s", "m2", "m3")
+        assert await path(store, "s") == ["m1", "m4"]
+        session = await row(store, "s")
+        assert session.message_count == 2
+        [first, last] = await store.read((await tree(store, "s")).lay(session.head))
+        assert (first.before_id, last.before_id) == (None, "m1")
+
+    async def test_a_deleted_head_falls_back_to_what_was_ahead_of_it(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await delete(store, "s", "m2", "m3")
+        session = await row(store, "s")
+        assert session.head == await place(store, "s", "m1")
+        result = await add(store, "s", "m4")
+        assert result.rows[0].parent_id == "m1"
+        assert await path(store, "s") == ["m1", "m4"]
+
+    async def test_deleting_everything_leaves_an_empty_session_to_begin_again(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await delete(store, "s", "m1", "m2")
+        session = await row(store, "s")
+        assert (session.head, session.message_count, session.view, session.view_tokens) == (None, 0, "plain", 0)
+        result = await add(store, "s", message("m3", tokens=6))
+        assert result.rows[0].parent_id is None
+        assert (result.session.view_tokens, result.session.view_messages) == (6, 1)
+
+    async def test_a_replaced_message_keeps_its_place(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        before = await place(store, "s", "m2")
+        await replace(store, "s", message("m2", "changed", tokens=40))
+        assert await place(store, "s", "m2") == before
+        assert await texts(store, "s") == {"m1": "text of m1", "m2": "changed", "m3": "text of m3"}
+
+    @pytest.mark.parametrize("changed", ["m1", "m2", "m3"])
+    async def test_sums_are_right_after_a_replacement_and_what_is_appended_then(
+        self, store: Store, changed: str
+    ) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await replace(store, "s", message(changed, "changed", tokens=40))
+        assert (await row(store, "s")).view_tokens == 46
+        await add(store, "s", message("m4", tokens=5))
+        seen = await tree(store, "s")
+        assert await measure(store, seen, seen.lay(seen.session.head)) == 51
+        assert (await row(store, "s")).view_tokens == 51
+
+    async def test_clearing_leaves_the_session_and_takes_its_messages(self, store: Store) -> None:
+        await store.create(new("s", name="kept", tags='["t"]'))
+        await add(store, "s", "m1", "m2")
+        await cover(store, "s", "o", "m1", "m2")
+        old = await tree(store, "s")
+        items = old.lay(old.session.head, overlays=False)
+        await change(store, "s", lambda seen: plans.clear_messages(seen.rows, NOW + 1))
+        session = await row(store, "s")
+        assert (session.name, session.tags, session.updated_at) == ("kept", '["t"]', NOW + 1)
+        assert (session.head, session.message_count, session.compaction_count, session.view) == (None, 0, 0, "plain")
+        assert session.tree != old.session.tree
+        rows = (await tree(store, "s", "m1", family=True)).rows
+        assert (rows.segments, rows.overlays, rows.edits, rows.found) == ((), (), (), ())
+        assert [piece.messages for piece in await store.read(items)] == [()]
+        assert (await add(store, "s", "m1")).rows[0].inserted
+        assert await path(store, "s") == ["m1"]
+
+    async def test_a_deleted_session_is_gone_and_its_id_free(self, store: Store) -> None:
+        await store.create(new("s", agent="a", channel="b", peer="c"))
+        await add(store, "s", "m1")
+        old = await tree(store, "s")
+        await delete_session(store, "s")
+        assert await store.get(old.session.namespace, "s") is None
+        assert await store.get_current(old.session.namespace, ("a", "b", "c", None)) is None
+        assert [piece.messages for piece in await store.read(old.lay(old.session.head))] == [()]
+        again, is_new = await store.create(new("s", agent="a", channel="b", peer="c"))
+        assert is_new
+        assert again.message_count == 0
+        assert again.number != old.session.number
+
+    # overlays
+
+    async def test_an_overlay_stands_for_its_range_and_newer_ones_win(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3", "m4")
+        await cover(store, "s", "old", "m1", "m2")
+        assert await view(store, "s") == ["old", "m3", "m4"]
+        await cover(store, "s", "new", "m2", "m3")
+        assert await view(store, "s") == ["m1", "new", "m4"]
+        await uncover(store, "s", "new")
+        assert await view(store, "s") == ["old", "m3", "m4"]
+        session = await row(store, "s")
+        assert (session.compaction_count, session.compacted_at) == (1, NOW)
+
+    async def test_an_overlay_without_a_summary_hides_its_range(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await cover(store, "s", "o", "m1", "m2", summary=None)
+        assert await view(store, "s") == ["m3"]
+
+    async def test_a_change_under_an_overlay_makes_it_stale(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3", "m4")
+        await cover(store, "s", "first", "m1", "m1")
+        await cover(store, "s", "second", "m2", "m3")
+        await delete(store, "s", "m2")
+        await replace(store, "s", message("m1", "changed"))
+        assert {overlay.id: overlay.stale for overlay in (await tree(store, "s")).overlays} == {
+            "first": True,
+            "second": True,
+        }
+        assert await view(store, "s") == ["first", "second", "m4"]
+
+    async def test_an_overlay_outlives_its_last_message_but_not_all_of_them(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await cover(store, "s", "o", "m2", "m3")
+        await delete(store, "s", "m3")
+        assert await view(store, "s") == ["m1", "o"]
+        await add(store, "s", "m4")
+        assert await view(store, "s") == ["m1", "o", "m4"]
+        await delete(store, "s", "m2")
+        assert await view(store, "s") == ["m1", "m4"]
+        assert (await row(store, "s")).compaction_count == 0
+
+    async def test_a_stored_overlay_is_read_with_all_that_it_was_given(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        seen = await tree(store, "s")
+        assert seen.session.head is not None
+        overlay = NewOverlay(
+            id="o",
+            kind="truncate",
+            start=seen.session.head,
+            end=seen.session.head,
+            summary="会話 \U0001f98a",
+            tokens=2**33,
+            created_at=NOW + 5,
+            stale=True,
+            details='{"model":"x"}',
+        )
+        assert await store.apply(plans.add_overlay(seen, overlay, NOW))
+        [kept] = (await tree(store, "s")).overlays
+        for name in overlay.__struct_fields__:
+            assert getattr(kept, name) == (None if name == "summary" else getattr(overlay, name))
+
+    # the smallest parts of a plan
+
+    async def test_edits_come_back_as_they_were_given_until_they_are_deleted(self, store: Store) -> None:
+        session = (await add(store, "s", "m1", "m2")).session
+        assert session.head is not None
+        segment = session.head.segment
+        given = (
+            NewEdit(kind="removed", segment=segment, first=0, last=1),
+            NewEdit(kind="replaced", segment=segment, first=1, last=1, tokens=-2, message=message("m2", "x")),
+            NewEdit(kind="adjusted", segment=segment, first=0, last=0, tokens=2**33),
+            NewEdit(kind="overlay-gone", overlay=77),
+            NewEdit(kind="overlay-stale", overlay=78, segment=segment, first=1, last=1),
+        )
+        guard = ((session.number, session.revision),)
+        assert await store.apply(Plan(guards=guard, now=NOW, add_edits=given))
+        edits = sorted((await tree(store, "s")).rows.edits, key=lambda edit: edit.number)
+        kept = [{name: getattr(edit, name) for name in NewEdit.__struct_fields__} for edit in edits]
+        assert kept == [{name: getattr(edit, name) for name in edit.__struct_fields__} for edit in given]
+        assert {(edit.tree, edit.revision) for edit in edits} == {(session.tree, session.revision + 1)}
+        numbers = tuple(edit.number for edit in edits)
+        guard = ((session.number, session.revision + 1),)
+        assert await store.apply(Plan(guards=guard, now=NOW, delete_edits=numbers[:-1]))
+        assert [edit.number for edit in (await tree(store, "s")).rows.edits] == [numbers[-1]]
+
+    async def test_segments_take_the_ends_they_are_given(self, store: Store) -> None:
+        session = (await add(store, "s", "m1", "m2")).session
+        assert session.head is not None
+        segment = session.head.segment
+        guard = ((session.number, session.revision),)
+        plan = Plan(guards=guard, now=NOW, set_last=(Place(segment, 0),), set_shared=(Place(segment, 1),))
+        assert await store.apply(plan)
+        [kept] = (await tree(store, "s")).rows.segments
+        assert (kept.last, kept.shared, kept.next) == (0, 1, 2)
+
+    async def test_deleting_to_the_end_of_one_segment_spares_the_next(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        session = (await add(store, "s", "b1", "b2", parent="m1")).session
+        first = await place(store, "s", "m1")
+        guard = ((session.number, session.revision),)
+        beyond = Span(first.segment, 1, (1 << 24) - 1, None)
+        assert await store.apply(Plan(guards=guard, now=NOW, delete_rows=(beyond,)))
+        assert await path(store, "s") == ["m1", "b1", "b2"]
+        [piece] = await store.read([Span(first.segment, 0, 2, None)])
+        assert [m.id for m in piece.messages] == ["m1"]

@@ -1,0 +1,156 @@
+"""Usage and totals: a ledger that counts every line once and exactly."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from frontdesk import plans
+from frontdesk.errors import SessionNotFoundError
+from frontdesk.store import Store, UsageQuery, UsageRow
+from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, delete_session, new, row
+
+MONDAY, TUESDAY, FRIDAY = "2026-03-02", "2026-03-03", "2026-03-06"
+
+
+def line(id: str, **values: Any) -> UsageRow:
+    return UsageRow(**{"id": id, "at": NOW, "day": MONDAY, **values})
+
+
+class LedgerContract:
+    async def test_a_line_moves_the_totals_of_its_session(self, store: Store) -> None:
+        await store.create(new("s"))
+        given = line("u1", input_tokens=2**40, output_tokens=5, cost="0.25", at=NOW + 7)
+        assert await store.add_usage(NAMESPACE, "s", given)
+        session = await row(store, "s")
+        assert (session.input_tokens, session.output_tokens, Decimal(session.cost)) == (2**40, 5, Decimal("0.25"))
+        assert (session.updated_at, session.last_active_at, session.revision) == (NOW + 7, NOW, 0)
+
+    async def test_the_same_line_counts_once(self, store: Store) -> None:
+        await store.create(new("s"))
+        assert await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3, cost="1"))
+        before = await row(store, "s")
+        assert not await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=9, cost="7", day=FRIDAY))
+        assert await row(store, "s") == before
+        [total] = await store.usage(UsageQuery(namespace=NAMESPACE))
+        assert (total.day, total.input_tokens) == (MONDAY, 3)
+
+    async def test_the_same_id_in_another_session_is_another_line(self, store: Store) -> None:
+        for name in ("s", "t"):
+            await store.create(new(name))
+            assert await store.add_usage(NAMESPACE, name, line("u1", input_tokens=1))
+        [total] = await store.usage(UsageQuery(namespace=NAMESPACE))
+        assert total.input_tokens == 2
+
+    @pytest.mark.parametrize(
+        ("costs", "expected"),
+        [
+            (["0.1", "0.2"], "0.3"),
+            (["1e-12"] * 3, "0.000000000003"),
+            (["123456789012345678.5", "0.000000000001"], "123456789012345678.500000000001"),
+            (["100", "-99.99"], "0.01"),
+            (["0"], "0"),
+        ],
+    )
+    async def test_costs_add_up_exactly(self, store: Store, costs: list[str], expected: str) -> None:
+        await store.create(new("s"))
+        for number, cost in enumerate(costs):
+            await store.add_usage(NAMESPACE, "s", line(str(number), cost=cost))
+        [by_session] = await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s"))
+        [by_day] = await store.usage(UsageQuery(namespace=NAMESPACE))
+        totals = [(await row(store, "s")).cost, by_session.cost, by_day.cost, (await store.stats(NAMESPACE)).cost]
+        assert [Decimal(total) for total in totals] == [Decimal(expected)] * 4
+
+    async def test_totals_are_kept_per_day_and_model(self, store: Store) -> None:
+        await store.create(new("s"))
+        await store.create(new("t"))
+        figures = {
+            "input_tokens": 1,
+            "output_tokens": 2,
+            "cache_read_tokens": 4,
+            "cache_write_tokens": 8,
+            "reasoning_tokens": 16,
+            "cost": "0.5",
+        }
+        for name, id, model, day in (
+            ("s", "1", "large", MONDAY),
+            ("s", "2", "large", MONDAY),
+            ("t", "3", "large", MONDAY),
+            ("s", "4", "small", MONDAY),
+            ("s", "5", None, MONDAY),
+            ("s", "6", "large", TUESDAY),
+        ):
+            await store.add_usage(NAMESPACE, name, line(id, model=model, day=day, **figures))
+        everywhere = await store.usage(UsageQuery(namespace=NAMESPACE))
+        in_one = await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s"))
+
+        def table(rows: list[UsageRow]) -> list[tuple[str, str | None, int]]:
+            return [(row.day, row.model, row.input_tokens) for row in rows]
+
+        rest = [(MONDAY, "small", 1), (TUESDAY, "large", 1)]
+        assert table(everywhere) == [(MONDAY, None, 1), (MONDAY, "large", 3), *rest]
+        assert table(in_one) == [(MONDAY, None, 1), (MONDAY, "large", 2), *rest]
+        large = everywhere[1]
+        assert (large.output_tokens, large.cache_read_tokens, large.cache_write_tokens) == (6, 12, 24)
+        assert (large.reasoning_tokens, Decimal(large.cost), large.id) == (48, Decimal("1.5"), "")
+
+    @pytest.mark.parametrize(
+        ("wanted", "expected"),
+        [
+            ({"first_day": TUESDAY}, [TUESDAY, FRIDAY]),
+            ({"last_day": TUESDAY}, [MONDAY, TUESDAY]),
+            ({"first_day": TUESDAY, "last_day": TUESDAY}, [TUESDAY]),
+            ({"first_day": "2026-03-04", "last_day": "2026-03-05"}, []),
+        ],
+    )
+    async def test_a_range_of_days_includes_both_ends(
+        self, store: Store, wanted: dict[str, str], expected: list[str]
+    ) -> None:
+        await store.create(new("s"))
+        for day in (FRIDAY, MONDAY, TUESDAY):
+            await store.add_usage(NAMESPACE, "s", line(day, day=day, input_tokens=1))
+        for session_id in (None, "s"):
+            query = UsageQuery(namespace=NAMESPACE, session_id=session_id, **wanted)
+            assert [total.day for total in await store.usage(query)] == expected
+
+    async def test_usage_of_an_unknown_session_is_an_error(self, store: Store) -> None:
+        with pytest.raises(SessionNotFoundError):
+            await store.add_usage(NAMESPACE, "nobody", line("u1"))
+        with pytest.raises(SessionNotFoundError):
+            await store.usage(UsageQuery(namespace=NAMESPACE, session_id="nobody"))
+        assert await store.usage(UsageQuery(namespace=NAMESPACE)) == []
+
+    async def test_what_was_spent_stays_spent_when_its_session_is_deleted(self, store: Store) -> None:
+        await store.create(new("s"))
+        await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3))
+        await delete_session(store, "s")
+        [total] = await store.usage(UsageQuery(namespace=NAMESPACE))
+        assert total.input_tokens == 3
+        await store.create(new("s"))
+        assert await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s")) == []
+        assert await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3))
+
+    async def test_usage_does_not_refuse_a_plan(self, store: Store) -> None:
+        made, _ = await store.create(new("s"))
+        await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3))
+        assert await store.apply(plans.change_row(made, NOW, name="named"))
+        session = await row(store, "s")
+        assert (session.name, session.input_tokens) == ("named", 3)
+
+    async def test_stats_are_totals_over_one_namespace(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await add(store, "t", "m1")
+        await add(store, "elsewhere", "m1", namespace="there")
+        await store.apply(plans.change_row(await row(store, "t"), NOW, status="archived"))
+        await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3, output_tokens=4, cost="0.1"))
+        await store.add_usage(NAMESPACE, "t", line("u1", input_tokens=3, output_tokens=4, cost="0.2"))
+        stats = await store.stats(NAMESPACE)
+        assert (stats.sessions, stats.messages) == ({"active": 1, "archived": 1}, 3)
+        assert (stats.input_tokens, stats.output_tokens, Decimal(stats.cost)) == (6, 8, Decimal("0.3"))
+        assert stats.store_bytes >= 0
+
+    async def test_stats_of_an_empty_namespace_are_zero(self, store: Store) -> None:
+        stats = await store.stats("empty")
+        assert (stats.sessions, stats.messages, stats.input_tokens, Decimal(stats.cost)) == ({}, 0, 0, Decimal(0))

@@ -1,0 +1,218 @@
+"""The steps that the contract's sentences are made of: short ways to write and read through the seam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from frontdesk import plans
+from frontdesk.messages import StoredMessage
+from frontdesk.store import (
+    FOLLOW_HEAD,
+    Append,
+    AppendResult,
+    FollowHead,
+    Item,
+    NewOverlay,
+    NewSession,
+    Place,
+    Plan,
+    SessionRow,
+    Store,
+)
+from frontdesk.tree import Tree, count
+
+NAMESPACE = "here"
+NOW = 1_700_000_000_000_000
+
+HOSTILE_IDS = (
+    "../../x",
+    "a:b",
+    "a%",
+    "a_",
+    "ab",
+    "%",
+    "_",
+    "'; drop table sessions; --",
+    '"; drop table sessions; --',
+    "\\",
+    "$1",
+    "?1",
+    ":name",
+    "🦊👩‍👩‍👧‍👦",
+    "会" * 500,
+    "x" * 512,
+    "x" * 511,
+    "\U0001f98a" * 512,
+    "Case",
+    "case",
+    "trailing",
+    "trailing ",
+    " trailing",
+    "trailing\n",
+    "\u00e9",
+    "e\u0301",
+    "0",
+    "00",
+    "null",
+)
+
+
+def message(id: str, text: str = "", tokens: int = 3) -> StoredMessage:
+    raw = msgspec.json.encode({"role": "user", "content": text or f"text of {id}"}).decode()
+    return StoredMessage(id, "user", tokens, NOW, raw)
+
+
+async def add(
+    store: Store,
+    session_id: str,
+    *messages: str | StoredMessage,
+    parent: str | FollowHead | None = FOLLOW_HEAD,
+    expected_head: str | None = None,
+    namespace: str = NAMESPACE,
+    now: int = NOW,
+    fresh: bool = False,
+) -> AppendResult:
+    """Append messages, given whole or by their ids."""
+    return await store.append(
+        Append(
+            namespace=namespace,
+            session_id=session_id,
+            messages=tuple(message(given) if isinstance(given, str) else given for given in messages),
+            fresh=(fresh,) * len(messages),
+            now=now,
+            parent=parent,
+            expected_head=expected_head,
+        )
+    )
+
+
+def new(session_id: str, **values: object) -> NewSession:
+    given = {"namespace": NAMESPACE, "now": NOW, **values, "id": session_id}
+    return msgspec.convert(given, NewSession)
+
+
+async def row(store: Store, session_id: str) -> SessionRow:
+    found = await store.get(NAMESPACE, session_id)
+    assert found is not None
+    return found
+
+
+async def tree(store: Store, session_id: str, *find: str, family: bool = False) -> Tree:
+    rows = await store.tree(NAMESPACE, session_id, find=find, family=family)
+    assert rows is not None
+    return Tree(rows)
+
+
+def at(tree: Tree, message_id: str) -> Place:
+    place = tree.find(message_id)
+    assert place is not None
+    return place
+
+
+async def place(store: Store, session_id: str, message_id: str) -> Place:
+    return at(await tree(store, session_id, message_id), message_id)
+
+
+async def lines(store: Store, items: Sequence[Item]) -> list[tuple[str, str, str | None]]:
+    """(id, text, parent id) of everything these items show."""
+    shown = []
+    for piece in await store.read(items):
+        before = piece.before_id
+        if piece.overlay is not None:
+            shown.append((piece.overlay.id, piece.overlay.summary or "", before))
+        for stored in piece.messages:
+            shown.append((stored.id, msgspec.json.decode(stored.raw)["content"], before))
+            before = stored.id
+    return shown
+
+
+async def path(store: Store, session_id: str, leaf: str | None = None, *, overlays: bool = False) -> list[str]:
+    """The ids from the root to a leaf, or to the head."""
+    seen = await tree(store, session_id, *([leaf] if leaf else []))
+    items = seen.lay(at(seen, leaf) if leaf else seen.session.head, overlays=overlays)
+    return [id for id, _, _ in await lines(store, items)]
+
+
+async def view(store: Store, session_id: str) -> list[str]:
+    """The ids that the model sees."""
+    return await path(store, session_id, overlays=True)
+
+
+async def texts(store: Store, session_id: str) -> dict[str, str]:
+    """The messages up to the head and what they say."""
+    seen = await tree(store, session_id)
+    return {id: text for id, text, _ in await lines(store, seen.lay(seen.session.head, overlays=False))}
+
+
+async def change(store: Store, session_id: str, build: Callable[[Tree], Plan], *find: str) -> None:
+    """Apply a plan made from the whole family."""
+    assert await store.apply(build(await tree(store, session_id, *find, family=True)))
+
+
+async def fork(store: Store, session_id: str, fork_id: str, message_id: str | None = None) -> None:
+    await change(
+        store,
+        session_id,
+        lambda seen: plans.fork(seen, new(fork_id), at(seen, message_id) if message_id else seen.session.head, NOW),
+        *([message_id] if message_id else []),
+    )
+
+
+async def delete(store: Store, session_id: str, *ids: str) -> None:
+    await change(store, session_id, lambda seen: plans.delete_messages(seen, [at(seen, id) for id in ids], NOW), *ids)
+
+
+async def replace(store: Store, session_id: str, changed: StoredMessage) -> None:
+    def build(seen: Tree) -> Plan:
+        here = at(seen, changed.id)
+        return plans.replace_message(seen, here, changed, seen.tokens_at(here), NOW)
+
+    await change(store, session_id, build, changed.id)
+
+
+async def cover(
+    store: Store, session_id: str, overlay_id: str, start: str, end: str, *, summary: str | None = "in short"
+) -> None:
+    """Lay a summary over a range (hide it, with `summary=None`)."""
+
+    def build(seen: Tree) -> Plan:
+        overlay = NewOverlay(
+            id=overlay_id,
+            kind="summary" if summary else "reset",
+            start=at(seen, start),
+            end=at(seen, end),
+            summary=summary,
+            tokens=2 if summary else 0,
+            created_at=NOW,
+        )
+        return plans.add_overlay(seen, overlay, NOW)
+
+    await change(store, session_id, build, start, end)
+
+
+async def uncover(store: Store, session_id: str, overlay_id: str) -> None:
+    await change(
+        store,
+        session_id,
+        lambda seen: plans.remove_overlay(seen, next(row for row in seen.overlays if row.id == overlay_id), NOW),
+    )
+
+
+async def delete_session(store: Store, session_id: str) -> None:
+    await change(store, session_id, lambda seen: plans.delete_session(seen.rows, NOW))
+
+
+async def settle(store: Store, session_id: str) -> SessionRow:
+    """Compute a session's view and store it, as its next reader would."""
+    seen = await tree(store, session_id)
+    items = seen.lay(seen.session.head)
+    plan = plans.settle(seen, seen.view(seen.session.head), await measure(store, seen, items), count(items), NOW)
+    assert await store.apply(plan)
+    return await row(store, session_id)
+
+
+async def measure(store: Store, seen: Tree, items: Sequence[Item]) -> int:
+    places = seen.needed_sums(items)
+    return seen.tokens(items, dict(zip(places, await store.sums(places), strict=True)))

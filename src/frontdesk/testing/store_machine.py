@@ -1,0 +1,377 @@
+"""Random histories against a store: every change goes through `tree` and `plans` as the session layer sends it, and
+after each step every living session must look exactly like the naive `store_model`. Needs hypothesis."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from itertools import count as counter
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from frontdesk import plans
+from frontdesk.messages import StoredMessage
+from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
+from frontdesk.testing.store_model import Conversation, Kind, Shown
+from frontdesk.tree import Tree, count, whole_view
+
+T = TypeVar("T")
+Dump = Callable[[], Awaitable[str | None]]
+
+MODEST = settings(
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
+)
+DEEP = settings(MODEST, max_examples=1500, stateful_step_count=60)
+
+_MAX_SESSIONS = 5
+_IDS = 24
+_runs = counter(1)
+
+
+class StoreProperties:
+    """Inherit, and give one async fixture `store`. `everything_stored` may show all text a store keeps."""
+
+    async def everything_stored(self, store: Store) -> str | None:
+        """All text in the store's tables, or None where that cannot be seen."""
+        return None
+
+    async def test_a_random_history_looks_like_the_naive_model(self, store: Store) -> None:
+        await self._run(store, MODEST)
+
+    @pytest.mark.long
+    async def test_many_long_random_histories_look_like_the_naive_model(self, store: Store) -> None:
+        await self._run(store, DEEP)
+
+    async def _run(self, store: Store, how: settings) -> None:
+        loop = asyncio.get_running_loop()
+
+        def check() -> None:
+            machine: Any = partial(StoreMachine, store, loop, lambda: self.everything_stored(store))
+            run_state_machine_as_test(machine, settings=how)
+
+        await asyncio.to_thread(check)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """One example: a few sessions, forked from one another, in a namespace of their own."""
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, dump: Dump) -> None:
+        super().__init__()
+        self._store = store
+        self._loop = loop
+        self._dump = dump
+        self._mark = f"r{next(_runs)}"
+        self._numbers = counter(1)
+        self._model: dict[str, Conversation] = {}
+
+    def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(doing, self._loop).result()
+
+    # steps
+
+    @initialize(size=st.integers(1, 6))
+    def begin(self, size: int) -> None:
+        self._append(self._new_session(), [self._id(number) for number in range(size)], FOLLOW_HEAD)
+
+    @rule(data=st.data())
+    def append(self, data: st.DataObject) -> None:
+        name = self._a_session(data)
+        parents: list[str | FollowHead | None] = [FOLLOW_HEAD, FOLLOW_HEAD, None, *self._model[name].notes]
+        ids = data.draw(st.lists(st.integers(0, _IDS - 1).map(self._id), min_size=1, max_size=4), "ids")
+        self._append(name, ids, data.draw(st.sampled_from(parents), "parent"))
+
+    @rule(data=st.data())
+    def start_another(self, data: st.DataObject) -> None:
+        if len(self._model) < _MAX_SESSIONS:
+            self._append(self._new_session(), [self._id(data.draw(st.integers(0, _IDS - 1), "id"))], FOLLOW_HEAD)
+
+    @rule(data=st.data(), at_head=st.booleans())
+    def fork(self, data: st.DataObject, at_head: bool) -> None:
+        if len(self._model) == _MAX_SESSIONS:
+            return
+        name = self._a_session(data)
+        model = self._model[name]
+        at = model.head if at_head or not model.notes else self._a_message(data, name)
+        new = NewSession(namespace=self._mark, id=self._name(), now=self._tick(), parent_session_id=name)
+
+        def build(tree: Tree) -> Plan:
+            return plans.fork(tree, new, self._place(tree, at), new.now)
+
+        self._change(name, build, find=[at] if at else [])
+        self._model[new.id] = model.fork(at)
+
+    @rule(data=st.data())
+    def switch(self, data: st.DataObject) -> None:
+        if name := self._a_session_with_messages(data):
+            leaf = self._a_message(data, name)
+
+            def build(tree: Tree) -> Plan:
+                place = self._place(tree, leaf)
+                assert place is not None
+                return plans.switch(tree, place, self._tick())
+
+            self._change(name, build, find=[leaf])
+            self._model[name].head = leaf
+
+    @rule(data=st.data())
+    def replace(self, data: st.DataObject) -> None:
+        if name := self._a_session_with_messages(data):
+            id = self._a_message(data, name)
+            message = self._message(id)
+
+            def build(tree: Tree) -> Plan | None:
+                place = self._place(tree, id)
+                assert place is not None
+                if plans.touches_others(tree, [place]) and not tree.rows.sessions:
+                    return None
+                return plans.replace_message(tree, place, message, tree.tokens_at(place), self._tick())
+
+            self._change(name, build, find=[id])
+            self._model[name].replace(id, _text(message), message.tokens)
+            self._wait(self._check_nothing_else_is_stored())
+
+    @rule(data=st.data())
+    def delete_messages(self, data: st.DataObject) -> None:
+        if name := self._a_session_with_messages(data):
+            notes = list(self._model[name].notes)
+            ids = data.draw(st.lists(st.sampled_from(notes), min_size=1, max_size=4, unique=True), "deleted")
+
+            def build(tree: Tree) -> Plan | None:
+                places = [place for id in ids if (place := self._place(tree, id)) is not None]
+                if plans.touches_others(tree, places) and not tree.rows.sessions:
+                    return None
+                return plans.delete_messages(tree, places, self._tick())
+
+            self._change(name, build, find=ids)
+            self._model[name].delete(ids)
+            self._wait(self._check_nothing_else_is_stored())
+
+    @rule(data=st.data(), kind=st.sampled_from(["summary", "summary", "truncate", "reset"]))
+    def add_overlay(self, data: st.DataObject, kind: Kind) -> None:
+        if name := self._a_session_with_messages(data):
+            end = self._a_message(data, name)
+            start = data.draw(st.sampled_from(self._model[name].path(end)), "start")
+            id = self._fresh("o")
+            summary, tokens = (self._fresh("s"), 7) if kind == "summary" else (None, 0)
+
+            def build(tree: Tree) -> Plan:
+                first, last = self._place(tree, start), self._place(tree, end)
+                assert first is not None
+                assert last is not None
+                assert tree.precedes(first, last)
+                overlay = NewOverlay(
+                    id=id, kind=kind, start=first, end=last, summary=summary, tokens=tokens, created_at=self._tick()
+                )
+                return plans.add_overlay(tree, overlay, self._tick())
+
+            self._change(name, build, find=[start, end])
+            self._model[name].cover(id, kind, summary, tokens, start, end)
+
+    @precondition(lambda self: any(model.covers for model in self._model.values()))
+    @rule(data=st.data())
+    def remove_overlay(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from([name for name, model in self._model.items() if model.covers]), "session")
+        id = data.draw(st.sampled_from([cover.id for cover in self._model[name].covers]), "overlay")
+
+        def build(tree: Tree) -> Plan | None:
+            overlay = next(overlay for overlay in tree.overlays if overlay.id == id)
+            if plans.is_shared(tree, overlay) and not tree.rows.sessions:
+                return None
+            return plans.remove_overlay(tree, overlay, self._tick())
+
+        self._change(name, build)
+        self._model[name].uncover(id)
+        self._wait(self._check_nothing_else_is_stored())
+
+    @rule(data=st.data())
+    def settle_a_view(self, data: st.DataObject) -> None:
+        self._wait(self._settle(self._a_session(data)))
+
+    @rule(data=st.data())
+    def clear(self, data: st.DataObject) -> None:
+        name = self._a_session(data)
+        self._change(name, lambda tree: plans.clear_messages(tree.rows, self._tick()), family=True)
+        self._model[name].clear()
+        self._wait(self._check_nothing_else_is_stored())
+
+    @precondition(lambda self: len(self._model) > 1)
+    @rule(data=st.data())
+    def delete_session(self, data: st.DataObject) -> None:
+        self._delete_session(self._a_session(data))
+
+    def teardown(self) -> None:
+        for name in list(self._model):
+            self._delete_session(name)
+
+    # how they are done
+
+    def _append(self, name: str, ids: Sequence[str], parent: str | FollowHead | None) -> None:
+        messages = tuple(self._message(id) for id in ids)
+        request = Append(
+            namespace=self._mark,
+            session_id=name,
+            messages=messages,
+            fresh=(False,) * len(messages),
+            now=self._tick(),
+            parent=parent,
+        )
+        result = self._wait(self._store.append(request))
+        model = self._model[name]
+        expected = model.append(
+            [(message.id, _text(message), message.tokens) for message in messages],
+            model.head if isinstance(parent, FollowHead) else parent,
+        )
+        assert [(row.inserted, row.parent_id) for row in result.rows] == expected
+
+    def _delete_session(self, name: str) -> None:
+        self._change(name, lambda tree: plans.delete_session(tree.rows, self._tick()), family=True)
+        del self._model[name]
+        assert self._wait(self._store.get(self._mark, name)) is None
+        self._wait(self._check_nothing_else_is_stored())
+
+    def _change(
+        self, name: str, build: Callable[[Tree], Plan | None], *, find: Sequence[str] = (), family: bool = False
+    ) -> None:
+        """Load, build, apply; where `build` gives None it wants the whole family."""
+
+        async def change() -> None:
+            plan = build(await self._tree(name, find, family)) or build(await self._tree(name, find, True))
+            assert plan is not None
+            assert await self._store.apply(plan)
+
+        self._wait(change())
+
+    async def _tree(self, name: str, find: Sequence[str] = (), family: bool = False) -> Tree:
+        rows = await self._store.tree(self._mark, name, find=find, family=family)
+        assert rows is not None
+        return Tree(rows)
+
+    async def _settle(self, name: str) -> None:
+        tree = await self._tree(name)
+        if tree.session.view == "stale":
+            items = tree.lay(tree.session.head)
+            tokens = await self._tokens(tree, items)
+            view = tree.view(tree.session.head)
+            assert await self._store.apply(plans.settle(tree, view, tokens, count(items), self._tick()))
+
+    # what must hold
+
+    @invariant()
+    def every_session_looks_like_its_model(self) -> None:
+        for name, model in self._model.items():
+            self._wait(self._compare(name, model))
+
+    async def _compare(self, name: str, model: Conversation) -> None:
+        tree = await self._tree(name, [*model.notes, "nobody's"])
+        session = tree.session
+        places = {id: self._place(tree, id) for id in model.notes}
+        ids = {place: id for id, place in places.items()}
+        assert tree.find("nobody's") is None
+        assert {ids[leaf] for leaf in tree.leaves()} == model.leaves()
+        for id in (None, *model.notes):
+            assert {ids[child] for child in tree.children(places[id] if id else None)} == model.children(id)
+        assert (ids[session.head] if session.head else None) == model.head
+        assert session.message_count == len(model.notes)
+        assert session.compaction_count == len(model.covers)
+        for leaf in {*model.leaves(), model.head}:
+            place = places[leaf] if leaf else None
+            assert await self._read(tree.lay(place, overlays=False)) == model.transcript(leaf)
+            view = tree.lay(place)
+            assert await self._read(view) == model.view(leaf)
+            assert count(view) == len(model.view(leaf))
+            assert await self._tokens(tree, view) == sum(shown.tokens for shown in model.view(leaf))
+        assert [(overlay.id, overlay.stale) for overlay in tree.overlays] == [
+            (cover.id, cover.stale) for cover in reversed(model.covers)
+        ]
+        for overlay, cover in zip(tree.overlays, reversed(model.covers), strict=True):
+            assert [shown.id for shown in await self._read(tree.covered_items(overlay))] == cover.covered
+        await self._compare_kept_view(tree, model)
+
+    async def _compare_kept_view(self, tree: Tree, model: Conversation) -> None:
+        """What is known of the view at the head without computing it."""
+        session, expected = tree.session, model.view(model.head)
+        if session.view != "stale":
+            assert await self._read(whole_view(session, tree.rows.view)) == expected
+            assert session.view_messages == len(expected)
+            assert session.view_tokens == sum(shown.tokens for shown in expected)
+
+    async def _read(self, items: Sequence[Item]) -> list[Shown]:
+        shown = []
+        for piece in await self._store.read(items):
+            before = piece.before_id
+            if (overlay := piece.overlay) is not None:
+                shown.append(Shown(overlay.id, overlay.summary or "", before, overlay.tokens))
+            for message in piece.messages:
+                shown.append(Shown(message.id, _text(message), before, message.tokens))
+                before = message.id
+        return shown
+
+    async def _tokens(self, tree: Tree, items: Sequence[Item]) -> int:
+        places = tree.needed_sums(items)
+        return tree.tokens(items, dict(zip(places, await self._store.sums(places), strict=True)))
+
+    async def _check_nothing_else_is_stored(self) -> None:
+        """What no session sees any more is nowhere in the store."""
+        stored = await self._dump()
+        if stored is not None:
+            seen = {text for model in self._model.values() for text in model.texts()}
+            assert set(re.findall(rf"<{self._mark}-\w+>", stored)) <= seen
+
+    # draws and names
+
+    def _a_session(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from(list(self._model)), "session")
+
+    def _a_session_with_messages(self, data: st.DataObject) -> str | None:
+        names = [name for name, model in self._model.items() if model.notes]
+        return data.draw(st.sampled_from(names), "session") if names else None
+
+    def _a_message(self, data: st.DataObject, name: str) -> str:
+        return data.draw(st.sampled_from(list(self._model[name].notes)), "message")
+
+    def _place(self, tree: Tree, id: str | None) -> Place | None:
+        place = None if id is None else tree.find(id)
+        assert (place is None) == (id is None)
+        return place
+
+    def _new_session(self) -> str:
+        name = self._name()
+        self._model[name] = Conversation()
+        return name
+
+    def _name(self) -> str:
+        return f"session-{next(self._numbers)}"
+
+    def _tick(self) -> int:
+        return next(self._numbers)
+
+    def _id(self, number: int) -> str:
+        return f"<{self._mark}-i{number}>"
+
+    def _fresh(self, kind: str) -> str:
+        return f"<{self._mark}-{kind}{next(self._numbers)}>"
+
+    def _message(self, id: str) -> StoredMessage:
+        text = self._fresh("t")
+        raw = msgspec.json.encode({"role": "user", "content": text}).decode()
+        return StoredMessage(id, "user", 1 + next(self._numbers) % 13, self._tick(), raw)
+
+
+def _text(message: StoredMessage) -> str:
+    text = msgspec.json.decode(message.raw)["content"]
+    assert isinstance(text, str)
+    return text

@@ -1,0 +1,146 @@
+"""A conversation in plain Python, as naive as can be: what `store_machine` holds every store against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["summary", "truncate", "reset"]
+
+
+@dataclass
+class Note:
+    """A message, with its parent written down."""
+
+    id: str
+    text: str
+    tokens: int
+    parent: str | None
+
+
+@dataclass
+class Cover:
+    """An overlay, with every message under it written down."""
+
+    id: str
+    kind: Kind
+    summary: str | None
+    tokens: int
+    covered: list[str]
+    stale: bool = False
+
+
+@dataclass
+class Shown:
+    """One line of a path or a view: a message, or the summary that stands for some."""
+
+    id: str
+    text: str
+    parent: str | None
+    tokens: int
+
+
+@dataclass
+class Conversation:
+    """One session: its messages by id, its head, its overlays from the oldest to the newest."""
+
+    notes: dict[str, Note] = field(default_factory=dict)
+    head: str | None = None
+    covers: list[Cover] = field(default_factory=list)
+
+    def append(self, batch: Iterable[tuple[str, str, int]], parent: str | None) -> list[tuple[bool, str | None]]:
+        """(inserted, parent) of each message; a duplicate is skipped, and the next message follows it."""
+        done = []
+        for id, text, tokens in batch:
+            is_new = id not in self.notes
+            if is_new:
+                self.notes[id] = Note(id, text, tokens, parent)
+                self.head = id
+            done.append((is_new, self.notes[id].parent))
+            parent = id
+        return done
+
+    def replace(self, id: str, text: str, tokens: int) -> None:
+        self.notes[id].text, self.notes[id].tokens = text, tokens
+        for cover in self.covers:
+            cover.stale = cover.stale or id in cover.covered
+
+    def delete(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            gone = self.notes.pop(id)
+            for note in self.notes.values():
+                if note.parent == id:
+                    note.parent = gone.parent
+            if self.head == id:
+                self.head = gone.parent
+            for cover in self.covers:
+                if id in cover.covered:
+                    cover.covered.remove(id)
+                    cover.stale = True
+        self.covers = [cover for cover in self.covers if cover.covered]
+
+    def clear(self) -> None:
+        self.notes, self.head, self.covers = {}, None, []
+
+    def fork(self, at: str | None) -> Conversation:
+        path = self.path(at)
+        notes = {id: deepcopy(self.notes[id]) for id in path}
+        covers = [deepcopy(cover) for cover in self.covers if set(cover.covered) <= set(path)]
+        return Conversation(notes, at, covers)
+
+    def cover(self, id: str, kind: Kind, summary: str | None, tokens: int, start: str, end: str) -> None:
+        path = self.path(end)
+        self.covers.append(Cover(id, kind, summary, tokens, path[path.index(start) :]))
+
+    def uncover(self, id: str) -> None:
+        self.covers = [cover for cover in self.covers if cover.id != id]
+
+    # what is seen
+
+    def path(self, leaf: str | None) -> list[str]:
+        path = []
+        while leaf is not None:
+            path.append(leaf)
+            leaf = self.notes[leaf].parent
+        return path[::-1]
+
+    def children(self, parent: str | None) -> set[str]:
+        return {note.id for note in self.notes.values() if note.parent == parent}
+
+    def leaves(self) -> set[str]:
+        return {id for id in self.notes if not self.children(id)}
+
+    def transcript(self, leaf: str | None) -> list[Shown]:
+        return [self._shown(id) for id in self.path(leaf)]
+
+    def view(self, leaf: str | None) -> list[Shown]:
+        path = self.path(leaf)
+        taken = self._taken(path)
+        shown = []
+        for id in path:
+            cover = next((cover for cover in taken if id in cover.covered), None)
+            if cover is None:
+                shown.append(self._shown(id))
+            elif id == cover.covered[0] and cover.kind == "summary":
+                shown.append(Shown(cover.id, cover.summary or "", self.notes[id].parent, cover.tokens))
+        return shown
+
+    def _taken(self, path: Sequence[str]) -> list[Cover]:
+        """The overlays that apply to a path: newest first, none that overlaps one taken before it."""
+        taken: list[Cover] = []
+        for cover in reversed(self.covers):
+            fits = set(cover.covered) <= set(path)
+            if fits and not any(set(cover.covered) & set(other.covered) for other in taken):
+                taken.append(cover)
+        return taken
+
+    def _shown(self, id: str) -> Shown:
+        note = self.notes[id]
+        return Shown(id, note.text, note.parent, note.tokens)
+
+    def texts(self) -> set[str]:
+        """Every id and text that the session has."""
+        messages = {text for note in self.notes.values() for text in (note.id, note.text)}
+        return messages | {text for cover in self.covers for text in (cover.id, cover.summary) if text}
