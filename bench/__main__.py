@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.plot import draw
 from bench.report import print_outcome, print_summary, write_json
-from bench.rows import ROWS
+from bench.rows import ROWS, measure
 from bench.run import Run, new_run
 from bench.surroundings import describe
 from bench.targets import Outcome
@@ -35,7 +35,7 @@ async def _measure(run: Run, names: Sequence[str]) -> list[Outcome]:
     for name in names:
         print(f"== {name}", flush=True)
         run.notes = []
-        outcome = await ROWS[name](run)
+        outcome = await measure(name, run)
         outcome.notes = run.notes
         print_outcome(outcome)
         outcomes.append(outcome)

@@ -69,6 +69,7 @@ class Table:
     operation: str
     timings: Sequence[Timing]
     ours: str
+    measure: Measure = "cpu"
 
     def __getitem__(self, name: str) -> Timing:
         return next(timing for timing in self.timings if timing.name == name)

@@ -23,6 +23,7 @@ async def measure(run: Run) -> Outcome:
             "append",
             await interleave(cases, run.rounds(_ROUNDS)),
             ours="Frontdesk",
+            measure="wall",
         )
     what = f"append, {_TASKS} at once, FULL"
     found = table["Frontdesk"]

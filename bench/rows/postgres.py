@@ -34,6 +34,7 @@ async def measure(run: Run) -> Outcome:
         "append",
         timings,
         ours="Frontdesk",
+        measure="wall",
     )
     what = f"PostgreSQL, {_TASKS} at once, against a pool of {_TASKS}"
     target = at_least(what, 3, table["Frontdesk"], table[pool.name], measure="wall")

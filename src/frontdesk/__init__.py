@@ -1,6 +1,11 @@
 """Frontdesk: the session layer for AI agents."""
 
+from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
+from frontdesk.context.prompt import render_prompt
 from frontdesk.errors import (
+    BlockNotFoundError,
+    BlockTooLargeError,
+    BlockVersionError,
     CompactionNotFoundError,
     ConcurrentChangeError,
     ConfigurationError,
@@ -17,6 +22,7 @@ from frontdesk.errors import (
     MessageNotFoundError,
     MessageTooLargeError,
     NotFoundError,
+    ReadonlyBlockError,
     SchemaVersionError,
     SessionExistsError,
     SessionNotFoundError,
@@ -56,16 +62,23 @@ from frontdesk.records import (
 from frontdesk.session import Session
 from frontdesk.store import FOLLOW_HEAD, Store
 from frontdesk.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
+from frontdesk.tools import Tool
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",
     "FOLLOW_HEAD",
     "Appended",
+    "BlockKind",
+    "BlockNotFoundError",
+    "BlockTooLargeError",
+    "BlockVersion",
+    "BlockVersionError",
     "Compaction",
     "CompactionNotFoundError",
     "ConcurrentChangeError",
     "ConfigurationError",
     "ConflictError",
+    "ContextBlock",
     "ContextOverflowError",
     "DataPart",
     "EndReason",
@@ -84,6 +97,7 @@ __all__ = [
     "NotFoundError",
     "Page",
     "Part",
+    "ReadonlyBlockError",
     "ReasoningPart",
     "SchemaVersionError",
     "SearchHit",
@@ -106,9 +120,11 @@ __all__ = [
     "StoreUnavailableError",
     "TextPart",
     "TokenCounter",
+    "Tool",
     "ToolCallPart",
     "ToolResultPart",
     "Usage",
     "UsageDay",
     "estimate_tokens",
+    "render_prompt",
 ]

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from frontdesk import plans
 from frontdesk.errors import ContextOverflowError, MessageNotFoundError
-from frontdesk.messages import Message
+from frontdesk.messages import Message, check_id
 from frontdesk.scope import Scope
 from frontdesk.store import Item, Piece, Place, SessionRow, ViewRow
 from frontdesk.tree import Tree, batches, count, drop_first, drop_last, last_items, position_of, whole_view
@@ -22,6 +22,8 @@ class _MovedError(Exception):
 
 
 async def load_tree(scope: Scope, session_id: str, *, find: Sequence[str] = (), family: bool = False) -> Tree | None:
+    for message_id in find:
+        check_id(message_id, "message id")
     rows = await scope.store.tree(scope.namespace, session_id, find=find, family=family)
     return None if rows is None else Tree(rows)
 
@@ -35,16 +37,17 @@ async def measure(scope: Scope, tree: Tree, items: Sequence[Item]) -> int:
 
 async def settle(scope: Scope, tree: Tree) -> tuple[SessionRow, list[Item]]:
     """Compute a view that a change left open and hand it back to the store; again if the session moved on meanwhile."""
-    for _ in range(_ATTEMPTS):
+    attempts = _ATTEMPTS
+    while True:
         session = tree.session
         items = tree.lay(session.head)
         tokens, messages = await measure(scope, tree, items), count(items)
         settled = await scope.store.apply(plans.settle(tree, tree.view(session.head), tokens, messages, scope.now()))
-        later = None if settled else await load_tree(scope, session.id)
+        attempts -= 1
+        later = None if settled or not attempts else await load_tree(scope, session.id)
         if later is None:
-            break
+            return plans.with_totals(session, tokens, messages), items
         tree = later
-    return plans.with_totals(session, tokens, messages), items
 
 
 async def settled_row(scope: Scope, row: SessionRow) -> SessionRow:

@@ -1,4 +1,4 @@
-"""SessionKey: the stable address `agent:channel:peer[:thread]` of a conversation, escaped so that no two keys share a text."""
+"""SessionKey: the stable address `agent:channel:peer[:thread]` of a conversation, escaped so that no two are alike."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from frontdesk.records import (
     Page,
     SearchResults,
     SessionInfo,
+    SessionStatus,
     Stats,
     Usage,
     UsageDay,
@@ -123,7 +124,7 @@ class SessionManager(Configurable):
     ) -> Session:
         """The session with this id, or the current one under this key; made with these values if there is none."""
         key = ref if isinstance(ref, SessionKey) else None
-        session_id = None if isinstance(ref, SessionKey) else ref
+        session_id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
         new = self._new(name, session_id, key, parent, model, source, max_tokens, tags, metadata)
         row, _ = await self._scope.store.create(new)
         return Session(self._scope, row.id)
@@ -185,13 +186,10 @@ class SessionManager(Configurable):
     ) -> Page[SessionInfo]:
         """A page of sessions, newest activity first, every status unless asked. Raises `InvalidCursorError`."""
         check_count(limit, "limit", most=_MAX_PAGE)
+        names = {"agent": agent, "channel": channel, "peer": peer, "thread": thread, "tag": tag}
         filters = {
-            "agent": agent,
-            "channel": channel,
-            "peer": peer,
-            "thread": thread,
-            "status": status,
-            "tag": tag,
+            **{what: None if name is None else check_text(name, what) for what, name in names.items()},
+            "status": None if status is None else _status(status),
             "created_after": None if created_after is None else to_microseconds(created_after),
             "created_before": None if created_before is None else to_microseconds(created_before),
         }
@@ -329,7 +327,14 @@ class SessionManager(Configurable):
             description="Search what was said in all conversations. Any of the words may match; ask in plain words.",
             parameters=schema(
                 {"query": {"type": "string", "description": "What to look for."}},
-                {"limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "How many hits, 10 if left out."}},
+                {
+                    "limit": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": 50,
+                        "description": "How many hits, 10 if left out.",
+                    }
+                },
             ),
             run=run,
         )
@@ -409,9 +414,18 @@ def _told(results: SearchResults) -> str:
     """Hits as text for a model."""
     if not results:
         return "No results found."
-    hits = [f"[{hit.created_at:%Y-%m-%d} {hit.role} in {hit.session_id}, {hit.message_id}]\n{hit.snippet}" for hit in results]
+    hits = [
+        f"[{hit.created_at:%Y-%m-%d} {hit.role} in {hit.session_id}, {hit.message_id}]\n{hit.snippet}"
+        for hit in results
+    ]
     more = results.total - len(results)
     return "\n\n".join([*hits, f"({more} more)"] if more else hits)
+
+
+def _status(status: str) -> str:
+    if status not in tuple(SessionStatus):
+        raise InvalidInputError(f"status must be one of {', '.join(SessionStatus)}, not {status!r}", status=status)
+    return str(status)
 
 
 def _fork_id(wanted: str | None) -> str:

@@ -220,7 +220,13 @@ def clear_messages(rows: TreeRows, now: int) -> Plan:
         "updated_at": now,
     }
     return Plan(
-        guards=_guards(rows, session), now=now, set=values, view=ViewRow(), fresh_tree=True, drop_prompt=True, **_release(rows, session)
+        guards=_guards(rows, session),
+        now=now,
+        set=values,
+        view=ViewRow(),
+        fresh_tree=True,
+        drop_prompt=True,
+        **_release(rows, session),
     )
 
 

@@ -91,6 +91,9 @@ class Session(ContextCalls):
         stored = tuple(self._ingest(message, now) for message in given)
         if not stored:
             return []
+        for what, message_id in (("parent", parent), ("expected_head", expected_head)):
+            if message_id is not None and not isinstance(message_id, FollowHead):
+                check_id(message_id, what)
         request = Append(
             namespace=self._scope.namespace,
             session_id=await self._writable_id(),
@@ -155,6 +158,8 @@ class Session(ContextCalls):
         """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
 
         Gives how many were there. A summary's id raises `InvalidMessageError`."""
+        if isinstance(ids, str):
+            raise InvalidInputError("delete_messages takes a list of ids: put a single one into a list")
         wanted = list(dict.fromkeys(ids))
         for message_id in wanted:
             if isinstance(message_id, str) and message_id.startswith(SUMMARY_PREFIX):

@@ -54,9 +54,7 @@ class ContextCalls(Handle):
         provider: Any = None,
     ) -> None:
         """Declare one more block, for this handle. `ConfigurationError` if there is one with this label."""
-        self._context.add(
-            Declaration(label, description, default_content, max_tokens, readonly, shared, provider)
-        )
+        self._context.add(Declaration(label, description, default_content, max_tokens, readonly, shared, provider))
         self._tools = None
 
     def remove_context(self, label: str) -> bool:
@@ -77,8 +75,8 @@ class ContextCalls(Handle):
     ) -> ContextBlock:
         """Give a block a new content; the earlier one is kept in its history, and the frozen prompt stays as it is.
 
-        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the block has
-        another version than `if_version`."""
+        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the block
+        has another version than `if_version`."""
         return await self._context.replace(label, text, if_version, author)
 
     async def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:

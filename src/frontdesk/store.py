@@ -260,7 +260,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[StoredMessage, ...]
     fresh: tuple[bool, ...]
     now: int
-    parent: str | None | FollowHead = FOLLOW_HEAD
+    parent: str | FollowHead | None = FOLLOW_HEAD
     expected_head: str | None = None
 
 
@@ -351,8 +351,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     drop_prompt: bool = False
     """remove the frozen prompt, so that it is rendered anew"""
     add_edits: tuple[NewEdit, ...] = ()
-    settle_edits: tuple[int, ...] = ()
-    """replaced -> adjusted: the row itself was replaced"""
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
     """trees that inherit no more"""
@@ -464,7 +462,7 @@ class DocumentStore(Protocol):
 
 
 @runtime_checkable
-class Store(Protocol):
+class Store(DocumentStore, Protocol):
     """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 

@@ -129,9 +129,9 @@ class _Portions:
         self._wanted.set()
         await self._arrived.wait()
         items, self._items = self._items, []
-        if items:
+        if not self._task.done():
             self._arrived.clear()
-        elif self._error is not None:
+        elif self._error is not None and not items:
             raise self._error
         return items
 
@@ -257,7 +257,7 @@ def _fill(twin: type[_Twin], source: Any) -> None:
     for name, member in _members(source).items():
         if name == "__init__":
             setattr(twin, name, _dressed(_maker(source), member))
-        elif isinstance(member, property):
+        elif isinstance(member, property | types.MemberDescriptorType):
             setattr(twin, name, property(_getter(name), doc=_plain_text(member.__doc__)))
         elif isinstance(member, classmethod | staticmethod):
             setattr(twin, name, classmethod(_dressed(_caller(name, source), member.__func__)))

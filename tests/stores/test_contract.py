@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import asyncpg
 import pytest
 
@@ -40,7 +40,8 @@ class TestSQLite(StoreContract, StoreProperties):
         await store.close()
 
     async def everything_stored(self, store: Store) -> str:
-        with closing(sqlite3.connect(self.path)) as connection:
+        # Not `sqlite3`: a second SQLite library in one process would drop the store's file locks.
+        with closing(apsw.Connection(str(self.path))) as connection:
             tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
             return str([connection.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in tables])
 

@@ -1,4 +1,4 @@
-"""A searchable block whose entries live in the store: too many to be shown, found by words, kept with their versions."""
+"""A searchable block whose entries live in the store: too many to be shown, found by words, kept with versions."""
 
 from __future__ import annotations
 

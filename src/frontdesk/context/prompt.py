@@ -1,4 +1,4 @@
-"""Rendering: blocks to the text of a system prompt. Pure, documented, and replaceable by any function of its signature."""
+"""Rendering: blocks to the text of a system prompt. Pure, and replaceable by any function of its signature."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where the content of a block comes from when it is not the store: small protocols, and the providers that are shipped.
+"""Where the content of a block comes from when it is not the store: small protocols, and the providers we ship.
 
-What a provider can do decides the kind of its block: `get` alone is readonly, `set(content)` makes it writable, `load(key)`
-a skill block, `search(query)` a searchable one. Methods may be sync or async. `init(label, session_id)`, if there is one,
-runs once, before the first `get`.
+What a provider can do decides the kind of its block: `get` alone is readonly, `set(content)` makes it writable,
+`load(key)` a skill block, `search(query)` a searchable one. Methods may be sync or async. `init(label, session_id)`,
+if there is one, runs once, before the first `get`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from frontdesk.errors import InvalidInputError
 
 T = TypeVar("T")
-Maybe = T | Awaitable[T]
+Maybe: TypeAlias = T | Awaitable[T]
 
 
 class Provider(Protocol):

@@ -1,5 +1,5 @@
-"""The tools that let a model use its context blocks. Descriptions name what is declared, never what is loaded now, so that
-a provider's cache of the tool list keeps hitting."""
+"""The tools that let a model use its context blocks. Descriptions name what is declared, never what is loaded now, so
+that a provider's cache of the tool list keeps hitting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 from frontdesk.context.blocks import BlockKind, ContextBlock, digest
-
 from frontdesk.context.providers import call
 from frontdesk.context.skills import LoadedSkills
 from frontdesk.context.working import Slot, WorkingContext
@@ -67,8 +66,8 @@ def _update(context: WorkingContext, slots: list[Slot]) -> Tool:
 
     return Tool(
         name="update_context",
-        description="Write to a block of your context. What you write is kept, and is shown to you from the next refresh"
-        " of the prompt on.\n" + "\n".join(_describe(slot) for slot in slots),
+        description="Write to a block of your context. What you write is kept, and the prompt shows it from its next"
+        " refresh on.\n" + "\n".join(_describe(slot) for slot in slots),
         parameters=schema({"label": _label(slots), "content": {"type": "string"}}, optional),
         run=run,
     )
@@ -88,7 +87,9 @@ def _load(context: WorkingContext, skills: LoadedSkills, slots: list[Slot]) -> T
     return Tool(
         name="load_context",
         description="Read one entry of a loadable block in full.\n" + "\n".join(_describe(slot) for slot in slots),
-        parameters=schema({"label": _label(slots), "key": {"type": "string", "description": "As listed in the block."}}),
+        parameters=schema(
+            {"label": _label(slots), "key": {"type": "string", "description": "As listed in the block."}}
+        ),
         run=run,
     )
 

@@ -136,9 +136,7 @@ class WorkingContext:
 
     async def document(self, label: str) -> DocumentRow | None:
         """A document of the session that is not a declared block."""
-        rows = await self._scope.store.get_documents(
-            self._scope.namespace, await self._session_id(), [(label, "")]
-        )
+        rows = await self._scope.store.get_documents(self._scope.namespace, await self._session_id(), [(label, "")])
         return rows[0] if rows else None
 
     async def _documents(self, slots: Sequence[Slot]) -> dict[str, DocumentRow]:
@@ -161,7 +159,7 @@ class WorkingContext:
     async def _block(self, slot: Slot, row: DocumentRow | None) -> ContextBlock:
         declaration = slot.declaration
         if slot.provider is not None:
-            content = await call(slot.provider.get) or ""
+            content = (await call(slot.provider.get) or "").replace("\0", "")
         else:
             content = declaration.default_content if row is None or declaration.readonly else row.content
         return ContextBlock(

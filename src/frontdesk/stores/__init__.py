@@ -15,8 +15,8 @@ ENTRY_POINTS = "frontdesk.stores"
 def open_url(url: str) -> Store:
     """The store that a URL names, not yet opened.
 
-    `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://...`; another scheme is looked up among
-    the entry points of the group `frontdesk.stores` (a callable that takes the URL). Raises `StoreURLError`.
+    `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://...`; another scheme is looked up
+    among the entry points of the group `frontdesk.stores` (a callable that takes the URL). Raises `StoreURLError`.
     """
     scheme = urlsplit(url).scheme.lower() if isinstance(url, str) else ""
     factory = _BUILT_IN.get(scheme) or _registered(scheme)

@@ -1,8 +1,11 @@
 """Appends in flight, coalesced: whatever arrives while a batch is on its way goes into the next one.
 
-A batch is one call of the server's `append`, so one round trip and one commit. It never waits for a session that somebody
-else has locked: those requests come back as busy and are sent again by themselves, patiently. A call whose answer was lost
-is sent again whole: every id is looked up before it is written, and rows written by the lost call are known by its number.
+A batch is one call of the server's `append`, so one round trip and one commit. It never waits for a session that
+somebody else has locked: those requests come back as busy and are sent again by themselves, patiently.
+
+A call whose answer was lost is sent again whole, and cannot write twice: every id is looked up before it is written, even
+one made for this call, because the lost call may still be running on the server. Each row carries the random number of
+the call that wrote it; a row with the number of the call at hand was written by its lost twin, and counts as inserted.
 """
 
 from __future__ import annotations
@@ -10,18 +13,33 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import groupby
 from typing import Any
+
+from msgspec.structs import replace
 
 from frontdesk.errors import HeadMovedError, MessageNotFoundError, StoreError, StoreUnavailableError
 from frontdesk.messages import StoredMessage
-from frontdesk.store import FOLLOW_HEAD, Append, AppendedRow, AppendResult
+from frontdesk.store import FOLLOW_HEAD, Append, AppendedRow, AppendResult, Place
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
-from frontdesk.stores.postgres.rows import decode_message, session_columns, session_row
+from frontdesk.stores.postgres.rows import columns_of, decode_message, session_columns, session_row
 
 _BATCH = 256
 _BATCH_CHARACTERS = 8 << 20
-_IN_FLIGHT = 2
+_FULL_LOAD = 64
+"""requests that are enough for a second batch beside one that is on its way"""
+_SLOW = 0.05
+"""seconds after which a batch is not waited for any more"""
+_IN_FLIGHT = 3
+_ARGUMENTS = (
+    *("text[]", "text[]", "integer[]", "integer[]", "bigint[]", "bigint[]", "boolean[]"),
+    *("integer[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]", "integer[]", "integer[]"),
+    *("integer[]", "bigint[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]", "integer[]"),
+    "boolean",
+)
+"""of groups, requests and messages; and whether to wait for locks"""
 _ANSWER = 10
 """columns of an answer ahead of the session's"""
 
@@ -54,15 +72,15 @@ class Appender:
     def __init__(self, engine: Engine, lane: Lane, schema: str) -> None:
         self._engine = engine
         self._lane = lane
+        marks = ", ".join(f"${index}::{kind}" for index, kind in enumerate(_ARGUMENTS, 1))
         self._statement = (
             "SELECT a.request, a.code, a.ahead, a.id, a.role, a.tokens, a.created_at, a.raw, a.derived, a.edited,"
-            f" {session_columns('(a.session)')} FROM {schema}.append("
-            "$1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::integer[], $8::integer[],"
-            " $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::integer[], $16) a"
+            f" {session_columns('(a.session)')} FROM {schema}.append({marks}) a"
         )
         self._queue: deque[_Waiting] = deque()
         self._taken: set[_Key] = set()
         self._in_flight = 0
+        self._slow = 0
         self._patience = asyncio.Semaphore(max(1, engine.size // 2))
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = False
@@ -84,8 +102,9 @@ class Appender:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _dispatch(self) -> None:
+        """Send what waits: at once if nothing is on its way, otherwise together with what is still to come."""
         self._woken = False
-        while self._in_flight < _IN_FLIGHT:
+        while self._in_flight == self._slow or (len(self._queue) >= _FULL_LOAD and self._in_flight < _IN_FLIGHT):
             batch = self._take()
             if not batch:
                 return
@@ -117,9 +136,9 @@ class Appender:
     async def _send_batch(self, batch: list[_Waiting]) -> None:
         busy: list[_Waiting] = []
         try:
-            busy = await self._settle(batch, patient=False)
+            async with self._counted():
+                busy = await self._settle(batch, patient=False)
         finally:
-            self._in_flight -= 1
             again: dict[_Key, list[_Waiting]] = {}
             for waiting in busy:
                 again.setdefault(waiting.key, []).append(waiting)
@@ -127,6 +146,26 @@ class Appender:
             for same_session in again.values():
                 self._start(self._send_patiently(same_session))
             self._dispatch()
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        """Count a batch as on its way, and as slow after a while: one that takes long must not stop the rest."""
+        slow = False
+
+        def become_slow() -> None:
+            nonlocal slow
+            if self._slow < _IN_FLIGHT - 1:
+                slow = True
+                self._slow += 1
+                self._dispatch()
+
+        timer = asyncio.get_running_loop().call_later(_SLOW, become_slow)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._in_flight -= 1
+            self._slow -= slow
 
     async def _send_patiently(self, batch: list[_Waiting]) -> None:
         key = batch[0].key
@@ -152,11 +191,16 @@ class Appender:
                 return []
             return [busy for waiting in batch for busy in await self._settle([waiting], patient=patient)]
         busy = []
-        for waiting, answer in zip(batch, answers, strict=True):
-            if answer[-1][1] == "busy":
-                busy.append(waiting)
-            else:
-                waiting.settle(_result(waiting.request, answer))
+        for group in _groups(batch):
+            first = answers[group[0]]
+            if first and first[-1][1] == "added":
+                _settle_added([batch[index] for index in group], first[-1])
+                continue
+            for index in group:
+                if answers[index][-1][1] == "busy":
+                    busy.append(batch[index])
+                else:
+                    batch[index].settle(_result(batch[index].request, answers[index]))
         return busy
 
     async def _call(self, batch: list[_Waiting], *, patient: bool) -> list[list[Sequence[Any]]]:
@@ -171,36 +215,71 @@ class Appender:
         return answers
 
 
-def _arguments(batch: Sequence[_Waiting]) -> tuple[list[Any], ...]:
-    requests = [waiting.request for waiting in batch]
-    messages = [message for request in requests for message in request.messages]
-    skips, sizes, twins = [], [], []
-    skip = 0
-    for request in requests:
-        skips.append(skip)
-        sizes.append(len(request.messages))
-        first: dict[str, int] = {}
-        for index, message in enumerate(request.messages, skip + 1):
-            earlier = first.setdefault(message.id, index)
-            twins.append(earlier if earlier < index else 0)
-        skip += len(request.messages)
-    return (
-        [request.namespace for request in requests],
-        [request.session_id for request in requests],
-        [waiting.call for waiting in batch],
-        [request.now for request in requests],
-        [None if request.parent is FOLLOW_HEAD else request.parent or "" for request in requests],
-        [request.expected_head for request in requests],
-        skips,
-        sizes,
-        [message.id for message in messages],
-        [message.role for message in messages],
-        [message.tokens for message in messages],
-        [message.created_at for message in messages],
-        [message.raw for message in messages],
-        [message.derived for message in messages],
-        twins,
-    )
+def _groups(batch: Sequence[_Waiting]) -> list[list[int]]:
+    """The requests for each session, which stand side by side."""
+    return [[index for index, _ in group] for _, group in groupby(enumerate(batch), lambda pair: pair[1].key)]
+
+
+def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
+    groups: list[tuple[Any, ...]] = []
+    requests: list[tuple[Any, ...]] = []
+    messages: list[tuple[Any, ...]] = []
+    for number, indexes in enumerate(_groups(batch), 1):
+        size = tokens = 0
+        plain = True
+        ids: set[str] = set()
+        for index in indexes:
+            request, call = batch[index].request, batch[index].call
+            parent = None if request.parent is FOLLOW_HEAD else request.parent or ""
+            given = (*batch[index].key, call, request.now, parent, request.expected_head)
+            requests.append((number, *given, len(messages), len(request.messages)))
+            first: dict[str, int] = {}
+            for message in request.messages:
+                place = len(messages) + 1
+                twin = first.setdefault(message.id, place)
+                messages.append((number, call, *_message_values(message), twin if twin < place else 0))
+                tokens += message.tokens
+            size += len(request.messages)
+            ids.update(first)
+            plain = plain and parent is None and request.expected_head is None and bool(first)
+        # An id that comes twice must be met as known the second time.
+        plain = plain and len(ids) == size
+        now = max(batch[index].request.now for index in indexes)
+        groups.append((*batch[indexes[0]].key, indexes[0] + 1, size, tokens, now, plain))
+    return [*columns_of(groups, 7), *columns_of(requests, 9), *columns_of(messages, 9)]
+
+
+def _message_values(message: StoredMessage) -> tuple[Any, ...]:
+    return message.id, message.role, message.tokens, message.created_at, message.raw, message.derived
+
+
+def _settle_added(group: list[_Waiting], row: Sequence[Any]) -> None:
+    """Answer requests that were appended to one session together: each gets the session as it left it."""
+    session = session_row(group[0].request.namespace, row[_ANSWER:])
+    results = []
+    for waiting in reversed(group):
+        results.append(session)
+        messages = waiting.request.messages
+        tokens = sum(message.tokens for message in messages)
+        assert session.head is not None
+        if len(results) < len(group):
+            session = replace(
+                session,
+                head=Place(session.head.segment, session.head.position - len(messages)),
+                message_count=session.message_count - len(messages),
+                view_messages=session.view_messages - len(messages),
+                view_tokens=session.view_tokens - tokens,
+            )
+    ahead = row[2]
+    for waiting, session in zip(group, reversed(results), strict=True):
+        waiting.settle(AppendResult(_chained(waiting.request, ahead), session))
+        ahead = waiting.request.messages[-1].id
+
+
+def _chained(request: Append, ahead: str | None) -> tuple[AppendedRow, ...]:
+    """The rows of messages that are all new and follow each other."""
+    ids = [ahead, *(message.id for message in request.messages[:-1])]
+    return tuple(AppendedRow(True, id) for id in ids)
 
 
 def _result(request: Append, answer: list[Sequence[Any]]) -> AppendResult | Exception:
@@ -212,14 +291,9 @@ def _result(request: Append, answer: list[Sequence[Any]]) -> AppendResult | Exce
         assert isinstance(request.parent, str)
         return MessageNotFoundError(request.parent, request.session_id)
     session = session_row(request.namespace, last[_ANSWER:])
-    if len(answer) > 1:
+    if len(answer) > 1 or not request.messages:
         return AppendResult(tuple(_appended(row) for row in answer[:-1]), session)
-    ahead = last[2]
-    rows = []
-    for message in request.messages:
-        rows.append(AppendedRow(True, ahead))
-        ahead = message.id
-    return AppendResult(tuple(rows), session)
+    return AppendResult(_chained(request, last[2]), session)
 
 
 def _appended(row: Sequence[Any]) -> AppendedRow:

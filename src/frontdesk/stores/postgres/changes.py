@@ -7,7 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from frontdesk.errors import SessionExistsError, SessionNotFoundError
-from frontdesk.store import NewFork, NewSession, Place, Plan, SessionRow, UsageRow, ViewRow
+from frontdesk.store import NewEdit, NewFork, NewOverlay, NewSession, Place, Plan, SessionRow, UsageRow, ViewRow
+from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection
 from frontdesk.stores.postgres.rows import (
     columns_of,
@@ -38,12 +39,13 @@ class Changer:
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
+        self._documents = Documents(schema)
         totals = ", ".join(f"{name} = d.{name} + excluded.{name}" for name in _SIZES)
         self._usage = (
             f"WITH s AS (SELECT ns, number FROM {schema}.sessions WHERE ns = (SELECT number FROM {schema}.namespaces"
-            " WHERE name = $1) AND id = $2 FOR UPDATE),"
-            f" line AS (INSERT INTO {schema}.usage_lines SELECT s.ns, s.number, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12"
-            " FROM s ON CONFLICT DO NOTHING RETURNING *),"
+            " WHERE name = $1) AND id = $2 AND id <> '' FOR UPDATE),"
+            f" line AS (INSERT INTO {schema}.usage_lines SELECT s.ns, s.number, $3, $4, $5, $6, $7, $8, $9, $10,"
+            " $11, $12 FROM s ON CONFLICT DO NOTHING RETURNING *),"
             f" total AS (UPDATE {schema}.sessions x SET input_tokens = x.input_tokens + line.input_tokens,"
             " output_tokens = x.output_tokens + line.output_tokens, cost = x.cost + line.cost,"
             " updated_at = greatest(x.updated_at, line.at) FROM line WHERE x.ns = line.ns AND x.number = line.session),"
@@ -93,6 +95,10 @@ class Changer:
         if plan.fork is not None:
             await self._fork(connection, ns, session, plan.fork)
         await self._change_session(connection, ns, session, plan)
+        if plan.drop_prompt:
+            await connection.execute(
+                f"DELETE FROM {self._schema}.prompts WHERE ns = $1 AND session = $2", ns, session.number
+            )
         await self._delete_sessions(connection, ns, plan.delete_sessions)
         return True
 
@@ -129,8 +135,8 @@ class Changer:
             "WITH r AS (SELECT * FROM unnest($2::bigint[], $3::integer[], $4::bigint[], $5::text[], $6::text[],"
             " $7::bigint[], $8::bigint[], $9::text[], $10::text[])"
             " r(segment, position, change, id, role, tokens, created_at, raw, derived)),"
-            " sums AS (UPDATE {schema}.segments t SET tokens = t.tokens + c.change FROM (SELECT segment, sum(change) AS change"
-            " FROM r GROUP BY segment) c WHERE t.ns = $1 AND t.number = c.segment AND c.change <> 0)"
+            " sums AS (UPDATE {schema}.segments t SET tokens = t.tokens + c.change FROM (SELECT segment,"
+            " sum(change) AS change FROM r GROUP BY segment) c WHERE t.ns = $1 AND t.number = c.segment AND c.change <> 0)"
             " UPDATE {schema}.messages m SET id = r.id, role = r.role, tokens = r.tokens, created_at = r.created_at,"
             " raw = r.raw, derived = r.derived, running = m.running + r.change"
             " FROM r WHERE m.ns = $1 AND m.segment = r.segment AND m.position = r.position",
@@ -139,8 +145,8 @@ class Changer:
         await self._run(
             connection,
             ns,
-            "DELETE FROM {schema}.messages m USING unnest($2::bigint[], $3::bigint[], $4::bigint[]) d(segment, first, last)"
-            " WHERE m.ns = $1 AND m.segment = d.segment AND m.position BETWEEN d.first AND d.last",
+            "DELETE FROM {schema}.messages m USING unnest($2::bigint[], $3::bigint[], $4::bigint[])"
+            " d(segment, first, last) WHERE m.ns = $1 AND m.segment = d.segment AND m.position BETWEEN d.first AND d.last",
             *columns_of([(span.segment, span.first, span.last) for span in plan.delete_rows], 3),
             limit=_NO_LIMIT,
         )
@@ -170,15 +176,14 @@ class Changer:
     async def _change_overlays(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> None:
         tree, revision = session.tree, session.revision + 1
         added = [
-            (tree, revision, new.id, new.kind, *new.start, *new.end, new.tokens, new.created_at, new.stale)
-            + (new.summary, new.details)
+            (tree, revision, new.id, new.kind, *new.start, *new.end, new.tokens, *_rest(new))
             for new in plan.add_overlays
         ]
         await self._run(
             connection,
             ns,
-            "INSERT INTO {schema}.overlays SELECT $1, {schema}.new_number($1), o.* FROM unnest($2::bigint[], $3::bigint[],"
-            " $4::text[], $5::text[], $6::bigint[], $7::integer[], $8::bigint[], $9::integer[], $10::bigint[],"
+            "INSERT INTO {schema}.overlays SELECT $1, {schema}.new_number($1), o.* FROM unnest($2::bigint[],"
+            " $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::integer[], $8::bigint[], $9::integer[], $10::bigint[],"
             " $11::bigint[], $12::boolean[], $13::text[], $14::text[]) o",
             *columns_of(added, 13),
         )
@@ -198,8 +203,7 @@ class Changer:
     async def _change_edits(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> None:
         tree, revision = session.tree, session.revision + 1
         added = [
-            (tree, revision, new.kind, new.segment, new.first, new.last, new.tokens, new.overlay)
-            + (message_text(new.message),)
+            (tree, revision, new.kind, new.segment, new.first, new.last, new.tokens, *_subject(new))
             for new in plan.add_edits
         ]
         await self._run(
@@ -208,12 +212,6 @@ class Changer:
             "INSERT INTO {schema}.edits SELECT $1, {schema}.new_number($1), e.* FROM unnest($2::bigint[], $3::bigint[],"
             " $4::text[], $5::bigint[], $6::integer[], $7::integer[], $8::bigint[], $9::bigint[], $10::text[]) e",
             *columns_of(added, 9),
-        )
-        await self._run(
-            connection,
-            ns,
-            "UPDATE {schema}.edits SET kind = 'adjusted', message = NULL WHERE ns = $1 AND number = ANY($2::bigint[])",
-            plan.settle_edits,
         )
         await self._run(
             connection,
@@ -249,14 +247,15 @@ class Changer:
         if new is None:
             raise SessionExistsError(fork.session.id, fork.session.namespace)
         await connection.execute(
-            f"INSERT INTO {self._schema}.lineage SELECT $1::integer, $2::bigint, ancestor, until FROM {self._schema}.lineage"
-            " WHERE ns = $1 AND tree = $3 UNION ALL SELECT $1, $2, $3::bigint, $4::bigint",
+            f"INSERT INTO {self._schema}.lineage SELECT $1::integer, $2::bigint, ancestor, until"
+            f" FROM {self._schema}.lineage WHERE ns = $1 AND tree = $3 UNION ALL SELECT $1, $2, $3::bigint, $4::bigint",
             ns,
             new.tree,
             source.tree,
             source.revision + 1,
         )
         await self._set_segments(connection, ns, "shared = greatest(t.shared, n.position)", fork.share)
+        await self._documents.copy(connection, ns, source.number, new.number)
 
     async def _change_session(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> None:
         values: dict[str, Any] = {"revision": session.revision + 1}
@@ -300,6 +299,8 @@ class Changer:
             ("views", "session"),
             ("session_tags", "session"),
             ("usage_lines", "session"),
+            ("documents", "session"),
+            ("prompts", "session"),
             ("sessions", "number"),
         ):
             statement = f"DELETE FROM {{schema}}.{table} WHERE ns = $1 AND {column} = ANY($2::bigint[])"
@@ -323,3 +324,11 @@ class Changer:
         if not sessions:
             raise SessionNotFoundError(session_id, namespace)
         return bool(lines)
+
+
+def _rest(new: NewOverlay) -> tuple[Any, ...]:
+    return new.created_at, new.stale, new.summary, new.details
+
+
+def _subject(new: NewEdit) -> tuple[Any, ...]:
+    return new.overlay, message_text(new.message)

@@ -41,9 +41,9 @@ class Documents:
         )
         return [DocumentRow(**row) for row in rows]
 
-    async def list(
+    async def entries(
         self, connection: Connection, namespace: str, session_id: str | None, label: str
-    ) -> Sequence[DocumentRow]:
+    ) -> list[DocumentRow]:
         rows = await connection.fetch(
             f"SELECT {_COLUMNS} FROM (SELECT DISTINCT ON (x.key_digest) x.* FROM {self._schema}.documents x,"
             f" ({self._owner}) o WHERE x.ns = o.ns AND x.session = o.session AND x.label_digest = $3"
@@ -56,7 +56,7 @@ class Documents:
 
     async def versions(
         self, connection: Connection, namespace: str, session_id: str | None, label: str, key: str
-    ) -> Sequence[DocumentRow]:
+    ) -> list[DocumentRow]:
         rows = await connection.fetch(
             f"SELECT {_COLUMNS} FROM {self._schema}.documents x, ({self._owner}) o WHERE x.ns = o.ns"
             " AND x.session = o.session AND x.label_digest = $3 AND x.key_digest = $4 ORDER BY x.version DESC",
@@ -148,7 +148,8 @@ class Documents:
         await connection.execute(
             f"INSERT INTO {self._schema}.documents SELECT DISTINCT ON (label_digest, key_digest) ns, $3::bigint,"
             " label_digest, key_digest, version, label, key, content, description, author, created_at"
-            f" FROM {self._schema}.documents WHERE ns = $1 AND session = $2 ORDER BY label_digest, key_digest, version DESC",
+            f" FROM {self._schema}.documents WHERE ns = $1 AND session = $2"
+            " ORDER BY label_digest, key_digest, version DESC",
             ns,
             source,
             fork,

@@ -1,4 +1,4 @@
-"""Pools of connections, one for each event loop, and what becomes of a failure: tried again, or raised as a typed error."""
+"""Pools of connections, one for each event loop, and what becomes of a failure: tried again, or a typed error."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Lane:
         self.is_open = False
         self.appender: Appender | None = None
 
-    async def close(self, timeout: float) -> None:
+    async def close(self, seconds: float) -> None:
         if self.appender is not None:
             await self.appender.drain()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 await self.pool.close()
         except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             self.pool.terminate()
@@ -126,9 +126,9 @@ class Engine:
     async def run(self, work: Work[T], *, repeatable: bool) -> T:
         """The result of some work on a connection.
 
-        After a lost connection work that is `repeatable` is done again on another one. The rest is only where it has not
-        reached the server: `StoreUnavailableError` says that it may have happened. Work that lost against another
-        transaction has not happened, and is always done again.
+        After a lost connection work that is `repeatable` is done again on another one; for the rest
+        `StoreUnavailableError` says that it may have happened. Work that lost against another transaction has not
+        happened, and is always done again.
         """
         return await self.run_on(await self.open(), work, repeatable=repeatable)
 
@@ -215,8 +215,8 @@ def translate(error: BaseException, *, uncertain: bool = False) -> FrontdeskErro
     happened = "; the change may have happened: look before trying again" if uncertain else ""
     if isinstance(error, TimeoutError):
         return StoreUnavailableError(
-            "PostgreSQL did not answer in time: it is overloaded, or another transaction holds a lock; what was sent may"
-            " still happen"
+            "PostgreSQL did not answer in time: it is overloaded, or another transaction holds a lock;"
+            " what was sent may still happen"
         )
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or "unknown"

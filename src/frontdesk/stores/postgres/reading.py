@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -81,7 +82,8 @@ FROM {schema}.sessions x WHERE x.ns = ({0}::bigint >> 39)::integer AND x.number 
 
 _TREE = """
 WITH RECURSIVE s AS MATERIALIZED (
-    SELECT * FROM {schema}.sessions WHERE ns = (SELECT number FROM {schema}.namespaces WHERE name = $1) AND id = $2
+    SELECT * FROM {schema}.sessions
+    WHERE ns = (SELECT number FROM {schema}.namespaces WHERE name = $1) AND id = $2 AND id <> ''
 ), chain(ns, number, parent) AS (
     SELECT t.ns, t.number, t.parent_segment FROM s JOIN {schema}.segments t ON t.ns = s.ns AND t.number = s.base_segment
     UNION ALL
@@ -146,14 +148,15 @@ class Reader:
     def __init__(self, schema: str) -> None:
         self._schema = schema
         here = _HERE.replace("{schema}", schema)
-        self._by_id = f"SELECT {_SESSION} FROM {schema}.sessions s WHERE s.ns = {here} AND s.id = $2"
+        self._by_id = f"SELECT {_SESSION} FROM {schema}.sessions s WHERE s.ns = {here} AND s.id = $2 AND s.id <> ''"
         self._by_key = (
             f"SELECT {_SESSION} FROM {schema}.sessions s WHERE s.ns = {here} AND s.key_digest = $2 AND s.key_current"
         )
-        self._page = f"SELECT {_SESSION} FROM {schema}.sessions s WHERE s.ns = {here}"
+        self._page = f"SELECT {_SESSION} FROM {schema}.sessions s WHERE s.ns = {here} AND s.family > 0"
         self._view = (
             f"SELECT {_SESSION}, v.items FROM {schema}.sessions s"
-            f" LEFT JOIN {schema}.views v ON v.ns = s.ns AND v.session = s.number WHERE s.ns = {here} AND s.id = $2"
+            f" LEFT JOIN {schema}.views v ON v.ns = s.ns AND v.session = s.number"
+            f" WHERE s.ns = {here} AND s.id = $2 AND s.id <> ''"
         )
         self._tree = (
             _TREE.replace("{schema}", schema).replace("{session}", _SESSION).replace("{member}", session_columns("m"))
@@ -271,7 +274,9 @@ class Reader:
                 wanted[1][1].append(tuple(item.before))
                 indexes[1].append(index)
             kind = 3 if isinstance(item, OverlayItem) else 2 if isinstance(item, EditItem) else 0
-            values = (item.number,) if isinstance(item, OverlayItem | EditItem) else (item.segment, item.first, item.last)
+            values = (
+                (item.number,) if isinstance(item, OverlayItem | EditItem) else (item.segment, item.first, item.last)
+            )
             wanted[kind][1].append(values)
             indexes[kind].append(index)
         branches: list[str] = []
@@ -315,7 +320,7 @@ class Reader:
 
 def _in_order(messages: list[StoredMessage], positions: list[int]) -> list[StoredMessage]:
     """The server gives them in the order of their positions, without having promised it."""
-    if all(first < second for first, second in zip(positions, positions[1:], strict=False)):
+    if all(first < second for first, second in pairwise(positions)):
         return messages
     return [message for _, message in sorted(zip(positions, messages, strict=True), key=lambda pair: pair[0])]
 

@@ -1,4 +1,4 @@
-"""The schema's version, and the migrations that lead to it: numbered SQL files, forward only, each file applied once."""
+"""The schema's version, and the migrations that lead to it: numbered SQL files, forward only."""
 
 from __future__ import annotations
 

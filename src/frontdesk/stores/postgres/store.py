@@ -1,4 +1,4 @@
-"""`PostgresStore`: the seam on PostgreSQL. Says which work runs how; the work itself is in `reading`, `changes`, `appending`."""
+"""`PostgresStore`: the seam on PostgreSQL. Says which work is run how; the work itself is in the modules beside it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from frontdesk.store import (
     Append,
     AppendResult,
     Choose,
+    DocumentRow,
     Item,
     NewSession,
     Piece,
     Place,
     Plan,
+    PromptRow,
     SessionQuery,
     SessionRow,
     StatsRow,
@@ -25,6 +27,7 @@ from frontdesk.store import (
 )
 from frontdesk.stores.postgres.appending import Appender
 from frontdesk.stores.postgres.changes import Changer
+from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine
 from frontdesk.stores.postgres.reading import Reader
 from frontdesk.stores.postgres.schema import migrate, quote_schema
@@ -35,8 +38,9 @@ from frontdesk.stores.postgres.url import check_options, describe, parse_url
 class PostgresStore:
     """A `Store` on PostgreSQL 13 or newer, for any number of processes, threads and event loops.
 
-    `pool` is the most connections that each event loop takes; `pooler` says that a transaction pooler stands between, so
-    that nothing may be bound to a session; all tables lie in `schema`; no call takes much longer than `timeout` seconds.
+    `pool` is the most connections that each event loop takes; `pooler` says that a transaction pooler stands between,
+    so that nothing may be bound to a session; all tables lie in `schema`; no statement takes longer than `timeout`
+    seconds (but for the removal of very many messages).
     Raises `StoreURLError` for options that make no sense. Connects at first use.
     """
 
@@ -49,6 +53,7 @@ class PostgresStore:
         self._engine = Engine(dsn, pool=pool, pooler=pooler, timeout=timeout, prepare=self._migrate)
         self._reader = Reader(self._schema)
         self._changer = Changer(self._schema)
+        self._documents = Documents(self._schema)
         self._totals = Totals(self._schema)
 
     @classmethod
@@ -127,6 +132,44 @@ class PostgresStore:
 
     async def apply(self, plan: Plan) -> bool:
         return await self._engine.transact(lambda connection: self._changer.apply(connection, plan))
+
+    # documents
+
+    async def get_documents(
+        self, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]
+    ) -> list[DocumentRow]:
+        return await self._engine.run(
+            lambda connection: self._documents.get(connection, namespace, session_id, names), repeatable=True
+        )
+
+    async def list_documents(self, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
+        return await self._engine.run(
+            lambda connection: self._documents.entries(connection, namespace, session_id, label), repeatable=True
+        )
+
+    async def document_versions(
+        self, namespace: str, session_id: str | None, label: str, key: str
+    ) -> list[DocumentRow]:
+        return await self._engine.run(
+            lambda connection: self._documents.versions(connection, namespace, session_id, label, key), repeatable=True
+        )
+
+    async def put_document(
+        self, namespace: str, session_id: str | None, document: DocumentRow, *, drop_prompt: bool = False
+    ) -> bool:
+        return await self._engine.transact(
+            lambda connection: self._documents.put(connection, namespace, session_id, document, drop_prompt)
+        )
+
+    async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None:
+        return await self._engine.run(
+            lambda connection: self._documents.get_prompt(connection, namespace, session_id), repeatable=True
+        )
+
+    async def put_prompt(self, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None) -> PromptRow:
+        return await self._engine.transact(
+            lambda connection: self._documents.put_prompt(connection, namespace, session_id, prompt, replaces)
+        )
 
     # usage and totals
 

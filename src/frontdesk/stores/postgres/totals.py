@@ -22,7 +22,9 @@ class Totals:
         source = f"{self._schema}.usage_days u WHERE u.ns = {self._here}"
         if query.session_id is not None:
             arguments.append(query.session_id)
-            session = f"SELECT s.number FROM {self._schema}.sessions s WHERE s.ns = {self._here} AND s.id = $2"
+            session = (
+                f"SELECT s.number FROM {self._schema}.sessions s WHERE s.ns = {self._here} AND s.id = $2 AND s.id <> ''"
+            )
             source = f"{self._schema}.usage_lines u WHERE u.ns = {self._here} AND u.session = ({session})"
         for comparison, day in ((">=", query.first_day), ("<=", query.last_day)):
             if day is not None:

@@ -78,7 +78,9 @@ def _value(name: str, value: str) -> Any:
 def check_options(pool: int, timeout: float) -> None:
     """Raises `StoreURLError` for a size or a time that makes no sense."""
     if not 1 <= pool <= _MOST_CONNECTIONS:
-        raise StoreURLError(f"pool={pool!r} is not a number of connections: use 1 to {_MOST_CONNECTIONS}", option="pool")
+        raise StoreURLError(
+            f"pool={pool!r} is not a number of connections: use 1 to {_MOST_CONNECTIONS}", option="pool"
+        )
     if not 0 < timeout < float("inf"):
         raise StoreURLError(f"timeout={timeout!r} is not a number of seconds above 0", option="timeout")
 

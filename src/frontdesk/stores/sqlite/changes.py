@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import sessions
+from frontdesk.stores.sqlite import documents, sessions
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -35,11 +35,15 @@ def apply(connection: Connection, plan: Plan) -> bool:
     _change_session(connection, session, plan, revision)
     if plan.view is not None:
         _set_view(connection, session.number, json_text(plan.view))
+    if plan.drop_prompt:
+        _each(connection, "DELETE FROM prompts WHERE session = ?", [session.number])
     for table, column in (
         ("sessions", "number"),
         ("views", "session"),
         ("session_tags", "session"),
         ("usage_lines", "session"),
+        ("documents", "session"),
+        ("prompts", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
     return True
@@ -129,7 +133,6 @@ def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revis
                 None if edit.message is None else json_text(edit.message),
             ),
         )
-    _each(connection, "UPDATE edits SET kind = 'adjusted', message = NULL WHERE number = ?", plan.settle_edits)
     _each(connection, "DELETE FROM edits WHERE number = ?", plan.delete_edits)
 
 
@@ -161,6 +164,7 @@ def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: i
         "UPDATE segments SET shared = max(shared, ?) WHERE number = ?",
         [(position, number) for number, position in fork.share],
     )
+    documents.copy(connection, source.number, made.number)
 
 
 def _change_session(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:

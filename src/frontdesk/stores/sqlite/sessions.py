@@ -21,7 +21,7 @@ _GIVEN = tuple(name for name in NewSession.__struct_fields__ if name != "now")
 _BY_ID = f"SELECT {SESSION} FROM sessions WHERE namespace = ? AND id = ?"
 _BY_KEY = (
     f"SELECT {SESSION} FROM sessions WHERE namespace = ? AND agent = ? AND coalesce(channel, '') = ?"
-    " AND coalesce(peer, '') = ? AND coalesce(thread, '') = ? AND key_current"
+    " AND coalesce(peer, '') = ? AND coalesce('=' || thread, '') = ? AND key_current"
 )
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _TOTALS = ("day", "model", *_COUNTS, "cost")
@@ -34,7 +34,10 @@ def get(connection: Connection, namespace: str, session_id: str) -> SessionRow |
 
 
 def get_current(connection: Connection, namespace: str, key: tuple[str, str, str, str | None]) -> SessionRow | None:
-    row = connection.execute(_BY_KEY, (namespace, *key[:3], key[3] or "")).fetchone()
+    agent, channel, peer, thread = key
+    row = connection.execute(
+        _BY_KEY, (namespace, agent, channel, peer, "" if thread is None else f"={thread}")
+    ).fetchone()
     return None if row is None else session_row(row)
 
 
@@ -91,16 +94,12 @@ def set_tags(connection: Connection, number: int, namespace: str, tags: str) -> 
 
 
 def page(connection: Connection, query: SessionQuery) -> list[SessionRow]:
-    where = ["namespace = ?"]
-    values: list[Any] = [query.namespace]
+    way, where, values = _way(connection, query)
     for name in ("agent", "channel", "peer", "thread", "status"):
         wanted = getattr(query, name)
         if wanted is not None:
             where.append(f"{name} = ?")
             values.append(wanted)
-    if query.tag is not None:
-        where.append("number IN (SELECT session FROM session_tags WHERE namespace = ? AND tag = ?)")
-        values += [query.namespace, query.tag]
     for condition, wanted in (("created_at > ?", query.created_after), ("created_at < ?", query.created_before)):
         if wanted is not None:
             where.append(condition)
@@ -109,22 +108,29 @@ def page(connection: Connection, query: SessionQuery) -> list[SessionRow]:
         where.append("(last_active_at, number) < (?, ?)")
         values += query.after
     found = connection.execute(
-        f"SELECT {SESSION} FROM sessions {_way(connection, query)} WHERE {' AND '.join(where)}"
+        f"SELECT {SESSION} FROM sessions {way} WHERE {' AND '.join(where)}"
         " ORDER BY last_active_at DESC, number DESC LIMIT ?",
         (*values, query.limit),
     )
     return [session_row(row) for row in found]
 
 
-def _way(connection: Connection, query: SessionQuery) -> str:
-    """Which index to go by. A planner without figures would at times sort a hundred thousand sessions."""
-    if query.peer is not None and _few(
-        connection, "sessions INDEXED BY sessions_by_peer", "peer", query.namespace, query.peer
-    ):
-        return "INDEXED BY sessions_by_peer"
+def _way(connection: Connection, query: SessionQuery) -> tuple[str, list[str], list[Any]]:
+    """Which index to go by, and the conditions on namespace and tag in the form that suits it.
+
+    A planner without figures would at times sort a hundred thousand sessions.
+    """
+    where, values = ["namespace = ?"], [query.namespace]
     if query.tag is not None and _few(connection, "session_tags", "tag", query.namespace, query.tag):
-        return "NOT INDEXED"
-    return "INDEXED BY sessions_by_activity" if query.agent is None else "INDEXED BY sessions_by_agent"
+        where.append("number IN (SELECT session FROM session_tags WHERE namespace = ? AND tag = ?)")
+        return "NOT INDEXED", where, [*values, query.namespace, query.tag]
+    if query.tag is not None:
+        where.append("EXISTS (SELECT 1 FROM session_tags WHERE session = number AND tag = ?)")
+        values.append(query.tag)
+    by_peer = "sessions INDEXED BY sessions_by_peer"
+    if query.peer is not None and _few(connection, by_peer, "peer", query.namespace, query.peer):
+        return "INDEXED BY sessions_by_peer", where, [*values]
+    return f"INDEXED BY sessions_by_{'activity' if query.agent is None else 'agent'}", where, [*values]
 
 
 def _few(connection: Connection, table: str, column: str, namespace: str, value: str) -> bool:

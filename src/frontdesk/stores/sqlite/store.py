@@ -12,11 +12,13 @@ from frontdesk.store import (
     Append,
     AppendResult,
     Choose,
+    DocumentRow,
     Item,
     NewSession,
     Piece,
     Place,
     Plan,
+    PromptRow,
     SessionQuery,
     SessionRow,
     StatsRow,
@@ -25,7 +27,7 @@ from frontdesk.store import (
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, reading, sessions
+from frontdesk.stores.sqlite import append, changes, documents, reading, sessions
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -125,6 +127,38 @@ class SQLiteStore:
 
     async def apply(self, plan: Plan) -> bool:
         return await self._engine.write(lambda connection: changes.apply(connection, plan))
+
+    async def get_documents(
+        self, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]
+    ) -> list[DocumentRow]:
+        return await self._engine.read(lambda connection: documents.get(connection, namespace, session_id, names))
+
+    async def list_documents(self, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
+        return await self._engine.read(
+            lambda connection: documents.list_label(connection, namespace, session_id, label)
+        )
+
+    async def document_versions(
+        self, namespace: str, session_id: str | None, label: str, key: str
+    ) -> list[DocumentRow]:
+        return await self._engine.read(
+            lambda connection: documents.versions(connection, namespace, session_id, label, key)
+        )
+
+    async def put_document(
+        self, namespace: str, session_id: str | None, document: DocumentRow, *, drop_prompt: bool = False
+    ) -> bool:
+        return await self._engine.write(
+            lambda connection: documents.put(connection, namespace, session_id, document, drop_prompt)
+        )
+
+    async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None:
+        return await self._engine.read(lambda connection: documents.get_prompt(connection, namespace, session_id))
+
+    async def put_prompt(self, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None) -> PromptRow:
+        return await self._engine.write(
+            lambda connection: documents.put_prompt(connection, namespace, session_id, prompt, replaces)
+        )
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
         return await self._engine.write(lambda connection: sessions.add_usage(connection, namespace, session_id, line))

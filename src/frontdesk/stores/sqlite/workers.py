@@ -220,11 +220,18 @@ class Writer(_Worker):
             connection.execute("COMMIT")
             return outcomes
         except BaseException as error:
-            roll_back(connection)
             translated = self._failed(error)
+            self._roll_back()
         if len(batch) == 1:
             return [(None, translated)]
         return [outcome for job in batch for outcome in self._commit([job])]
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection is not None:
+                roll_back(self._connection)
+        except apsw.Error:
+            self._let_go()
 
 
 def _attempt(connection: apsw.Connection, operation: Callable[[Connection], Any]) -> Outcome:
@@ -264,8 +271,8 @@ class Checkpointer(_Worker):
             if pages >= WAL_PAGES_TO_STOP_AT:
                 self._stop_the_log(writer)
             else:
-                self.start_once()
                 self._wanted.put(True)
+                self.start_once()
 
     def stop(self) -> None:
         self._wanted.put(False)

@@ -15,6 +15,7 @@ One database may serve all tests: each works in a namespace of its own.
 from __future__ import annotations
 
 from frontdesk.testing.session_contract.branches import BranchContract
+from frontdesk.testing.session_contract.context import ContextContract
 from frontdesk.testing.session_contract.directory import DirectoryContract
 from frontdesk.testing.session_contract.forks import ForkContract
 from frontdesk.testing.session_contract.messages import MessageContract
@@ -30,6 +31,7 @@ class SessionContract(
     OverlayContract,
     ForkContract,
     DirectoryContract,
+    ContextContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""

@@ -328,7 +328,7 @@ class ModelContract(SessionSetup):
     """Random sequences of everything, against the model."""
 
     async def test_random_work_reads_as_a_naive_model_says(self, store: Store) -> None:
-        await run_model(store, examples=40, steps=30)
+        await run_model(store, examples=25, steps=25)
 
     @pytest.mark.long
     async def test_much_random_work_reads_as_a_naive_model_says(self, store: Store) -> None:

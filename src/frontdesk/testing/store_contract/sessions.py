@@ -86,7 +86,6 @@ class SessionContract:
     async def test_keys_that_differ_in_any_part_are_different(self, store: Store) -> None:
         keys = [
             ("a", "b", "c", None),
-            ("a", "b", "c", ""),
             ("a", "b", "c", "d"),
             ("a", "b", "c:d", None),
             ("a:b", "c", "d", None),

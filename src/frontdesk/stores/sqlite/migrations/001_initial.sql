@@ -43,9 +43,9 @@ CREATE TABLE sessions (
     UNIQUE (namespace, id)
 ) STRICT;
 
--- A key part is never empty, so that '' can stand for an absent one.
+-- A unique index takes all NULLs for different, so that an absent thread needs a text of its own.
 CREATE UNIQUE INDEX sessions_by_key
-    ON sessions (namespace, agent, coalesce(channel, ''), coalesce(peer, ''), coalesce(thread, ''))
+    ON sessions (namespace, agent, coalesce(channel, ''), coalesce(peer, ''), coalesce('=' || thread, ''))
     WHERE key_current;
 CREATE INDEX sessions_by_activity ON sessions (namespace, last_active_at, number);
 CREATE INDEX sessions_by_agent ON sessions (namespace, agent, last_active_at, number) WHERE agent IS NOT NULL;

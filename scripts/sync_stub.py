@@ -1,0 +1,159 @@
+"""Writes `src/frontdesk/sync.pyi`, what type checkers and editors see of `frontdesk.sync`, from the async sources.
+
+`python scripts/sync_stub.py` writes it; with `--check` it only says, by its exit status, whether the file is current.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import frontdesk
+from frontdesk import sync
+
+STUB = Path(__file__).parents[1] / "src" / "frontdesk" / "sync.pyi"
+HEADER = '"""What type checkers see of `frontdesk.sync`: written by `make stubs`."""\n\n# ruff: noqa: E501\n'
+SPECIAL = {"__init__": "__init__", "__aenter__": "__enter__", "__aexit__": "__exit__", "__call__": "__call__"}
+PLAIN = {
+    "AsyncIterator": ("collections.abc", "Iterator"),
+    "AsyncGenerator": ("collections.abc", "Iterator"),
+    "AbstractAsyncContextManager": ("contextlib", "AbstractContextManager"),
+    "asynccontextmanager": ("contextlib", "contextmanager"),
+}
+TWINS = [name for name in frontdesk.__all__ if getattr(sync, name) is not getattr(frontdesk, name)]
+
+
+class Module:
+    """The source of one module: its classes, and where each of its names comes from."""
+
+    def __init__(self, name: str) -> None:
+        self.namespace = vars(sys.modules[name])
+        tree = ast.parse(inspect.getsource(sys.modules[name]))
+        self.classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        self.origins = {
+            alias.asname or alias.name: (node.module or "", alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for defined in self.namespace.keys() - self.origins.keys():
+            if not hasattr(builtins, defined):
+                self.origins[defined] = (name, defined)
+
+
+class Rewriter(ast.NodeTransformer):
+    """Turns async declarations into plain ones and notes which names they need."""
+
+    def __init__(self, module: Module, needed: set[tuple[str, str]]) -> None:
+        self.module = module
+        self.needed = needed
+        self.in_callback = False  # callbacks pass through: they meet the async classes
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in TWINS and self.in_callback:
+            self.needed.add(("", "frontdesk"))
+            return ast.Name(f"frontdesk.{node.id}")
+        if node.id in PLAIN and not self.in_callback:
+            self.needed.add(PLAIN[node.id])
+            return ast.Name(PLAIN[node.id][1])
+        if node.id in self.module.origins and node.id not in TWINS:
+            self.needed.add(self.module.origins[node.id])
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        name = node.value.id if isinstance(node.value, ast.Name) else ""
+        if name == "AsyncGenerator" and isinstance(node.slice, ast.Tuple):
+            node.slice = node.slice.elts[0]
+        outer, self.in_callback = self.in_callback, self.in_callback or name == "Callable"
+        made = self.generic_visit(node)
+        self.in_callback = outer
+        return made
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
+        node.args.defaults = [self.default(value) for value in node.args.defaults]
+        node.args.kw_defaults = [value and self.default(value) for value in node.args.kw_defaults]
+        text = ast.get_docstring(node, clean=False)
+        plain = ast.FunctionDef(
+            name=SPECIAL.get(node.name, node.name),
+            args=self.visit(node.args),
+            body=[ast.Expr(ast.Constant(plain_text(text) if text else ...))],
+            decorator_list=[self.visit(decorator) for decorator in node.decorator_list],
+            returns=node.returns and self.visit(node.returns),
+        )
+        return ast.fix_missing_locations(ast.copy_location(plain, node))
+
+    def default(self, node: ast.expr) -> ast.expr:
+        """Literals as they are, constants by their value, everything else as `...`."""
+        value: Any = self.module.namespace.get(node.id, ...) if isinstance(node, ast.Name) else ...
+        if isinstance(value, int | str):
+            return ast.Constant(value)
+        is_literal = isinstance(node, ast.Constant) or (isinstance(node, ast.Tuple) and not node.elts)
+        return node if is_literal else ast.Constant(...)
+
+
+def plain_text(text: str) -> str:
+    return text.replace("async with", "with")
+
+
+def class_stub(source: type, needed: set[tuple[str, str]]) -> str:
+    """One class with everything that it inherits inside the package."""
+    body: list[ast.stmt] = []
+    seen: set[str] = set()
+    for base in source.__mro__:
+        if not base.__module__.startswith("frontdesk"):
+            continue
+        module = Module(base.__module__)
+        rewriter = Rewriter(module, needed)
+        here = [node for node in module.classes[base.__name__].body if declared(node) and declared(node) not in seen]
+        for node in here:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body.append(rewriter.function(node))
+            elif isinstance(node, ast.AnnAssign):
+                body.append(ast.AnnAssign(node.target, rewriter.visit(node.annotation), None, simple=1))
+        seen.update(declared(node) for node in here)
+    own = Module(source.__module__)
+    node, rewriter = own.classes[source.__name__], Rewriter(own, needed)
+    bases = [rewriter.visit(base) for base in node.bases if is_generic(base)]
+    decorators = [rewriter.visit(decorator) for decorator in node.decorator_list]
+    text = [ast.Expr(ast.Constant(plain_text(source.__doc__)))] if source.__doc__ else []
+    made = ast.ClassDef(source.__name__, bases, [], [*text, *body], decorators)
+    return ast.unparse(ast.fix_missing_locations(made))
+
+
+def declared(node: ast.stmt) -> str:
+    """The public name that a statement of a class declares, or nothing."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        name = node.target.id
+    else:
+        name = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else "_"
+    return name if name in SPECIAL or not name.startswith("_") else ""
+
+
+def is_generic(base: ast.expr) -> bool:
+    return isinstance(base, ast.Subscript) and isinstance(base.value, ast.Name) and base.value.id == "Generic"
+
+
+def stub() -> str:
+    needed = {("frontdesk", name) for name in frontdesk.__all__ if name not in TWINS}
+    classes = [class_stub(getattr(frontdesk, name), needed) for name in TWINS]
+    exported = {name for module, name in needed if module == "frontdesk"}
+    wanted = [(module, name) for module, name in sorted(needed) if module == "frontdesk" or name not in exported]
+    imports = [f"from {module} import {name}" if module else f"import {name}" for module, name in wanted]
+    text = "\n".join([HEADER, *imports, f"__all__ = {frontdesk.__all__!r}", *classes])
+    for command in (["check", "--fix", "--quiet", "--select", "I"], ["format", "--quiet"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(STUB), "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603 (our own words)
+    return text
+
+
+if __name__ == "__main__":
+    wanted = stub()
+    if "--check" not in sys.argv:
+        STUB.write_text(wanted)
+    elif not STUB.exists() or STUB.read_text() != wanted:
+        sys.exit("src/frontdesk/sync.pyi is not current: run `make stubs` (python scripts/sync_stub.py)")

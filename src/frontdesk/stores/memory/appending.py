@@ -1,0 +1,120 @@
+"""Appending to the memory store: the reference for what an append decides, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from frontdesk.errors import HeadMovedError, MessageNotFoundError
+from frontdesk.messages import StoredMessage
+from frontdesk.store import (
+    FOLLOW_HEAD,
+    SEGMENT_SIZE,
+    Append,
+    AppendedRow,
+    AppendResult,
+    NewSession,
+    Place,
+    SegmentRow,
+    SessionRow,
+)
+from frontdesk.stores.memory.reading import Reading
+from frontdesk.stores.memory.rows import MessageRow
+
+
+class Appending(Reading):
+    """`append`, as one step."""
+
+    async def append(self, request: Append) -> AppendResult:
+        with self._held():
+            return self._append(request)
+
+    def _append(self, request: Append) -> AppendResult:
+        session = self._get(request.namespace, request.session_id)
+        known = [
+            None if session is None or fresh else self._find(session, message.id)
+            for message, fresh in zip(request.messages, request.fresh, strict=True)
+        ]
+        head_id = None if session is None or session.head is None else self._message(session, session.head).id
+        if request.expected_head is not None and request.expected_head != head_id and None in known:
+            raise HeadMovedError(request.expected_head, head_id, request.session_id)
+        parent = self._parent(session, request) if None in known else None
+        if session is None:
+            new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
+            session = self._insert(new)
+        result: list[AppendedRow] = []
+        for message, place in zip(request.messages, known, strict=True):
+            place = place or self._twin(session, message.id, request, result)
+            if place is not None:
+                before = self._before(session, place)
+                parent_id = None if before is None else self._message(session, before).id
+                result.append(AppendedRow(False, parent_id, self._message(session, place)))
+            else:
+                parent_id = None if parent is None else self._message(session, parent).id
+                session, place = self._add(session, parent, message, request.now)
+                result.append(AppendedRow(True, parent_id))
+            parent = place
+        return AppendResult(tuple(result), session)
+
+    def _twin(self, session: SessionRow, message_id: str, request: Append, done: list[AppendedRow]) -> Place | None:
+        """The same id twice within one request."""
+        if any(earlier.id == message_id for earlier in request.messages[: len(done)]):
+            return self._find(session, message_id)
+        return None
+
+    def _parent(self, session: SessionRow | None, request: Append) -> Place | None:
+        if request.parent is FOLLOW_HEAD or request.parent is None:
+            return session.head if session is not None and request.parent is FOLLOW_HEAD else None
+        assert isinstance(request.parent, str)
+        place = None if session is None else self._find(session, request.parent)
+        if place is None:
+            raise MessageNotFoundError(request.parent, request.session_id)
+        return place
+
+    def _add(
+        self, session: SessionRow, parent: Place | None, message: StoredMessage, now: int
+    ) -> tuple[SessionRow, Place]:
+        segment = None if parent is None else self._segments[parent.segment]
+        extends = (
+            segment is not None
+            and parent is not None
+            and segment.tree == session.tree
+            and segment.last == parent.position
+            and segment.next < SEGMENT_SIZE
+        )
+        at_head = parent == session.head
+        changes: dict[str, Any] = {}
+        if segment is None or not extends:
+            segment = SegmentRow(next(self._numbers), session.tree, parent, -1, 0, -1, 0)
+            self._owned[session.tree].append(segment.number)
+            changes = _view_after_new_segment(session, parent, at_head, message.tokens)
+        elif not at_head:
+            changes = {"view": "stale", "revision": session.revision + 1}
+        place = Place(segment.number, segment.next)
+        running = segment.tokens + message.tokens
+        self._segments[segment.number] = replace(segment, last=place.position, next=place.position + 1, tokens=running)
+        self._rows[segment.number][place.position] = MessageRow(message, running)
+        self._ids.setdefault((session.family, message.id), []).append(place)
+        counters = {
+            "head": place,
+            "message_count": session.message_count + 1,
+            "view_tokens": session.view_tokens + message.tokens,
+            "view_messages": session.view_messages + 1,
+            "last_active_at": max(now, session.last_active_at),
+            "updated_at": max(now, session.updated_at),
+        }
+        session = replace(session, **{**counters, **changes})
+        self._sessions[session.number] = session
+        return session, place
+
+
+def _view_after_new_segment(session: SessionRow, parent: Place | None, at_head: bool, tokens: int) -> dict[str, Any]:
+    """What opening a segment does to a view: a new root is all of it, a fork's first message begins an empty tail,
+    anything else must be computed. It raises the revision, so that no plan overlooks the segment."""
+    revision = session.revision + 1
+    if parent is None:
+        return {"view": "plain", "tail": 0, "view_tokens": tokens, "view_messages": 1, "revision": revision}
+    if at_head and session.view == "stored" and session.tail > parent.position:
+        return {"tail": 0, "revision": revision}
+    return {"view": "stale", "revision": revision}

@@ -1,0 +1,124 @@
+"""Applying plans to the memory store: all of a plan, or nothing."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from frontdesk.errors import SessionExistsError
+from frontdesk.store import SEGMENT_SIZE, EditRow, NewFork, OverlayRow, Place, Plan, SessionRow, Span
+from frontdesk.stores.memory.documents import Documents
+from frontdesk.stores.memory.rows import MessageRow, key_of
+
+
+class Changes(Documents):
+    """`apply`."""
+
+    async def apply(self, plan: Plan) -> bool:
+        with self._held():
+            rows = [self._sessions.get(number) for number, _ in plan.guards]
+            if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
+                return False
+            session = rows[0]
+            assert session is not None
+            if plan.head is not None and plan.head != session.head:
+                return False
+            if plan.fork and self._taken(plan.fork.session) is not None:
+                raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
+            self._change(session, plan)
+            return True
+
+    def _change(self, session: SessionRow, plan: Plan) -> None:
+        revision = session.revision + 1
+        self._change_rows(session, plan)
+        for overlay in plan.add_overlays:
+            number = next(self._numbers)
+            given = {name: getattr(overlay, name) for name in overlay.__struct_fields__}
+            self._overlays[number] = OverlayRow(number=number, tree=session.tree, revision=revision, **given)
+            self._overlays_of[session.tree][number] = None
+        for number in plan.mark_overlays:
+            self._overlays[number] = replace(self._overlays[number], stale=True)
+        for edit in plan.add_edits:
+            number = next(self._numbers)
+            given = {name: getattr(edit, name) for name in edit.__struct_fields__}
+            self._edits[number] = EditRow(number=number, tree=session.tree, revision=revision, **given)
+            self._edits_of_tree[session.tree][number] = None
+        for number in plan.delete_overlays:
+            del self._overlays_of[self._overlays.pop(number).tree][number]
+        for number in plan.delete_edits:
+            del self._edits_of_tree[self._edits.pop(number).tree][number]
+        for tree in plan.delete_lineage:
+            for ancestor in self._ancestors.pop(tree, {}):
+                del self._descendants[ancestor][tree]
+        if plan.fork is not None:
+            self._fork(session, plan.fork, revision)
+        values = {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}
+        if plan.fresh_tree:
+            values["tree"] = values["family"] = next(self._numbers)
+            self._by_family[session.family].discard(session.number)
+            self._by_family[values["family"]].add(session.number)
+        changed = self._sessions[session.number] = replace(session, revision=revision, **values)
+        if session.key_current and not changed.key_current:
+            self._by_key.pop(key_of(session), None)
+        if plan.view is not None:
+            self._views[session.number] = plan.view
+        if plan.drop_prompt:
+            self._prompts.pop(session.number, None)
+        for number in plan.delete_sessions:
+            self._forget(self._sessions.pop(number))
+
+    def _change_rows(self, session: SessionRow, plan: Plan) -> None:
+        for place, message, change in plan.replace_rows:
+            row = self._rows[place.segment][place.position]
+            self._rows[place.segment][place.position] = MessageRow(message, row.running + change)
+            segment = self._segments[place.segment]
+            self._segments[place.segment] = replace(segment, tokens=segment.tokens + change)
+        for span in plan.delete_rows:
+            self._delete_rows(session.family, span)
+        for number, last in plan.set_last:
+            self._segments[number] = replace(self._segments[number], last=last)
+        for number, shared in plan.set_shared:
+            self._segments[number] = replace(self._segments[number], shared=shared)
+        for number in plan.delete_segments:
+            self._delete_rows(session.family, Span(number, 0, SEGMENT_SIZE, None))
+            self._owned[self._segments.pop(number).tree].remove(number)
+            self._rows.pop(number, None)
+
+    def _delete_rows(self, family: int, span: Span) -> None:
+        rows = self._rows.get(span.segment, {})
+        for position in [position for position in rows if span.first <= position <= span.last]:
+            key = family, rows.pop(position).message.id
+            self._ids[key].remove(Place(span.segment, position))
+            if not self._ids[key]:
+                del self._ids[key]
+
+    def _fork(self, source: SessionRow, fork: NewFork, revision: int) -> None:
+        row = self._insert(
+            fork.session,
+            family=source.family,
+            base=fork.base,
+            head=fork.base,
+            tail=0 if fork.base is None else fork.base.position + 1,
+            view="plain" if fork.base is None else "stale" if fork.view is None else "stored",
+            view_tokens=fork.view_tokens,
+            view_messages=fork.view_messages,
+            message_count=fork.message_count,
+            compaction_count=fork.compaction_count,
+        )
+        if fork.view is not None:
+            self._views[row.number] = fork.view
+        self._ancestors[row.tree] = {**self._ancestors.get(source.tree, {}), source.tree: revision}
+        for ancestor, until in self._ancestors[row.tree].items():
+            self._descendants[ancestor][row.tree] = until
+        for number, position in fork.share:
+            segment = self._segments[number]
+            self._segments[number] = replace(segment, shared=max(segment.shared, position))
+        self._copy_documents(source, row)
+
+    def _forget(self, row: SessionRow) -> None:
+        del self._by_id[row.namespace, row.id]
+        if row.key_current:
+            self._by_key.pop(key_of(row), None)
+        self._by_family[row.family].discard(row.number)
+        self._views.pop(row.number, None)
+        self._ledger.pop(row.number, None)
+        self._forget_documents(row)

@@ -1,0 +1,106 @@
+"""What the memory store holds: dictionaries instead of tables, each with the indexes that look-ups need."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from frontdesk.errors import StoreClosedError
+from frontdesk.messages import StoredMessage
+from frontdesk.store import (
+    DocumentRow,
+    EditRow,
+    NewSession,
+    OverlayRow,
+    Place,
+    PromptRow,
+    SegmentRow,
+    SessionRow,
+    UsageRow,
+    ViewRow,
+)
+
+Key = tuple[str, str, str, str, str | None]
+
+
+class MessageRow(msgspec.Struct, frozen=True):
+    """A message and the running sum of tokens along its segment."""
+
+    message: StoredMessage
+    running: int
+
+
+class Rows:
+    """All rows, and one lock, held only for the moment of a look or a change."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closed = False
+        self._numbers = count(1)
+        self._sessions: dict[int, SessionRow] = {}
+        self._by_id: dict[tuple[str, str], int] = {}
+        self._by_key: dict[Key, int] = {}
+        self._by_family: defaultdict[int, set[int]] = defaultdict(set)
+        self._views: dict[int, ViewRow] = {}
+        self._segments: dict[int, SegmentRow] = {}
+        self._owned: defaultdict[int, list[int]] = defaultdict(list)
+        self._rows: defaultdict[int, dict[int, MessageRow]] = defaultdict(dict)
+        self._ids: dict[tuple[int, str], list[Place]] = {}
+        self._overlays: dict[int, OverlayRow] = {}
+        self._overlays_of: defaultdict[int, dict[int, None]] = defaultdict(dict)
+        self._edits: dict[int, EditRow] = {}
+        self._edits_of_tree: defaultdict[int, dict[int, None]] = defaultdict(dict)
+        self._ancestors: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._descendants: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._ledger: dict[int, dict[str, UsageRow]] = {}
+        self._days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
+        self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
+        self._prompts: dict[int, PromptRow] = {}
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        if self._closed:
+            raise StoreClosedError("the memory store was closed: make a new manager")
+        with self._lock:
+            yield
+
+    def _get(self, namespace: str, session_id: str) -> SessionRow | None:
+        number = self._by_id.get((namespace, session_id))
+        return None if number is None else self._sessions[number]
+
+    def _taken(self, new: NewSession) -> int | None:
+        by_id = self._by_id.get((new.namespace, new.id))
+        return by_id if by_id is not None else self._by_key.get(key_of(new)) if new.agent is not None else None
+
+    def _insert(self, new: NewSession, **values: Any) -> SessionRow:
+        number = next(self._numbers)
+        given = {name: getattr(new, name) for name in new.__struct_fields__ if name != "now"}
+        row = SessionRow(
+            **{
+                "number": number,
+                "tree": number,
+                "family": number,
+                "key_current": new.agent is not None,
+                "created_at": new.now,
+                "updated_at": new.now,
+                "last_active_at": new.now,
+                **given,
+                **values,
+            }
+        )
+        self._sessions[number] = row
+        self._by_family[row.family].add(number)
+        self._by_id[new.namespace, new.id] = number
+        if new.agent is not None:
+            self._by_key[key_of(new)] = number
+        return row
+
+
+def key_of(row: SessionRow | NewSession) -> Key:
+    return row.namespace, row.agent or "", row.channel or "", row.peer or "", row.thread

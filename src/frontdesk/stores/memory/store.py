@@ -1,0 +1,62 @@
+"""`MemoryStore`: the seam's methods for sessions, on top of the parts that append, read, change and count."""
+
+from __future__ import annotations
+
+import heapq
+
+import msgspec
+
+from frontdesk.store import NewSession, SessionQuery, SessionRow
+from frontdesk.stores.memory.appending import Appending
+from frontdesk.stores.memory.changes import Changes
+from frontdesk.stores.memory.ledger import Ledger
+
+
+class MemoryStore(Appending, Changes, Ledger):
+    """A `Store` in memory, for tests, notebooks and throw-away agents: everything is gone with the process.
+
+    Safe for threads and event loops."""
+
+    async def open(self) -> None:
+        with self._held():
+            pass
+
+    async def close(self) -> None:
+        self._closed = True
+
+    async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
+        with self._held():
+            existing = self._taken(new)
+            return (self._sessions[existing], False) if existing is not None else (self._insert(new), True)
+
+    async def get(self, namespace: str, session_id: str) -> SessionRow | None:
+        with self._held():
+            return self._get(namespace, session_id)
+
+    async def get_current(self, namespace: str, key: tuple[str, str, str, str | None]) -> SessionRow | None:
+        with self._held():
+            number = self._by_key.get((namespace, *key))
+            return None if number is None else self._sessions[number]
+
+    async def page(self, query: SessionQuery) -> list[SessionRow]:
+        with self._held():
+            rows = [row for row in self._sessions.values() if _matches(row, query)]
+        return heapq.nlargest(query.limit, rows, key=lambda row: (row.last_active_at, row.number))
+
+
+def _matches(row: SessionRow, query: SessionQuery) -> bool:
+    wanted = (
+        (query.agent, row.agent),
+        (query.channel, row.channel),
+        (query.peer, row.peer),
+        (query.thread, row.thread),
+        (query.status, row.status),
+    )
+    return (
+        row.namespace == query.namespace
+        and all(want is None or want == have for want, have in wanted)
+        and (query.tag is None or query.tag in msgspec.json.decode(row.tags))
+        and (query.created_after is None or row.created_at > query.created_after)
+        and (query.created_before is None or row.created_at < query.created_before)
+        and (query.after is None or (row.last_active_at, row.number) < query.after)
+    )

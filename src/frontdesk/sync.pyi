@@ -1,0 +1,557 @@
+"""What type checkers see of `frontdesk.sync`: written by `make stubs`."""
+
+# ruff: noqa: E501
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Self
+
+from frontdesk import (
+    DEFAULT_MAX_TOKENS,
+    FOLLOW_HEAD,
+    Appended,
+    BlockKind,
+    BlockNotFoundError,
+    BlockTooLargeError,
+    BlockVersion,
+    BlockVersionError,
+    Compaction,
+    CompactionNotFoundError,
+    ConcurrentChangeError,
+    ConfigurationError,
+    ConflictError,
+    ContextBlock,
+    ContextOverflowError,
+    DataPart,
+    EndReason,
+    FilePart,
+    FrontdeskError,
+    HeadMovedError,
+    InvalidCursorError,
+    InvalidIdError,
+    InvalidInputError,
+    InvalidKeyError,
+    InvalidMessageError,
+    InvalidRangeError,
+    Message,
+    MessageNotFoundError,
+    MessageTooLargeError,
+    NotFoundError,
+    Page,
+    Part,
+    ReadonlyBlockError,
+    ReasoningPart,
+    SchemaVersionError,
+    SearchHit,
+    SearchResults,
+    SessionExistsError,
+    SessionInfo,
+    SessionKey,
+    SessionNotFoundError,
+    SessionStatus,
+    Stats,
+    Store,
+    StoreClosedError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+    StoreURLError,
+    TextPart,
+    TokenCounter,
+    ToolCallPart,
+    ToolResultPart,
+    Usage,
+    UsageDay,
+    estimate_tokens,
+    render_prompt,
+)
+from frontdesk.context.settings import PromptStore, Renderer
+from frontdesk.scope import Scope
+from frontdesk.session import Given
+from frontdesk.store import FollowHead
+
+__all__ = [
+    "DEFAULT_MAX_TOKENS",
+    "FOLLOW_HEAD",
+    "Appended",
+    "BlockKind",
+    "BlockNotFoundError",
+    "BlockTooLargeError",
+    "BlockVersion",
+    "BlockVersionError",
+    "Compaction",
+    "CompactionNotFoundError",
+    "ConcurrentChangeError",
+    "ConfigurationError",
+    "ConflictError",
+    "ContextBlock",
+    "ContextOverflowError",
+    "DataPart",
+    "EndReason",
+    "FilePart",
+    "FrontdeskError",
+    "HeadMovedError",
+    "InvalidCursorError",
+    "InvalidIdError",
+    "InvalidInputError",
+    "InvalidKeyError",
+    "InvalidMessageError",
+    "InvalidRangeError",
+    "Message",
+    "MessageNotFoundError",
+    "MessageTooLargeError",
+    "NotFoundError",
+    "Page",
+    "Part",
+    "ReadonlyBlockError",
+    "ReasoningPart",
+    "SchemaVersionError",
+    "SearchHit",
+    "SearchResults",
+    "Session",
+    "SessionExistsError",
+    "SessionInfo",
+    "SessionKey",
+    "SessionManager",
+    "SessionNotFoundError",
+    "SessionStatus",
+    "Stats",
+    "Store",
+    "StoreClosedError",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFullError",
+    "StoreReadOnlyError",
+    "StoreURLError",
+    "StoreUnavailableError",
+    "TextPart",
+    "TokenCounter",
+    "Tool",
+    "ToolCallPart",
+    "ToolResultPart",
+    "Usage",
+    "UsageDay",
+    "estimate_tokens",
+    "render_prompt",
+]
+
+class Session:
+    """A handle on one session. Making it does no I/O; the session is created by its first write.
+
+    A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
+    """
+
+    @classmethod
+    def create(cls, store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216) -> Self:
+        """One conversation without a manager, called "default" unless `for_session` says otherwise.
+
+        Takes the same set-up calls as `SessionManager`; close it, or use it in `with`."""
+
+    def for_session(self, ref: str | SessionKey) -> Self:
+        """Choose which session a `Session.create` handle is. `ConfigurationError` after first use."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def close(self) -> None:
+        """Let go of the store, if this handle came from `Session.create`; idempotent."""
+
+    def info(self) -> SessionInfo:
+        """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
+
+    def append(
+        self, message: Given, *, parent: str | FollowHead | None = ..., expected_head: str | None = None
+    ) -> Appended:
+        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
+
+        When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
+        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
+
+    def append_all(
+        self, messages: Iterable[Given], *, parent: str | FollowHead | None = ..., expected_head: str | None = None
+    ) -> list[Appended]:
+        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
+        it. Raises as `append` does."""
+
+    def upsert(self, message: Given) -> Appended:
+        """Replace the message that has this id, where it stands, or append it. Atomic; `inserted` says which."""
+
+    def update_message(self, message: Given) -> Message:
+        """Replace the content of the message that has this id; unchanged content writes nothing.
+
+        Raises `MessageNotFoundError`, `InvalidMessageError`."""
+
+    def delete_messages(self, ids: Iterable[str]) -> int:
+        """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
+
+        Gives how many were there. A summary's id raises `InvalidMessageError`."""
+
+    def clear_messages(self) -> None:
+        """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
+
+    def history(
+        self,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: str | None = None,
+    ) -> Any:
+        """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
+
+        `last` keeps the last messages, `max_tokens` the leading system messages and as many of the last ones as fit
+        (`ContextOverflowError` if the last turn does not). Gives `Message`s, or with `format` ("openai",
+        "openai-responses", "anthropic", "ui", "raw") the dicts for that provider's call, valid for it."""
+
+    def transcript(
+        self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
+    ) -> Iterator[Message]:
+        """Stream the path to the head (or `leaf`) as it was written, of any length.
+
+        `after` begins behind that message, in the direction of reading. Raises `MessageNotFoundError`."""
+
+    def get_message(self, message_id: str) -> Message:
+        """The message with this id, on whichever branch. Raises `MessageNotFoundError`."""
+
+    def path_length(self, leaf: str | None = None) -> int:
+        """How many messages the path to the head (or `leaf`) has, overlays ignored; nothing is read for it."""
+
+    def head(self) -> Message | None:
+        """The message that the next append follows."""
+
+    def leaves(self) -> list[Message]:
+        """The last message of every branch."""
+
+    def branches(self, message_id: str | None) -> list[Message]:
+        """The messages that follow a message directly (for None: the roots), oldest first."""
+
+    def switch(self, leaf: str) -> Message:
+        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
+
+    def search(self, query: str, *, limit: int = 20) -> SearchResults:
+        """Messages on any branch that hold words of the query, those with most of them first."""
+
+    def rename(self, name: str) -> None:
+        """Give the session another name."""
+
+    def add_tags(self, *tags: str) -> tuple[str, ...]:
+        """Add tags; gives all that the session has then."""
+
+    def remove_tags(self, *tags: str) -> tuple[str, ...]:
+        """Remove tags; gives those that are left."""
+
+    def set_metadata(self, **values: Any) -> dict[str, Any]:
+        """Set values of the metadata (None removes one); gives the whole of it."""
+
+    def set_summary(self, text: str | None) -> None:
+        """Set the summary shown in lists; it has nothing to do with compactions."""
+
+    def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
+        """Let a summary stand in for the messages from `from_id` to `to_id` whenever history is read; they stay stored.
+
+        An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
+        Raises `InvalidRangeError`, `MessageNotFoundError`."""
+
+    def compactions(self) -> list[Compaction]:
+        """Every overlay that the session has, oldest first; those inside newer ones too."""
+
+    def expand(self, compaction_id: str) -> Iterator[Message]:
+        """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
+
+    def undo_compaction(self, compaction_id: str) -> None:
+        """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
+
+    def add_context(
+        self,
+        label: str,
+        *,
+        description: str | None = None,
+        default_content: str = "",
+        max_tokens: int | None = None,
+        readonly: bool = False,
+        shared: bool = False,
+        provider: Any = None,
+    ) -> None:
+        """Declare one more block, for this handle. `ConfigurationError` if there is one with this label."""
+
+    def remove_context(self, label: str) -> bool:
+        """Take a block out of this handle's prompt and tools; its value stays stored. False if there was none."""
+
+    def context_blocks(self) -> list[ContextBlock]:
+        """All blocks, in the order of their declaration, with what they hold now."""
+
+    def context_block(self, label: str) -> ContextBlock:
+        """One block. Raises `BlockNotFoundError`."""
+
+    def replace_context_block(
+        self, label: str, text: str, *, if_version: int | None = None, author: str | None = None
+    ) -> ContextBlock:
+        """Give a block a new content; the earlier one is kept in its history, and the frozen prompt stays as it is.
+
+        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the block
+        has another version than `if_version`."""
+
+    def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
+        """Add a line at the end of a block; nobody's write is lost. Raises as `replace_context_block` does."""
+
+    def block_history(self, label: str) -> list[BlockVersion]:
+        """Every value that a block in the store had, newest first."""
+
+    def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
+        """Write an earlier value again, as a new version. Raises `BlockNotFoundError` for a version there is not."""
+
+    def set_system_prompt(self, text: str) -> None:
+        """Set a readonly block `system` of this session that is shown first; the next freeze renders it."""
+
+    def freeze_system_prompt(self) -> str:
+        """The system prompt, rendered once and then kept the same until `refresh_system_prompt`, `clear_messages`,
+        a compaction, or a change of the declared blocks. Agreed upon by all workers with `with_cached_prompt`."""
+
+    def refresh_system_prompt(self) -> str:
+        """Render the prompt anew from what the blocks hold now, and freeze that."""
+
+    def context_changes(self) -> dict[str, Any] | None:
+        """A message that tells what changed since the freeze, to be appended at the tail; None if nothing did.
+
+        The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
+
+    def tools(self) -> dict[str, Tool]:
+        """The tools for the blocks there are, by name. No I/O after first use."""
+
+    def __init__(self, scope: Scope, ref: str | SessionKey, *, configurable: bool = False) -> None: ...
+    @property
+    def id(self) -> str:
+        """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
+
+    def with_token_counter(self, counter: TokenCounter) -> Self:
+        """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
+
+    def with_context(
+        self,
+        label: str,
+        *,
+        description: str | None = None,
+        default_content: str = "",
+        max_tokens: int | None = None,
+        readonly: bool = False,
+        shared: bool = False,
+        provider: Any = None,
+    ) -> Self:
+        """Declare a context block of every session.
+
+        Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
+        `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+
+    def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
+        """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
+        or in an object with `get(session_id)` and `set(session_id, text)`."""
+
+    def with_prompt_renderer(self, render: Renderer) -> Self:
+        """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
+
+class SessionManager:
+    """The sessions of one namespace of a store, named by a URL or given as a `Store`.
+
+    Set it up with the chainable calls, then use it in `with`, or close it; a store given by URL is closed, too.
+    """
+
+    def __init__(
+        self, store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def close(self) -> None:
+        """Finish what is in flight and let go of the store; idempotent."""
+
+    @property
+    def namespace(self) -> str: ...
+    def session(self, ref: str | SessionKey) -> Session:
+        """A handle on a session, by id or key; no I/O."""
+
+    def create(
+        self,
+        name: str = "",
+        *,
+        id: str | None = None,
+        key: SessionKey | None = None,
+        parent: str | None = None,
+        model: str | None = None,
+        source: str | None = None,
+        max_tokens: int | None = None,
+        tags: Iterable[str] = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> Session:
+        """A new session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
+
+    def get_or_create(
+        self,
+        ref: str | SessionKey,
+        *,
+        name: str = "",
+        parent: str | None = None,
+        model: str | None = None,
+        source: str | None = None,
+        max_tokens: int | None = None,
+        tags: Iterable[str] = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> Session:
+        """The session with this id, or the current one under this key; made with these values if there is none."""
+
+    def get(self, ref: str | SessionKey) -> SessionInfo | None:
+        """What is known of a session, or None if there is none."""
+
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[SessionInfo]:
+        """A page of sessions, newest activity first, every status unless asked. Raises `InvalidCursorError`."""
+
+    def iterate(self, **filters: Any) -> Iterator[SessionInfo]:
+        """Every session that `list` with these filters would give, page by page."""
+
+    def rename(self, id: str | SessionKey, name: str) -> None:
+        """Give a session another name. Raises `SessionNotFoundError`."""
+
+    def delete(self, id: str | SessionKey) -> bool:
+        """Remove a session and everything of it for good, except what forks still see; False if there was none."""
+
+    def fork(
+        self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
+    ) -> Session:
+        """A session that begins with the history of another up to `at` (its head, if not given), at no cost of copying.
+
+        It sees the messages, overlays, tags and metadata as they are now; from here on both go their own ways.
+        Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
+
+    def append(
+        self,
+        id: str | SessionKey,
+        message: Given,
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+    ) -> Appended:
+        """`Session.append` by id."""
+
+    def append_all(
+        self,
+        id: str | SessionKey,
+        messages: Iterable[Given],
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+    ) -> Sequence[Appended]:
+        """`Session.append_all` by id."""
+
+    def upsert(self, id: str | SessionKey, message: Given) -> Appended:
+        """`Session.upsert` by id."""
+
+    def history(
+        self,
+        id: str | SessionKey,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: str | None = None,
+    ) -> Any:
+        """`Session.history` by id."""
+
+    def delete_messages(self, id: str | SessionKey, ids: Iterable[str]) -> int:
+        """`Session.delete_messages` by id."""
+
+    def clear_messages(self, id: str | SessionKey) -> None:
+        """`Session.clear_messages` by id."""
+
+    def add_compaction(self, id: str | SessionKey, summary: str, from_id: str, to_id: str) -> Compaction:
+        """`Session.add_compaction` by id."""
+
+    def search(self, query: str, *, limit: int = 20) -> SearchResults:
+        """Messages of any session of the namespace that hold words of the query, those with most of them first."""
+
+    def tools(self) -> dict[str, Tool]:
+        """The tools that reach beyond one session, by name: `session_search`."""
+
+    def add_usage(
+        self,
+        id: str | SessionKey,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        cost: Decimal | int | float | str = 0,
+        model: str | None = None,
+        usage_id: str | None = None,
+        at: datetime | None = None,
+    ) -> bool:
+        """Enter a model call into the ledger of a session. The same `usage_id` counts once: the second time is False.
+
+        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
+
+    def usage(
+        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
+    ) -> Usage:
+        """Totals of one session, or of the whole namespace, per day (UTC) and model.
+
+        The namespace's days keep what sessions cost that were deleted since."""
+
+    def stats(self) -> Stats:
+        """Totals over the namespace."""
+
+    def with_token_counter(self, counter: TokenCounter) -> Self:
+        """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
+
+    def with_context(
+        self,
+        label: str,
+        *,
+        description: str | None = None,
+        default_content: str = "",
+        max_tokens: int | None = None,
+        readonly: bool = False,
+        shared: bool = False,
+        provider: Any = None,
+    ) -> Self:
+        """Declare a context block of every session.
+
+        Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
+        `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+
+    def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
+        """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
+        or in an object with `get(session_id)` and `set(session_id, text)`."""
+
+    def with_prompt_renderer(self, render: Renderer) -> Self:
+        """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool for a model. `await tool(**arguments)` gives text and never raises for bad arguments or a refused change:
+    the text says what is wrong and what would be right."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    run: Callable[..., Awaitable[str]]
+
+    def __call__(self, /, **arguments: Any) -> str: ...
+    def to_openai(self) -> dict[str, Any]:
+        """The entry for `tools=` of an OpenAI chat completion."""
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """The entry for `tools=` of an Anthropic message."""

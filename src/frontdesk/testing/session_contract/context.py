@@ -1,0 +1,466 @@
+"""Context blocks, the frozen prompt and the tools a model gets, over a store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from frontdesk import (
+    BlockNotFoundError,
+    BlockTooLargeError,
+    BlockVersionError,
+    ConfigurationError,
+    ReadonlyBlockError,
+    Session,
+    SessionManager,
+    SessionNotFoundError,
+    Store,
+)
+from frontdesk.context import BlockKind, SharedStoreSearch, StoreSearch
+from frontdesk.testing.session_contract.setup import SessionSetup, call, say, view
+
+RULE = "═" * 46
+
+
+class Skills:
+    """A skill provider that keeps what it is given."""
+
+    def __init__(self, session_id: str) -> None:
+        self.texts: dict[str, str] = {"bake": "Preheat the oven to 180 degrees. " * 40}
+        self.calls: list[tuple[str, ...]] = []
+
+    def init(self, label: str, session_id: str) -> None:
+        self.calls.append(("init", label, session_id))
+
+    async def get(self) -> str:
+        self.calls.append(("get",))
+        return "\n".join(f"- {key}" for key in sorted(self.texts))
+
+    async def load(self, key: str) -> str | None:
+        return self.texts.get(key)
+
+    async def set(self, key: str, content: str, description: str | None) -> None:
+        self.texts[key] = content
+
+
+class ContextContract(SessionSetup):
+    """What blocks, prompts and their tools promise."""
+
+    def declared(self, store: Store, namespace: str, *, soul: str = "You are helpful.") -> SessionManager:
+        return (
+            SessionManager(store, namespace=namespace)
+            .with_context("soul", default_content=soul, readonly=True)
+            .with_context("memory", description="Learned facts", max_tokens=100)
+            .with_context("house", shared=True)
+            .with_cached_prompt()
+        )
+
+    @pytest.fixture
+    def desk(self, store: Store, namespace: str) -> SessionManager:
+        return self.declared(store, namespace)
+
+    @pytest.fixture
+    def guest(self, desk: SessionManager) -> Session:
+        return desk.session("guest")
+
+    # blocks
+
+    async def test_a_block_begins_with_its_default_and_remembers_every_value(self, guest: Session) -> None:
+        assert (await guest.context_block("memory")).content == ""
+        await guest.replace_context_block("memory", "one", author="ana")
+        block = await guest.append_context_block("memory", "two")
+        assert (block.content, block.version, block.kind) == ("one\ntwo", 2, BlockKind.WRITABLE)
+        history = await guest.block_history("memory")
+        assert [(entry.version, entry.content, entry.author) for entry in history] == [
+            (2, "one\ntwo", None),
+            (1, "one", "ana"),
+        ]
+        restored = await guest.restore_context_block("memory", 1)
+        assert (restored.content, restored.version) == ("one", 3)
+        with pytest.raises(BlockNotFoundError):
+            await guest.restore_context_block("memory", 9)
+
+    async def test_a_writer_who_saw_an_older_version_is_told(self, guest: Session) -> None:
+        await guest.replace_context_block("memory", "one", if_version=0)
+        with pytest.raises(BlockVersionError) as refused:
+            await guest.replace_context_block("memory", "other", if_version=0)
+        assert refused.value.version == 1
+        assert (await guest.context_block("memory")).content == "one"
+
+    async def test_concurrent_appends_to_a_block_lose_nothing(self, desk: SessionManager) -> None:
+        handles = [desk.session("guest") for _ in range(16)]
+        await asyncio.gather(*(h.append_context_block("house", f"line-{n}") for n, h in enumerate(handles)))
+        lines = (await desk.session("guest").context_block("house")).content.splitlines()
+        assert sorted(lines) == sorted(f"line-{n}" for n in range(16))
+
+    async def test_refused_writes_leave_the_block_as_it_was(self, guest: Session) -> None:
+        with pytest.raises(ReadonlyBlockError):
+            await guest.replace_context_block("soul", "evil")
+        with pytest.raises(BlockNotFoundError):
+            await guest.replace_context_block("nothing", "x")
+        with pytest.raises(BlockTooLargeError) as refused:
+            await guest.replace_context_block("memory", "word " * 500)
+        assert refused.value.max_tokens == 100
+        assert (await guest.context_block("soul")).content == "You are helpful."
+        assert await guest.block_history("memory") == []
+
+    async def test_a_shared_block_is_one_for_the_namespace_and_a_local_one_is_not(self, desk: SessionManager) -> None:
+        await desk.session("a").replace_context_block("house", "breakfast at 8")
+        await desk.session("a").replace_context_block("memory", "secret of a")
+        assert (await desk.session("b").context_block("house")).content == "breakfast at 8"
+        assert (await desk.session("b").context_block("memory")).content == ""
+
+    async def test_namespaces_share_no_block(self, store: Store, namespace: str) -> None:
+        one, other = self.declared(store, namespace), self.declared(store, namespace + "-other")
+        await one.session("x").replace_context_block("house", "ours")
+        assert (await other.session("x").context_block("house")).content == ""
+
+    async def test_hostile_ids_and_labels_never_meet(self, store: Store, namespace: str) -> None:
+        labels = ["a_b", "a", "b", "a%", "';--", "memory_a", "memory", "名前", "a:b"]
+        manager = SessionManager(store, namespace=namespace)
+        for label in labels:
+            manager.with_context(label)
+        sessions = ["c", "b_c", "_c", "a", "%", "';--", "a:b", "b"]
+        for session_id in sessions:
+            for label in labels:
+                await manager.session(session_id).replace_context_block(label, f"<{label}|{session_id}>")
+        for session_id in sessions:
+            blocks = await manager.session(session_id).context_blocks()
+            assert {block.label: block.content for block in blocks} == {
+                label: f"<{label}|{session_id}>" for label in labels
+            }
+
+    async def test_deleting_a_session_deletes_its_blocks_and_its_prompt(self, desk: SessionManager) -> None:
+        session = desk.session("guest")
+        await session.replace_context_block("memory", "private")
+        prompt = await session.refresh_system_prompt()
+        assert "private" in prompt
+        await desk.delete("guest")
+        again = desk.session("guest")
+        assert (await again.context_block("memory")).content == ""
+        assert await again.block_history("memory") == []
+        assert "private" not in await again.freeze_system_prompt()
+
+    async def test_a_fork_takes_its_blocks_along_and_goes_its_own_way(self, desk: SessionManager) -> None:
+        session = desk.session("guest")
+        await say(session, "m1")
+        await session.replace_context_block("memory", "before")
+        prompt = await session.refresh_system_prompt()
+        fork = await desk.fork("guest", new_id="fork")
+        await session.replace_context_block("memory", "after")
+        assert (await fork.context_block("memory")).content == "before"
+        assert await fork.freeze_system_prompt() == prompt
+        await fork.replace_context_block("memory", "fork's own")
+        assert (await session.context_block("memory")).content == "after"
+        await fork.replace_context_block("house", "shared")
+        assert (await session.context_block("house")).content == "shared"
+
+    # the prompt
+
+    async def test_the_prompt_is_plain_text_in_the_order_of_declaration(self, guest: Session) -> None:
+        await guest.replace_context_block("memory", "Likes tea.")
+        tokens = (await guest.context_block("memory")).tokens
+        assert await guest.freeze_system_prompt() == "\n".join(
+            [
+                RULE,
+                "SOUL [readonly]",
+                RULE,
+                "You are helpful.",
+                "",
+                RULE,
+                f"MEMORY (Learned facts) [{tokens}% — {tokens}/100 tokens] [writable]",
+                RULE,
+                "Likes tea.",
+                "",
+                RULE,
+                "HOUSE [writable]",
+                RULE,
+            ]
+        )
+
+    async def test_the_frozen_prompt_does_not_move_until_it_is_refreshed(self, guest: Session) -> None:
+        frozen = await guest.freeze_system_prompt()
+        await guest.replace_context_block("memory", "Likes tea.")
+        assert await guest.freeze_system_prompt() == frozen
+        refreshed = await guest.refresh_system_prompt()
+        assert "Likes tea." in refreshed
+        assert await guest.freeze_system_prompt() == refreshed
+
+    async def test_freezing_makes_the_session_and_survives_other_handles(
+        self, desk: SessionManager, guest: Session
+    ) -> None:
+        frozen = await guest.freeze_system_prompt()
+        assert await desk.get("guest") is not None
+        await guest.replace_context_block("memory", "later")
+        assert await desk.session("guest").freeze_system_prompt() == frozen
+
+    async def test_without_a_cached_prompt_it_is_frozen_in_the_handle_only(self, store: Store, namespace: str) -> None:
+        manager = SessionManager(store, namespace=namespace).with_context("memory")
+        first = manager.session("s")
+        frozen = await first.freeze_system_prompt()
+        await first.replace_context_block("memory", "news")
+        assert await first.freeze_system_prompt() == frozen
+        assert "news" in await manager.session("s").freeze_system_prompt()
+
+    async def test_an_empty_prompt_is_a_value(self, store: Store, namespace: str) -> None:
+        calls: list[int] = []
+
+        def render(blocks: Any) -> str:
+            calls.append(len(blocks))
+            return ""
+
+        manager = SessionManager(store, namespace=namespace).with_cached_prompt().with_prompt_renderer(render)
+        assert await manager.session("s").freeze_system_prompt() == ""
+        assert await manager.session("s").freeze_system_prompt() == ""
+        assert calls == [0]
+
+    async def test_clear_and_compaction_lead_to_a_fresh_prompt(self, guest: Session) -> None:
+        await say(guest, "m1", "m2")
+        await guest.freeze_system_prompt()
+        await guest.replace_context_block("memory", "first news")
+        await guest.add_compaction("sum", "m1", "m1")
+        assert "first news" in await guest.freeze_system_prompt()
+        await guest.replace_context_block("memory", "second news")
+        await guest.clear_messages()
+        assert "second news" in await guest.freeze_system_prompt()
+
+    async def test_a_deploy_that_changes_the_persona_takes_effect(self, store: Store, namespace: str) -> None:
+        before = self.declared(store, namespace).session("guest")
+        await before.replace_context_block("memory", "kept")
+        await before.freeze_system_prompt()
+        after = self.declared(store, namespace, soul="You are a pirate.").session("guest")
+        prompt = await after.freeze_system_prompt()
+        assert "You are a pirate." in prompt
+        assert "You are helpful." not in prompt
+        assert "kept" in prompt
+
+    async def test_the_first_value_of_a_writable_block_is_no_reason_to_render_anew(
+        self, store: Store, namespace: str
+    ) -> None:
+        def manager(first: str) -> SessionManager:
+            return (
+                SessionManager(store, namespace=namespace).with_context("m", default_content=first).with_cached_prompt()
+            )
+
+        frozen = await manager("one").session("s").freeze_system_prompt()
+        assert await manager("two").session("s").freeze_system_prompt() == frozen
+
+    async def test_concurrent_freezes_agree_on_one_text(self, desk: SessionManager) -> None:
+        async def change_and_freeze(number: int) -> str:
+            session = desk.session("busy")
+            await session.append_context_block("house", f"line {number}")
+            return await session.freeze_system_prompt()
+
+        texts = await asyncio.gather(*(change_and_freeze(number) for number in range(12)))
+        assert len(set(texts)) == 1
+        assert await desk.session("busy").freeze_system_prompt() == texts[0]
+
+    async def test_the_system_prompt_of_a_session_comes_first(self, guest: Session) -> None:
+        await guest.freeze_system_prompt()
+        await guest.set_system_prompt("Answer in rhymes.")
+        prompt = await guest.freeze_system_prompt()
+        assert prompt.index("Answer in rhymes.") < prompt.index("You are helpful.")
+        with pytest.raises(BlockNotFoundError):
+            await guest.replace_context_block("system", "x")
+
+    async def test_changes_since_the_freeze_can_be_appended_once(self, guest: Session) -> None:
+        assert await guest.context_changes() is None
+        frozen = await guest.freeze_system_prompt()
+        assert await guest.context_changes() is None
+        await guest.replace_context_block("memory", "Likes tea.")
+        message = await guest.context_changes()
+        assert message is not None
+        assert "Likes tea." in message["content"]
+        assert "You are helpful." not in message["content"]
+        assert (await guest.append(message)).inserted
+        assert not (await guest.append(await guest.context_changes() or {})).inserted
+        assert await guest.freeze_system_prompt() == frozen
+        await guest.refresh_system_prompt()
+        assert await guest.context_changes() is None
+
+    async def test_a_prompt_store_of_the_users_own_is_scoped_by_session(self, store: Store, namespace: str) -> None:
+        class Kept:
+            def __init__(self) -> None:
+                self.texts: dict[str, str | None] = {}
+
+            async def get(self, session_id: str) -> str | None:
+                return self.texts.get(session_id)
+
+            async def set(self, session_id: str, text: str | None) -> None:
+                self.texts[session_id] = text
+
+        kept = Kept()
+        manager = SessionManager(store, namespace=namespace).with_context("memory").with_cached_prompt(kept)
+        await manager.session("a").replace_context_block("memory", "secret of a")
+        assert "secret of a" in await manager.session("a").freeze_system_prompt()
+        assert "secret of a" not in await manager.session("b").freeze_system_prompt()
+        assert set(kept.texts) == {"a", "b"}
+
+    # declarations
+
+    async def test_set_up_is_final_after_first_use_but_a_handle_may_add_blocks(
+        self, desk: SessionManager, guest: Session
+    ) -> None:
+        await guest.freeze_system_prompt()
+        with pytest.raises(ConfigurationError):
+            desk.with_context("late")
+        with pytest.raises(ConfigurationError):
+            guest.add_context("memory")
+        guest.add_context("late", default_content="I came later.", readonly=True)
+        assert "I came later." in await guest.freeze_system_prompt()
+        assert guest.remove_context("late")
+        assert not guest.remove_context("late")
+        assert "I came later." not in await guest.freeze_system_prompt()
+
+    # tools
+
+    async def test_tools_are_there_only_where_a_block_can_use_them(self, store: Store, namespace: str) -> None:
+        async def names(manager: SessionManager) -> set[str]:
+            return set(await manager.session("s").tools())
+
+        def manager() -> SessionManager:
+            return SessionManager(store, namespace=namespace)
+
+        assert await names(manager()) == set()
+        assert await names(manager().with_context("soul", readonly=True)) == set()
+        assert await names(manager().with_context("memory")) == {"update_context"}
+        skills = manager().with_context("skills", provider=Skills)
+        assert await names(skills) == {"update_context", "load_context", "unload_context"}
+        assert await names(manager().with_context("facts", provider=StoreSearch)) == {
+            "update_context",
+            "search_context",
+        }
+        readonly = manager().with_context("skills", provider=Skills, readonly=True)
+        assert await names(readonly) == {"load_context", "unload_context"}
+
+    async def test_update_context_writes_and_tells_how_full_the_block_is(self, guest: Session) -> None:
+        update = (await guest.tools())["update_context"]
+        answer = await update(label="memory", content="Likes tea.")
+        tokens = (await guest.context_block("memory")).tokens
+        assert answer == f"Written to memory. Usage: {tokens}% ({tokens}/100 tokens)"
+        assert (await update(label="house", content="x")).startswith("Written to house. Usage: ")
+        await update(label="memory", content="And cake.", action="append")
+        assert (await guest.context_block("memory")).content == "Likes tea.\nAnd cake."
+        assert (await guest.block_history("memory"))[0].author == "model"
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ({"label": "soul", "content": "x"}, "'memory', 'house'"),
+            ({"label": "nothing", "content": "x"}, "'memory', 'house'"),
+            ({"label": "memory"}, "'content' is missing"),
+            ({"content": "x"}, "'label' is missing"),
+            ({"label": "memory", "content": 7}, "must be a string"),
+            ({"label": "memory", "content": "x", "action": "burn"}, "'replace', 'append'"),
+            ({"label": "memory", "content": "x", "tilte": "y"}, "no argument 'tilte'"),
+            ({"label": "memory", "content": "word " * 500}, "more than its limit of 100"),
+            ({"label": "memory", "content": "\0"}, "NUL"),
+        ],
+    )
+    async def test_bad_arguments_are_answered_with_a_sentence_and_write_nothing(
+        self, guest: Session, arguments: dict[str, Any], said: str
+    ) -> None:
+        answer = await (await guest.tools())["update_context"](**arguments)
+        assert answer.startswith("Error: ")
+        assert said in answer
+        assert await guest.block_history("memory") == []
+
+    async def test_a_skill_is_loaded_and_unloading_gives_the_tokens_back(self, store: Store, namespace: str) -> None:
+        def manager() -> SessionManager:
+            return SessionManager(store, namespace=namespace).with_context("skills", provider=Skills)
+
+        session = manager().session("s")
+        tools = await session.tools()
+        await session.append(call("c1", "call-1"))
+        loaded = await tools["load_context"](label="skills", key="bake")
+        assert "Preheat the oven" in loaded
+        await session.append({"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": loaded})
+        before = (await session.info()).token_count
+        later = manager().session("s")
+        answer = await (await later.tools())["unload_context"](label="skills", key="bake")
+        assert answer == 'Unloaded "bake" from skills. Context reclaimed.'
+        assert (await later.get_message("r1")).text == "[skill unloaded: bake]"
+        assert (await later.info()).token_count < before - 100
+        answer = await tools["unload_context"](label="skills", key="bake")
+        assert answer.startswith('Skill "bake" is not currently loaded in "skills".')
+        assert "Preheat" in await tools["load_context"](label="skills", key="bake")
+
+    async def test_a_skill_unloaded_in_the_same_turn_takes_no_room_either(self, store: Store, namespace: str) -> None:
+        session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
+        tools = await session.tools()
+        await session.append(call("c1", "call-1"))
+        loaded = await tools["load_context"](label="skills", key="bake")
+        await tools["unload_context"](label="skills", key="bake")
+        await session.append({"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": loaded})
+        assert (await session.get_message("r1")).text == "[skill unloaded: bake]"
+        assert "Preheat" not in "".join(await view(session))
+
+    async def test_unknown_skills_are_answered_with_what_there_is(self, store: Store, namespace: str) -> None:
+        session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
+        answer = await (await session.tools())["load_context"](label="skills", key="fly")
+        assert answer.startswith("Not found: 'fly'")
+        assert "- bake" in answer
+
+    async def test_entries_written_by_the_model_get_keys_that_do_not_collide(
+        self, store: Store, namespace: str
+    ) -> None:
+        session = SessionManager(store, namespace=namespace).with_context("facts", provider=StoreSearch).session("s")
+        tools = await session.tools()
+        assert "title" in tools["update_context"].parameters["properties"]
+        contents = {"C": "the letter", "C++": "the language", "名前": "name", "住所": "address", "Tea time": "at four"}
+        for title, content in contents.items():
+            assert (await tools["update_context"](label="facts", title=title, content=content)).startswith("Stored ")
+        await tools["update_context"](label="facts", content="same beginning, one end")
+        await tools["update_context"](label="facts", content="same beginning, other end")
+        assert (await session.context_block("facts")).content == "7 entries indexed."
+        assert "at four" in await tools["search_context"](label="facts", query="four o'clock")
+        assert await tools["search_context"](label="facts", query="zebra") == "No results found."
+        await tools["update_context"](label="facts", title="Tea time", content="at five")
+        assert (await session.context_block("facts")).content == "7 entries indexed."
+        assert "at five" in await tools["search_context"](label="facts", query="five")
+
+    async def test_entries_belong_to_a_session_unless_they_are_shared(self, store: Store, namespace: str) -> None:
+        manager = (
+            SessionManager(store, namespace=namespace)
+            .with_context("own", provider=StoreSearch)
+            .with_context("all", provider=SharedStoreSearch)
+        )
+        for label in ("own", "all"):
+            tools = await manager.session("a").tools()
+            await tools["update_context"](label=label, title="fact", content=f"{label} fact of a")
+        other = await manager.session("b").tools()
+        assert await other["search_context"](label="own", query="fact") == "No results found."
+        assert "all fact of a" in await other["search_context"](label="all", query="fact")
+
+    async def test_a_factory_makes_one_provider_for_each_session_and_init_comes_first(
+        self, store: Store, namespace: str
+    ) -> None:
+        made: list[Skills] = []
+
+        def factory(session_id: str) -> Skills:
+            made.append(Skills(session_id))
+            return made[-1]
+
+        manager = SessionManager(store, namespace=namespace).with_context("skills", provider=factory)
+        session = manager.session("a")
+        await session.context_blocks()
+        await session.tools()
+        await session.context_blocks()
+        await manager.session("b").context_blocks()
+        assert [provider.calls[0] for provider in made] == [("init", "skills", "a"), ("init", "skills", "b")]
+        assert sum(entry[0] == "init" for entry in made[0].calls) == 1
+
+    async def test_session_search_finds_what_was_said_elsewhere(self, desk: SessionManager) -> None:
+        await desk.session("old").append({"id": "m1", "role": "user", "content": "The code of the safe is 4711."})
+        search = desk.tools()["session_search"]
+        assert "The code of the safe is 4711." in await search(query="safe code")
+        assert await search(query="umbrella") == "No results found."
+        assert (await search()).startswith("Error: ")
+        assert (await search(query="safe", limit=0)).startswith("Error: ")
+
+    async def test_reading_blocks_does_not_make_a_session(self, desk: SessionManager) -> None:
+        await desk.session("ghost").context_blocks()
+        with pytest.raises(SessionNotFoundError):
+            await desk.session("ghost").info()

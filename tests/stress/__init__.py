@@ -1,0 +1,1 @@
+"""Many writers at once, and writers that are killed."""

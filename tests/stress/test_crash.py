@@ -1,0 +1,64 @@
+"""A writing process is killed at random moments: what it had acknowledged is there, and the database is sound."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import apsw
+import pytest
+
+from frontdesk import SessionManager
+from stress.proof import prove_sound, working
+
+ROUNDS = 50
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "crash.db"
+
+
+def killed(url: str, namespace: str, work: str, name: str, after: int) -> list[list[str]]:
+    """What a worker had acknowledged, [session, message] each, when it was killed after so many lines."""
+    with working(url, namespace, work, name) as worker:
+        assert worker.stdout is not None
+        lines = [worker.stdout.readline() for _ in range(after)]
+        worker.kill()
+        lines += worker.stdout.readlines()
+    return [line.split() for line in lines if line.endswith("\n")]
+
+
+def check_integrity(database: Path) -> None:
+    connection = apsw.Connection(str(database))
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    connection.close()
+
+
+async def test_every_acknowledged_append_survives_50_kills(database: Path) -> None:
+    url = f"sqlite:///{database}"
+    chance = random.Random(50)
+    for number in range(ROUNDS):
+        acknowledged = killed(url, f"round{number}", "many", f"w{number}", chance.randrange(1, 60))
+        assert acknowledged
+        async with SessionManager(url, namespace=f"round{number}") as manager:
+            paths = await prove_sound(manager)
+        for session_id, message_id in acknowledged:
+            assert paths[session_id].count(message_id) == 1
+        check_integrity(database)
+    async with SessionManager(url, namespace="round0") as manager:
+        assert await prove_sound(manager)
+
+
+async def test_killed_in_the_middle_of_deletes_forks_and_overlays_all_sessions_are_sound(database: Path) -> None:
+    url = f"sqlite:///{database}"
+    chance = random.Random(20)
+    for number in range(20):
+        acknowledged = killed(url, f"round{number}", "change", f"w{number}", chance.randrange(1, 25))
+        async with SessionManager(url, namespace=f"round{number}") as manager:
+            paths = await prove_sound(manager)
+            for session_id, message_id in acknowledged:
+                assert (await manager.session(session_id).get_message(message_id)).id == message_id
+        assert paths
+        check_integrity(database)

@@ -1,0 +1,291 @@
+"""The API without an event loop: the same names and signatures, from any thread, in any process."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import frontdesk
+from frontdesk import sync
+from frontdesk.store import Item, Piece, SessionQuery, SessionRow
+from frontdesk.stores.memory import MemoryStore
+from frontdesk.sync import Session, SessionManager
+
+ROOT = Path(__file__).parents[1]
+TWINS = [name for name in frontdesk.__all__ if getattr(sync, name) is not getattr(frontdesk, name)]
+SPECIAL = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
+
+
+def public(kind: type) -> set[str]:
+    names = {SPECIAL.get(name, name) for name in dir(kind)}
+    return {name for name in names if name in SPECIAL.values() or not name.startswith("_")}
+
+
+def shape(function: Any) -> list[tuple[str, Any, Any]]:
+    return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
+
+
+def said(text: str, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text, **more}
+
+
+def run_script(script: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+# the same API
+
+
+def test_it_has_every_name_of_the_package() -> None:
+    assert sync.__all__ == frontdesk.__all__
+    assert {"Session", "SessionManager"} <= set(TWINS)
+    assert sync.Message is frontdesk.Message
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_has_the_same_methods_with_the_same_parameters_and_defaults(name: str) -> None:
+    twin, source = getattr(sync, name), getattr(frontdesk, name)
+    assert public(twin) == public(source)
+    assert shape(twin) == shape(source)
+    for method in public(source) & set(dir(source)):
+        if callable(getattr(source, method)):
+            assert shape(getattr(twin, method)) == shape(getattr(source, method)), method
+            assert not inspect.iscoroutinefunction(getattr(twin, method)), method
+            assert getattr(twin, method).__name__ == method
+
+
+def test_signatures_speak_of_plain_iterators_and_sync_classes() -> None:
+    assert "AsyncIterator" not in str(inspect.signature(Session.transcript))
+    assert inspect.signature(SessionManager.create).return_annotation is Session
+    assert Session.append.__doc__ == frontdesk.Session.append.__doc__
+    assert SessionManager.__doc__ is not None
+    assert "async" not in SessionManager.__doc__
+
+
+def test_the_stub_is_current() -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "sync_stub.py"), "--check"]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# using it
+
+
+def test_a_conversation_needs_no_event_loop() -> None:
+    with SessionManager("memory://") as manager:
+        session = manager.session("a")
+        assert session.append(said("one")).inserted
+        session.append_all([said("two"), said("three")])
+        assert [message.text for message in session.history()] == ["one", "two", "three"]
+        assert [message.text for message in session.transcript()] == ["one", "two", "three"]
+        assert [info.id for info in manager.iterate()] == ["a"]
+        assert session.info().message_count == 3
+
+
+def test_sessions_that_calls_give_back_are_sync_too() -> None:
+    with SessionManager("memory://") as manager:
+        made = manager.create("first", id="a")
+        made.append(said("one"))
+        fork = manager.fork("a", new_id="b")
+        for session in (made, fork, manager.get_or_create("a"), manager.session("a")):
+            assert type(session) is Session
+        assert [message.text for message in fork.history()] == ["one"]
+        assert repr(fork) == "Session('b', namespace='default')"
+
+
+def test_the_builder_gives_the_sync_class_for_chaining() -> None:
+    manager = SessionManager("memory://")
+    assert manager.with_token_counter(len) is manager
+    with Session.create("memory://").for_session("z").with_token_counter(len) as session:
+        assert type(session) is Session
+        assert session.append(said("one")).message.tokens >= len("one")
+        assert session.id == "z"
+    manager.close()
+
+
+def test_a_subclass_stays_itself() -> None:
+    class Mine(Session):
+        pass
+
+    with Mine.create("memory://").for_session("z") as session:
+        assert type(session) is Mine
+
+
+def test_closing_twice_is_fine_and_use_afterwards_an_error() -> None:
+    manager = SessionManager("memory://")
+    manager.close()
+    manager.close()
+    with pytest.raises(frontdesk.StoreClosedError):
+        manager.stats()
+
+
+def test_errors_pass_through_with_their_type_and_what_they_carry() -> None:
+    with SessionManager("memory://") as manager:
+        session = manager.session("a")
+        session.append(said("one", id="m1"))
+        with pytest.raises(frontdesk.HeadMovedError) as caught:
+            session.append(said("two"), expected_head="elsewhere")
+        assert caught.value.head == "m1"
+        with pytest.raises(frontdesk.MessageNotFoundError):
+            list(session.transcript(leaf="nowhere"))
+
+
+def test_an_error_in_a_callback_is_the_callers_even_if_it_is_an_exit() -> None:
+    def leave(text: str) -> int:
+        raise SystemExit(3)
+
+    with SessionManager("memory://").with_token_counter(leave) as manager, pytest.raises(SystemExit):
+        manager.append("a", said("one"))
+    with SessionManager("memory://") as manager:
+        assert manager.append("a", said("the loop goes on")).inserted
+
+
+def test_a_callback_that_calls_the_sync_api_on_its_own_loop_is_told_so() -> None:
+    with SessionManager("memory://") as other:
+
+        def count(text: str) -> int:
+            return other.stats().messages
+
+        manager = SessionManager("memory://").with_token_counter(count)
+        with manager, pytest.raises(frontdesk.ConfigurationError, match="own event loop"):
+            manager.append("a", said("one"))
+
+
+# iterators
+
+
+class CountingStore(MemoryStore):
+    """Counts the portions of messages that are read, and never gives a second page of sessions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.cancelled = threading.Event()
+
+    async def read(self, items: Sequence[Item]) -> tuple[Piece, ...]:
+        self.reads += 1
+        return await super().read(items)
+
+    async def page(self, query: SessionQuery) -> list[SessionRow]:
+        if query.after is not None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled.set()
+        return await super().page(query)
+
+
+def test_iterators_read_no_further_than_they_are_followed() -> None:
+    store = CountingStore()
+    with SessionManager(store) as manager:
+        manager.append_all("long", (said(str(number)) for number in range(5000)))
+        iterator = manager.session("long").transcript()
+        assert store.reads == 0
+        assert next(iterator).text == "0"
+        early = store.reads
+        assert [message.text for message in iterator] == [str(number) for number in range(1, 5000)]
+        assert early <= 2 < store.reads
+
+
+def test_an_iterator_gives_what_has_arrived_and_stops_reading_when_it_is_abandoned() -> None:
+    store = CountingStore()
+    with SessionManager(store) as manager:
+        for _ in range(5):
+            manager.create()
+        iterator = manager.iterate(limit=2)
+        assert [type(next(iterator)) for _ in range(2)] == [frontdesk.SessionInfo] * 2
+        del iterator
+        assert store.cancelled.wait(10)
+
+
+def test_a_transcript_can_be_appended_elsewhere_while_it_streams() -> None:
+    with SessionManager("memory://") as manager:
+        manager.session("a").append_all([said("one"), said("two")])
+        manager.session("b").append_all(message.raw for message in manager.session("a").transcript())
+        assert [message.text for message in manager.history("b")] == ["one", "two"]
+
+
+# threads, loops, processes, signals
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_eight_threads_append_at_once_and_nothing_is_lost(kind: str, tmp_path: Path) -> None:
+    url = "memory://" if kind == "memory" else f"sqlite:///{tmp_path}/threads.db"
+    with SessionManager(url) as manager, ThreadPoolExecutor(8) as threads:
+
+        def work(number: int) -> None:
+            for turn in range(25):
+                manager.append("shared", said(f"{number}.{turn}"))
+
+        list(threads.map(work, range(8)))
+        texts = [message.text for message in manager.session("shared").transcript()]
+        assert sorted(texts) == sorted(f"{number}.{turn}" for number in range(8) for turn in range(25))
+        assert manager.session("shared").info().message_count == 200
+
+
+async def test_it_works_in_a_thread_that_runs_an_event_loop_of_its_own() -> None:
+    with SessionManager("memory://") as manager:
+        manager.append("a", said("one"))
+        assert [message.text for message in manager.session("a").transcript()] == ["one"]
+
+
+FORK = """
+import os
+from frontdesk.sync import SessionManager
+message = {"role": "user", "content": "hello"}
+with SessionManager("memory://") as manager:
+    manager.append("a", message)
+    child = os.fork()
+    if child == 0:
+        with SessionManager("memory://") as own:
+            own.append("b", message)
+            os._exit(7 if len(list(own.session("b").transcript())) == 1 else 1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    manager.append("a", message)
+    print(len(manager.history("a")))
+"""
+
+
+def test_after_a_fork_parent_and_child_both_work() -> None:
+    done = run_script(FORK)
+    assert (done.stdout.split(), done.stderr) == (["7", "2"], "")
+
+
+HANG = """
+import asyncio, threading
+from frontdesk.stores.memory import MemoryStore
+from frontdesk.sync import SessionManager
+cancelled = threading.Event()
+class Hanging(MemoryStore):
+    async def append(self, request):
+        print("waiting", flush=True)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+try:
+    SessionManager(Hanging()).append("a", {"role": "user", "content": "hello"})
+except KeyboardInterrupt:
+    print("interrupted", cancelled.wait(10))
+"""
+
+
+def test_ctrl_c_cancels_a_call_that_waits_and_is_raised_at_once() -> None:
+    with subprocess.Popen([sys.executable, "-c", HANG], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=30)
+    assert rest == "interrupted True\n"
+    assert process.returncode == 0
