@@ -17,7 +17,7 @@ INSTALL := $(UV) pip sync --quiet --require-hashes
 INSTALL_PACKAGE := $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command 'make lock'
-SOURCES := $(wildcard src tests examples bench)
+SOURCES := $(wildcard src tests examples bench scripts)
 
 # uv does not read pip's settings; a machine that names its registry for pip names it for both.
 ifdef PIP_INDEX_URL
@@ -61,8 +61,13 @@ format: $(READY) ## repair style and formatting
 	@$(BIN)/ruff format $(SOURCES)
 
 .PHONY: types
-types: $(READY) ## check types
+types: $(READY) ## check types, also of the module that a stub stands in for
 	@$(BIN)/mypy $(SOURCES)
+	@$(BIN)/mypy src/frontdesk/sync.py
+
+.PHONY: stubs
+stubs: $(READY) ## write the stub of frontdesk.sync anew, after a change of the public API
+	@$(BIN)/python scripts/sync_stub.py
 
 .PHONY: layers
 layers: $(READY) ## check that imports go downward only

@@ -55,7 +55,8 @@ def _draw_table(axis: Any, table: Table) -> None:
 
 def _draw_targets(axis: Any, targets: Sequence[Target]) -> None:
     labels = [
-        f"{_short(target.value)}{target.unit}, {target.kind} {target.limit:g}{target.unit}{'' if target.met else ' MISSED'}"
+        f"{_short(target.value)}{target.unit}, {target.kind} {target.limit:g}{target.unit}"
+        + ("" if target.met else " MISSED")
         for target in targets
     ]
     used = [target.used for target in targets]

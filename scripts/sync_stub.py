@@ -17,11 +17,10 @@ import frontdesk
 from frontdesk import sync
 
 STUB = Path(__file__).parents[1] / "src" / "frontdesk" / "sync.pyi"
-HEADER = '"""What type checkers see of `frontdesk.sync`: written by `make stubs`."""\n\n# ruff: noqa: E501\n'
+HEADER = '"""What type checkers see of `frontdesk.sync`: written by `make stubs`."""\n'
 SPECIAL = {"__init__": "__init__", "__aenter__": "__enter__", "__aexit__": "__exit__", "__call__": "__call__"}
 PLAIN = {
     "AsyncIterator": ("collections.abc", "Iterator"),
-    "AsyncGenerator": ("collections.abc", "Iterator"),
     "AbstractAsyncContextManager": ("contextlib", "AbstractContextManager"),
     "asynccontextmanager": ("contextlib", "contextmanager"),
 }
@@ -67,8 +66,6 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         name = node.value.id if isinstance(node.value, ast.Name) else ""
-        if name == "AsyncGenerator" and isinstance(node.slice, ast.Tuple):
-            node.slice = node.slice.elts[0]
         outer, self.in_callback = self.in_callback, self.in_callback or name == "Callable"
         made = self.generic_visit(node)
         self.in_callback = outer
@@ -97,7 +94,7 @@ class Rewriter(ast.NodeTransformer):
 
 
 def plain_text(text: str) -> str:
-    return text.replace("async with", "with")
+    return text.replace("async with", "with").replace("`await ", "`")
 
 
 def class_stub(source: type, needed: set[tuple[str, str]]) -> str:
@@ -118,7 +115,7 @@ def class_stub(source: type, needed: set[tuple[str, str]]) -> str:
         seen.update(declared(node) for node in here)
     own = Module(source.__module__)
     node, rewriter = own.classes[source.__name__], Rewriter(own, needed)
-    bases = [rewriter.visit(base) for base in node.bases if is_generic(base)]
+    bases = [rewriter.visit(base) for base in node.bases if isinstance(base, ast.Subscript)]
     decorators = [rewriter.visit(decorator) for decorator in node.decorator_list]
     text = [ast.Expr(ast.Constant(plain_text(source.__doc__)))] if source.__doc__ else []
     made = ast.ClassDef(source.__name__, bases, [], [*text, *body], decorators)
@@ -132,10 +129,6 @@ def declared(node: ast.stmt) -> str:
     else:
         name = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else "_"
     return name if name in SPECIAL or not name.startswith("_") else ""
-
-
-def is_generic(base: ast.expr) -> bool:
-    return isinstance(base, ast.Subscript) and isinstance(base.value, ast.Name) and base.value.id == "Generic"
 
 
 def stub() -> str:

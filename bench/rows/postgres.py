@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 from bench.contenders import Contender
 from bench.contenders.frontdesk import Frontdesk
 from bench.contenders.openai_agents import OpenAISQLAlchemy
 from bench.contenders.raw_postgres import RawPool
 from bench.measure import Case, at_once, interleave
 from bench.run import Run
+from bench.server import clock_with_server
 from bench.targets import Outcome, Table, at_least
 from frontdesk.testing.postgres import PostgresServer
 
@@ -28,7 +31,9 @@ async def measure(run: Run) -> Outcome:
         }
         async with run.opened(*contenders, on=run.disk):
             cases = [_case(run, contender, operations) for contender, operations in contenders.items()]
-            timings = await interleave(cases, run.rounds(_ROUNDS))
+            clock = await clock_with_server(server.url)
+            run.note(f"CPU time {'includes' if clock else 'does not include'} the server's")
+            timings = await interleave(cases, run.rounds(_ROUNDS), cpu_clock=clock or time.process_time_ns)
     table = Table(
         f"PostgreSQL: append, {_TASKS} at once to {_TASKS} sessions, disk, fsync on",
         "append",

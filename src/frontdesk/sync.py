@@ -25,7 +25,6 @@ from frontdesk.errors import ConfigurationError
 _PORTION = 256
 _SPECIAL = {"__init__": "__init__", "__aenter__": "__enter__", "__aexit__": "__exit__", "__call__": "__call__"}
 _PLAIN: dict[Any, Any] = {
-    AsyncGenerator: Iterator,
     AsyncIterator: Iterator,
     AbstractAsyncContextManager: AbstractContextManager,
 }
@@ -311,7 +310,7 @@ def _plain(hint: Any) -> Any:
 
 
 def _plain_text(text: str | None) -> str | None:
-    return text and text.replace("async with", "with")
+    return text and text.replace("async with", "with").replace("`await ", "`")
 
 
 for _name in frontdesk.__all__:

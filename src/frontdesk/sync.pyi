@@ -1,7 +1,5 @@
 """What type checkers see of `frontdesk.sync`: written by `make stubs`."""
 
-# ruff: noqa: E501
-
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -541,7 +539,7 @@ class SessionManager:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool for a model. `await tool(**arguments)` gives text and never raises for bad arguments or a refused change:
+    """A tool for a model. `tool(**arguments)` gives text and never raises for bad arguments or a refused change:
     the text says what is wrong and what would be right."""
 
     name: str

@@ -136,7 +136,8 @@ class Changer:
             " $7::bigint[], $8::bigint[], $9::text[], $10::text[])"
             " r(segment, position, change, id, role, tokens, created_at, raw, derived)),"
             " sums AS (UPDATE {schema}.segments t SET tokens = t.tokens + c.change FROM (SELECT segment,"
-            " sum(change) AS change FROM r GROUP BY segment) c WHERE t.ns = $1 AND t.number = c.segment AND c.change <> 0)"
+            " sum(change) AS change FROM r GROUP BY segment) c"
+            " WHERE t.ns = $1 AND t.number = c.segment AND c.change <> 0)"
             " UPDATE {schema}.messages m SET id = r.id, role = r.role, tokens = r.tokens, created_at = r.created_at,"
             " raw = r.raw, derived = r.derived, running = m.running + r.change"
             " FROM r WHERE m.ns = $1 AND m.segment = r.segment AND m.position = r.position",
@@ -146,7 +147,8 @@ class Changer:
             connection,
             ns,
             "DELETE FROM {schema}.messages m USING unnest($2::bigint[], $3::bigint[], $4::bigint[])"
-            " d(segment, first, last) WHERE m.ns = $1 AND m.segment = d.segment AND m.position BETWEEN d.first AND d.last",
+            " d(segment, first, last)"
+            " WHERE m.ns = $1 AND m.segment = d.segment AND m.position BETWEEN d.first AND d.last",
             *columns_of([(span.segment, span.first, span.last) for span in plan.delete_rows], 3),
             limit=_NO_LIMIT,
         )
@@ -183,8 +185,8 @@ class Changer:
             connection,
             ns,
             "INSERT INTO {schema}.overlays SELECT $1, {schema}.new_number($1), o.* FROM unnest($2::bigint[],"
-            " $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::integer[], $8::bigint[], $9::integer[], $10::bigint[],"
-            " $11::bigint[], $12::boolean[], $13::text[], $14::text[]) o",
+            " $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::integer[], $8::bigint[], $9::integer[],"
+            " $10::bigint[], $11::bigint[], $12::boolean[], $13::text[], $14::text[]) o",
             *columns_of(added, 13),
         )
         await self._run(
