@@ -1,4 +1,7 @@
-"""`python -m bench`: measure, say which targets are met, and leave results.json and results.png beside this file."""
+"""`python -m bench`: measure, say which targets are met, and leave results.json and results.png.
+
+A whole run leaves them beside this file, a short or partial one in build/bench, so that it cannot replace the former.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ from bench.surroundings import describe
 from bench.targets import Outcome
 
 _HERE = Path(__file__).parent
+_BUILD = _HERE.parent / "build" / "bench"
 
 
 def _arguments(given: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", metavar="ROW,ROW", help=f"some of: {', '.join(ROWS)}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages and a fifth of the rounds")
     arguments = parser.parse_args(given)
@@ -52,9 +56,11 @@ def main(given: Sequence[str]) -> None:
         outcomes = asyncio.run(_measure(run, arguments.rows))
     seconds = time.perf_counter() - start
     print_summary(outcomes)
-    write_json(_HERE / "results.json", surroundings, outcomes, seconds)
-    draw(_HERE / "results.png", outcomes)
-    print(f"{seconds:.0f} s; figures in bench/results.json, picture in bench/results.png")
+    folder = _BUILD if arguments.quick or arguments.only else _HERE
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "results.json", surroundings, outcomes, seconds)
+    draw(folder / "results.png", outcomes)
+    print(f"{seconds:.0f} s; figures and picture in {folder.relative_to(_HERE.parent)}/results.json and .png")
 
 
 if __name__ == "__main__":

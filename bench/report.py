@@ -46,14 +46,10 @@ def verdict(target: Target) -> str:
     """One line: met or missed, by how much, and the same by the other measure."""
     sign = "<=" if target.kind == "at most" else ">="
     result = "PASS  " if target.met else "MISSED"
-    other = "" if target.other is None else f", {_other(target)} {target.other:.2f}{target.unit}"
+    judged, beside = ("CPU", "wall") if target.measure == "cpu" else ("wall", "CPU")
     missed = "" if target.met else f": missed by {(target.used - 1) * 100:.0f} %"
-    figures = f"{target.value:.2f}{target.unit} ({target.measure}{other})"
+    figures = f"{target.value:.2f}{target.unit} {judged} ({target.other:.2f}{target.unit} {beside})"
     return f"{result} {target.text}: {figures}, target {sign} {target.limit:g}{target.unit}{missed}"
-
-
-def _other(target: Target) -> str:
-    return "CPU" if target.measure == "wall" else "wall"
 
 
 def print_summary(outcomes: Sequence[Outcome]) -> None:

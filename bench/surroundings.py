@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from bench.payload import JSON_BYTES
 from bench.run import Run
 
 _PACKAGES = (
@@ -38,6 +39,7 @@ def describe(run: Run) -> dict[str, str]:
         "load at the start": " ".join(f"{load:.1f}" for load in os.getloadavg()),
         "SQLite of Frontdesk (apsw)": apsw.sqlite_lib_version(),
         "SQLite of the others (sqlite3)": sqlite3.sqlite_version,
+        "message": f"{JSON_BYTES} bytes of JSON: id, role, content",
         "fast files": _filesystem(run.fast),
         "disk files": _filesystem(run.disk),
         **{f"package {name}": version(name) for name in _PACKAGES},

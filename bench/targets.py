@@ -24,9 +24,9 @@ class Target:
     kind: Literal["at most", "at least"]
     limit: float
     value: float
-    unit: Literal["x", "ms"] = "x"
-    measure: Measure = "cpu"
-    other: float | None = None
+    unit: Literal["x", "ms"]
+    measure: Measure
+    other: float
 
     @property
     def used(self) -> float:

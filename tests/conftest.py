@@ -8,6 +8,8 @@ import pytest
 
 from frontdesk.testing.postgres import PostgresServer
 
+pytest.register_assert_rewrite("frontdesk.testing.session_contract")
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
+from frontdesk.checks import check_count
+from frontdesk.compaction.planning import plan
+from frontdesk.compaction.settings import CompactionSettings, Model, Planner, Strategy
 from frontdesk.context.blocks import Declaration
 from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
@@ -59,6 +63,61 @@ class Configurable:
         if not callable(render):
             raise ConfigurationError(f"a renderer is a callable from blocks to text, not {type(render).__name__}")
         self._unused().settings(ContextSettings).renderer = render
+        return self
+
+    def with_compaction(
+        self,
+        summarize: Model | None = None,
+        *,
+        max_tokens: int | None = None,
+        max_messages: int | None = None,
+        soft_ratio: float = 0.6,
+        hard_ratio: float = 0.8,
+        protect_head: int = 3,
+        tail_tokens: int = 20_000,
+        min_tail_messages: int = 2,
+        summary_tokens: int = 2_000,
+        input_tokens: int = 60_000,
+        strategy: Strategy = "summarize",
+        auto: bool = True,
+        timeout: float = 120.0,
+        attempts: int = 3,
+        planner: Planner = plan,
+        on_error: Callable[[str, Exception], Any] | None = None,
+    ) -> Self:
+        """Keep the view of every session within its window.
+
+        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
+        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
+        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
+        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
+        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
+        if not 0 < soft_ratio <= hard_ratio <= 1:
+            raise ConfigurationError(f"ratios must be 0 < soft <= hard <= 1, not {soft_ratio} and {hard_ratio}")
+        if strategy not in ("summarize", "truncate", "hybrid"):
+            raise ConfigurationError(f"strategy must be summarize, truncate or hybrid, not {strategy!r}")
+        for what, value in (("max_tokens", max_tokens), ("max_messages", max_messages), ("attempts", attempts)):
+            check_count(value, what)
+        self._unused().set_settings(
+            CompactionSettings(
+                summarize=summarize,
+                max_tokens=max_tokens,
+                max_messages=max_messages,
+                soft_ratio=soft_ratio,
+                hard_ratio=hard_ratio,
+                protect_head=protect_head,
+                tail_tokens=tail_tokens,
+                min_tail_messages=min_tail_messages,
+                summary_tokens=summary_tokens,
+                input_tokens=input_tokens,
+                strategy=strategy,
+                auto=auto,
+                timeout=timeout,
+                attempts=attempts,
+                planner=planner,
+                on_error=on_error,
+            )
+        )
         return self
 
     def _unused(self) -> Scope:

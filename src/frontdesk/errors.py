@@ -22,7 +22,13 @@ FrontdeskError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
+├── CompactionError               a compaction failed; the view is as it was
 ├── ContextOverflowError          the last turn alone is larger than `max_tokens`
+├── ModelError                    a call to a model gave no usable answer: server fault, broken stream, empty answer
+│   ├── ModelTimeoutError         silent for longer than the time-out
+│   ├── ModelRateLimitError       too many requests or tokens; `retry_after` says when to come back
+│   ├── ModelOverflowError        the prompt does not fit into the model's context window
+│   └── ModelRefusedError         key, model name or request not accepted, or the answer withheld
 └── StoreError                    the storage engine refused
     ├── StoreClosedError
     ├── StoreUnavailableError     cannot be reached or stayed locked; trying again may help
@@ -219,6 +225,11 @@ class ConcurrentChangeError(ConflictError):
     """A change was overtaken by others too many times in a row; trying again is safe."""
 
 
+class CompactionError(FrontdeskError):
+    """A compaction did not come about: no summariser, no answer in time, or no summary worth storing. The view is as it
+    was, and every message is there."""
+
+
 class ContextOverflowError(FrontdeskError):
     """What must be kept does not fit. `needed` is the smallest `max_tokens` that would do."""
 
@@ -261,3 +272,34 @@ class StoreCorruptError(StoreError):
 
 class SchemaVersionError(StoreError):
     """The schema is newer than this version of Frontdesk knows: upgrade the package."""
+
+
+class ModelError(FrontdeskError):
+    """A call to a model gave no usable answer. Names the model and the HTTP status, never the text that was sent."""
+
+    def __init__(self, message: str, *, model: str, status: int | None = None, **details: Any) -> None:
+        super().__init__(message, model=model, status=status, **details)
+        self.model = model
+        self.status = status
+
+
+class ModelTimeoutError(ModelError):
+    """The model was silent for longer than the time-out; trying again may help."""
+
+
+class ModelRateLimitError(ModelError):
+    """Too many requests or tokens. `retry_after` is the server's pause in seconds, None if it named none."""
+
+    def __init__(
+        self, message: str, *, model: str, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, model=model, status=status, retry_after=retry_after)
+        self.retry_after = retry_after
+
+
+class ModelOverflowError(ModelError):
+    """The prompt does not fit into the context window of the model: send less."""
+
+
+class ModelRefusedError(ModelError):
+    """The key, the model name or the request was not accepted, or the answer was withheld; repeating it is useless."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Self
 
 import msgspec
@@ -14,6 +14,7 @@ from frontdesk.builder import Configurable
 from frontdesk.checks import check_count, check_json, check_text
 from frontdesk.errors import InvalidInputError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
+from frontdesk.ledger import MOST_TOKENS, usage_line
 from frontdesk.messages import check_id, new_id
 from frontdesk.records import (
     Appended,
@@ -25,7 +26,6 @@ from frontdesk.records import (
     Stats,
     Usage,
     UsageDay,
-    to_datetime,
     to_microseconds,
 )
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
@@ -40,7 +40,6 @@ from frontdesk.store import (
     SessionRow,
     Store,
     UsageQuery,
-    UsageRow,
 )
 from frontdesk.tools import Tool, schema
 from frontdesk.tree import Tree
@@ -48,7 +47,6 @@ from frontdesk.tree import Tree
 _PAGE = 50
 _TOOL_HITS = 10
 _MAX_PAGE = 1000
-_MAX_TOKENS = 2**53
 
 
 class SessionManager(Configurable):
@@ -144,7 +142,7 @@ class SessionManager(Configurable):
         for what, text in (("name", name), ("model", model), ("source", source)):
             if text is not None:
                 check_text(text, what)
-        check_count(max_tokens, "max_tokens", most=_MAX_TOKENS)
+        check_count(max_tokens, "max_tokens", most=MOST_TOKENS)
         agent, channel, peer, thread = key.parts if key is not None else (None, None, None, None)
         return NewSession(
             namespace=self.namespace,
@@ -359,26 +357,19 @@ class SessionManager(Configurable):
         """Enter a model call into the ledger of a session. The same `usage_id` counts once: the second time is False.
 
         `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
-        counts = {
-            "input_tokens": input_tokens,
-            "output_tokens": output_tokens,
-            "cache_read_tokens": cache_read_tokens,
-            "cache_write_tokens": cache_write_tokens,
-            "reasoning_tokens": reasoning_tokens,
-        }
-        for what, tokens in counts.items():
-            if not isinstance(tokens, int) or not 0 <= tokens <= _MAX_TOKENS:
-                raise InvalidInputError(f"{what} must be a whole number that is not negative, not {tokens!r}")
-        if model is not None:
-            check_text(model, "model")
-        moment = self._scope.now() if at is None else to_microseconds(at)
-        line = UsageRow(
-            id=new_id() if usage_id is None else check_id(usage_id, "usage id"),
+        line = usage_line(
+            self._scope.now(),
+            {
+                "input_tokens": input_tokens,
+                "output_tokens": output_tokens,
+                "cache_read_tokens": cache_read_tokens,
+                "cache_write_tokens": cache_write_tokens,
+                "reasoning_tokens": reasoning_tokens,
+            },
+            cost=cost,
             model=model,
-            at=moment,
-            cost=_decimal(cost),
-            day=to_datetime(moment).date().isoformat(),
-            **counts,
+            usage_id=usage_id,
+            at=at,
         )
         return await self._scope.store.add_usage(self.namespace, await self._id_of(id), line)
 
@@ -450,16 +441,6 @@ def _forked(source: SessionRow, session_id: str, name: str | None, now: int) -> 
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _decimal(cost: Decimal | int | float | str) -> str:
-    try:
-        amount = Decimal(str(cost))
-    except InvalidOperation:
-        raise InvalidInputError(f"cost must be a number, not {cost!r}") from None
-    if not amount.is_finite() or amount < 0 or amount.adjusted() > 30 or -int(amount.as_tuple().exponent) > 30:
-        raise InvalidInputError(f"cost must be finite, not negative and of at most 30 places, not {cost!r}")
-    return f"{amount:f}"
 
 
 def _day(day: date) -> str:

@@ -61,7 +61,8 @@ class Page(Generic[T]):
 class Compaction:
     """An overlay: what stands in for the messages from `from_id` to `to_id`.
 
-    `stale` says that a message under it was deleted or changed after the summary was made."""
+    `stale` says that a message under it was deleted or changed after the summary was made; `details` what is known of
+    how it was made."""
 
     id: str
     kind: str
@@ -71,10 +72,69 @@ class Compaction:
     created_at: datetime
     tokens: int
     stale: bool
+    details: dict[str, Any]
 
     @classmethod
     def from_row(cls, row: OverlayRow, from_id: str, to_id: str) -> Compaction:
-        return cls(row.id, row.kind, row.summary, from_id, to_id, to_datetime(row.created_at), row.tokens, row.stale)
+        return cls(
+            id=row.id,
+            kind=row.kind,
+            summary=row.summary,
+            from_id=from_id,
+            to_id=to_id,
+            created_at=to_datetime(row.created_at),
+            tokens=row.tokens,
+            stale=row.stale,
+            details=msgspec.json.decode(row.details),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """What a compaction did: the overlay it laid (`summary` is None where the range is only hidden), and at what price.
+
+    `attempts` counts the tries it took to get a summary worth storing; `usage` is what the model's calls took."""
+
+    id: str
+    summary: str | None
+    from_id: str
+    to_id: str
+    messages_covered: int
+    messages_kept: int
+    tokens_before: int
+    tokens_after: int
+    tokens_saved: int
+    duration: float
+    attempts: int
+    usage: dict[str, int]
+
+    @classmethod
+    def of(cls, made: Compaction) -> CompactionResult:
+        details = made.details
+        before, after = details.get("tokens_before", 0), details.get("tokens_after", 0)
+        return cls(
+            id=made.id,
+            summary=made.summary,
+            from_id=made.from_id,
+            to_id=made.to_id,
+            messages_covered=details.get("messages_covered", 0),
+            messages_kept=details.get("messages_kept", 0),
+            tokens_before=before,
+            tokens_after=after,
+            tokens_saved=before - after,
+            duration=details.get("duration", 0.0),
+            attempts=details.get("attempts", 0),
+            usage=details.get("usage", {}),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContextUsage:
+    """How much of the window is used; `ratio` is their quotient."""
+
+    used: int
+    max: int
+    ratio: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from frontdesk.errors import ConfigurationError, InvalidIdError, StoreClosedError
@@ -13,6 +15,8 @@ from frontdesk.tokens import MESSAGE_TOKENS, TokenCounter, estimate_tokens
 
 T = TypeVar("T")
 DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+_GRACE = 10.0
+"""seconds that work beside the conversation gets to finish when its manager is closed"""
 
 
 class Scope:
@@ -32,11 +36,15 @@ class Scope:
         self.used = False
         self.closed = False
         self._settings: dict[type, Any] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def settings(self, kind: type[T]) -> T:
         """The settings of one feature, an object of its own type that begins with its defaults."""
         found: T = self._settings.setdefault(kind, kind())
         return found
+
+    def set_settings(self, settings: object) -> None:
+        self._settings[type(settings)] = settings
 
     @property
     def store(self) -> Store:
@@ -52,8 +60,26 @@ class Scope:
     def summary_tokens(self, summary: str | None) -> int:
         return MESSAGE_TOKENS + self.counter(summary) if summary else 0
 
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do something beside the conversation, at most once at a time under a name."""
+        if name in self._tasks:
+            work.close()
+            return
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks[name] = task
+        task.add_done_callback(lambda _: self._tasks.pop(name, None))
+
     async def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            if self.owns_store:
-                await self._store.close()
+        """Let what runs beside finish, for a while, and let go of the store."""
+        if self.closed:
+            return
+        here = asyncio.get_running_loop()
+        tasks = [task for task in self._tasks.values() if task.get_loop() is here]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_GRACE)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        self.closed = True
+        if self.owns_store:
+            await self._store.close()

@@ -9,22 +9,21 @@ import msgspec
 
 from frontdesk import formats, history, plans
 from frontdesk.checks import check_count, check_format, check_json, check_text
-from frontdesk.compaction import overlays
 from frontdesk.context.skills import rewritten
-from frontdesk.errors import CompactionNotFoundError, InvalidInputError, InvalidMessageError, MessageNotFoundError
+from frontdesk.errors import InvalidInputError, InvalidMessageError, MessageNotFoundError
 from frontdesk.keys import SessionKey
-from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, new_id
-from frontdesk.records import Appended, Compaction, SearchResults, SessionInfo
+from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id
+from frontdesk.records import Appended, SearchResults, SessionInfo
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
 from frontdesk.search import scan
-from frontdesk.session_context import ContextCalls
-from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, NewOverlay, Place, Plan, SessionRow, Store
+from frontdesk.session_compaction import CompactionCalls
+from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Place, Plan, SessionRow, Store
 from frontdesk.tree import Tree, count
 
 Given = Mapping[str, Any] | Message
 
 
-class Session(ContextCalls):
+class Session(CompactionCalls):
     """A handle on one session. Making it does no I/O; the session is created by its first write.
 
     A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
@@ -105,6 +104,7 @@ class Session(ContextCalls):
         )
         result = await self._scope.store.append(request)
         await self._notice_skills(stored)
+        self._after_append(result.session)
         return [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
             for message, row in zip(stored, result.rows, strict=True)
@@ -318,63 +318,6 @@ class Session(ContextCalls):
         if text is not None:
             check_text(text, "summary")
         await self._set(lambda row: {"summary": text})
-
-    # compaction overlays
-
-    async def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
-        """Let a summary stand in for the messages from `from_id` to `to_id` whenever history is read; they stay stored.
-
-        An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
-        Raises `InvalidRangeError`, `MessageNotFoundError`."""
-        if not isinstance(summary, str) or not summary.strip():
-            raise InvalidInputError("a summary must be a text that is not blank")
-        check_text(summary, "summary")
-        compaction_id = new_id()
-
-        async def build(tree: Tree) -> Plan | None:
-            start, end = await overlays.range_of(self._scope, tree, from_id, to_id)
-            now = self._scope.now()
-            overlay = NewOverlay(
-                id=compaction_id,
-                kind="summary",
-                start=start,
-                end=end,
-                summary=summary,
-                tokens=self._scope.summary_tokens(summary),
-                created_at=now,
-            )
-            return plans.add_overlay(tree, overlay, now)
-
-        if not await self._change(build, find=[from_id, to_id]):
-            raise MessageNotFoundError(from_id, self._name())
-        await self._context.forget_prompt()
-        tree = await self._tree()
-        if tree is None:
-            raise CompactionNotFoundError(compaction_id, self._name())
-        return (await overlays.to_compactions(self._scope, tree, [overlays.find(tree, compaction_id)]))[0]
-
-    async def compactions(self) -> list[Compaction]:
-        """Every overlay that the session has, oldest first; those inside newer ones too."""
-        tree = await self._tree()
-        return [] if tree is None else await overlays.to_compactions(self._scope, tree, tree.overlays[::-1])
-
-    async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
-        """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
-        tree = await self._tree()
-        if tree is None:
-            raise CompactionNotFoundError(compaction_id, self._name())
-        covered = tree.covered_items(overlays.find(tree, compaction_id))
-        async for message in history.stream(self._scope, covered):
-            yield message
-
-    async def undo_compaction(self, compaction_id: str) -> None:
-        """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
-
-        async def build(tree: Tree) -> Plan | None:
-            return plans.remove_overlay(tree, overlays.find(tree, compaction_id), self._scope.now())
-
-        if not await self._change(build):
-            raise CompactionNotFoundError(compaction_id, self._name())
 
     async def _rewrite_message(self, message_id: str, change: Callable[[Any], Any]) -> None:
         try:

@@ -461,8 +461,37 @@ class DocumentStore(Protocol):
         The store gives the number. Raises `SessionNotFoundError`."""
 
 
+class LeaseRow(msgspec.Struct, frozen=True):
+    """The right to do something for a while. `number` grows with every holder: it tells late writers from the holder."""
+
+    name: str
+    number: int
+    holder: str
+    expires_at: int
+
+
+class LeaseStore(Protocol):
+    """Leases by name, of a session or (None) of the namespace. Time is the store's; `ttl` is in microseconds.
+
+    Those of a session go with it. A lease that nobody holds may still be there, expired."""
+
+    async def get_lease(self, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
+        """The lease, if somebody holds it now."""
+
+    async def acquire_lease(
+        self, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
+    ) -> LeaseRow | None:
+        """Take a lease that nobody holds, under the next number; None if somebody does. `SessionNotFoundError`."""
+
+    async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
+        """Hold on to a lease; False if it expired or is another's."""
+
+    async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
+        """Let go of a lease; False if it expired or is another's."""
+
+
 @runtime_checkable
-class Store(DocumentStore, Protocol):
+class Store(DocumentStore, LeaseStore, Protocol):
     """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 

@@ -1,6 +1,6 @@
 """What type checkers see of `frontdesk.sync`: written by `make stubs`."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -67,7 +67,9 @@ from frontdesk import (
     estimate_tokens,
     render_prompt,
 )
+from frontdesk.compaction.settings import Model, Planner, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
+from frontdesk.records import CompactionResult, ContextUsage
 from frontdesk.scope import Scope
 from frontdesk.session import Given
 from frontdesk.store import FollowHead
@@ -262,6 +264,20 @@ class Session:
     def undo_compaction(self, compaction_id: str) -> None:
         """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
 
+    def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
+        """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
+
+        Costs the same however long the session is."""
+
+    def needs_compaction(self) -> bool:
+        """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
+
+    def compact(self, *, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
+        """Compact the view now; None if there is too little to gain. Joins a compaction that is running.
+
+        `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
+        what the model raises; the view then is as it was. Messages appended meanwhile stay in the view."""
+
     def add_context(
         self,
         label: str,
@@ -349,6 +365,34 @@ class Session:
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
         """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
+
+    def with_compaction(
+        self,
+        summarize: Model | None = None,
+        *,
+        max_tokens: int | None = None,
+        max_messages: int | None = None,
+        soft_ratio: float = 0.6,
+        hard_ratio: float = 0.8,
+        protect_head: int = 3,
+        tail_tokens: int = 20000,
+        min_tail_messages: int = 2,
+        summary_tokens: int = 2000,
+        input_tokens: int = 60000,
+        strategy: Strategy = "summarize",
+        auto: bool = True,
+        timeout: float = 120.0,
+        attempts: int = 3,
+        planner: Planner = ...,
+        on_error: Callable[[str, Exception], Any] | None = None,
+    ) -> Self:
+        """Keep the view of every session within its window.
+
+        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
+        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
+        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
+        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
+        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
 
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
@@ -536,6 +580,34 @@ class SessionManager:
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
         """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
+
+    def with_compaction(
+        self,
+        summarize: Model | None = None,
+        *,
+        max_tokens: int | None = None,
+        max_messages: int | None = None,
+        soft_ratio: float = 0.6,
+        hard_ratio: float = 0.8,
+        protect_head: int = 3,
+        tail_tokens: int = 20000,
+        min_tail_messages: int = 2,
+        summary_tokens: int = 2000,
+        input_tokens: int = 60000,
+        strategy: Strategy = "summarize",
+        auto: bool = True,
+        timeout: float = 120.0,
+        attempts: int = 3,
+        planner: Planner = ...,
+        on_error: Callable[[str, Exception], Any] | None = None,
+    ) -> Self:
+        """Keep the view of every session within its window.
+
+        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
+        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
+        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
+        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
+        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
 
 @dataclass(frozen=True, slots=True)
 class Tool:

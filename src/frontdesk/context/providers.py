@@ -7,13 +7,12 @@ if there is one, runs once, before the first `get`.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
+from frontdesk.calls import call
 from frontdesk.errors import InvalidInputError
 
 T = TypeVar("T")
@@ -42,14 +41,6 @@ class SearchProvider(Provider, Protocol):
     """`get` says what can be searched, `search` gives what was found. It may also have `set(key, content)`."""
 
     def search(self, query: str) -> Maybe[str | None]: ...
-
-
-async def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a provider's method, be it sync (in a thread, so that it cannot hold up the loop) or async."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments)
-    result = await asyncio.to_thread(function, *arguments)
-    return await result if inspect.isawaitable(result) else result
 
 
 class CallableProvider:

@@ -8,9 +8,10 @@ from typing import Protocol
 
 import msgspec
 
+from frontdesk.calls import call
 from frontdesk.context.blocks import ContextBlock, Declaration
 from frontdesk.context.prompt import render_prompt
-from frontdesk.context.providers import Maybe, call
+from frontdesk.context.providers import Maybe
 from frontdesk.scope import Scope
 from frontdesk.store import PromptRow
 

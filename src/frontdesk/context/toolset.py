@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from frontdesk.calls import call
 from frontdesk.context.blocks import BlockKind, ContextBlock, digest
-from frontdesk.context.providers import call
 from frontdesk.context.skills import LoadedSkills
 from frontdesk.context.working import Slot, WorkingContext
 from frontdesk.errors import BlockTooLargeError

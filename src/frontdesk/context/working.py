@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from frontdesk.calls import call
 from frontdesk.checks import check_text
 from frontdesk.context.blocks import (
     SYSTEM_LABEL,
@@ -19,7 +20,6 @@ from frontdesk.context.blocks import (
 )
 from frontdesk.context.entries import StoreSearch
 from frontdesk.context.prompt import render_prompt
-from frontdesk.context.providers import call
 from frontdesk.context.settings import ContextSettings, Prompts
 from frontdesk.errors import (
     BlockNotFoundError,
@@ -286,6 +286,11 @@ class WorkingContext:
         """Render the prompt anew from what the blocks hold now, and freeze that."""
         frozen = await self._prompts.get(await self._session_id())
         return (await self._render(await self._fingerprint(), frozen)).text
+
+    async def frozen_tokens(self) -> int:
+        """The tokens of the frozen prompt; nothing is rendered for it."""
+        frozen = await self._prompts.get(await self._session_id())
+        return self._scope.counter(frozen.text) if frozen is not None and frozen.text else 0
 
     async def forget_prompt(self) -> None:
         """After a change that outdates the prompt."""

@@ -122,3 +122,5 @@ class Changes(Documents):
         self._views.pop(row.number, None)
         self._ledger.pop(row.number, None)
         self._forget_documents(row)
+        for key in [key for key in self._leases if key[1] == row.number]:
+            del self._leases[key]

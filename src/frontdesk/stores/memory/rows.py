@@ -16,6 +16,7 @@ from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     DocumentRow,
     EditRow,
+    LeaseRow,
     NewSession,
     OverlayRow,
     Place,
@@ -62,6 +63,7 @@ class Rows:
         self._days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
         self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         self._prompts: dict[int, PromptRow] = {}
+        self._leases: dict[tuple[str, int, str], LeaseRow] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:

@@ -3,9 +3,10 @@
 A batch is one call of the server's `append`, so one round trip and one commit. It never waits for a session that
 somebody else has locked: those requests come back as busy and are sent again by themselves, patiently.
 
-A call whose answer was lost is sent again whole, and cannot write twice: every id is looked up before it is written, even
-one made for this call, because the lost call may still be running on the server. Each row carries the random number of
-the call that wrote it; a row with the number of the call at hand was written by its lost twin, and counts as inserted.
+A call whose answer was lost is sent again whole, and cannot write twice: every id is looked up before it is written,
+even one made for this call, because the lost call may still be running on the server. Each row carries the random
+number of the call that wrote it: one with the number of the call at hand was written by its lost twin, and counts as
+inserted.
 """
 
 from __future__ import annotations

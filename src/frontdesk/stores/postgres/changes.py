@@ -303,6 +303,7 @@ class Changer:
             ("usage_lines", "session"),
             ("documents", "session"),
             ("prompts", "session"),
+            ("leases", "session"),
             ("sessions", "number"),
         ):
             statement = f"DELETE FROM {{schema}}.{table} WHERE ns = $1 AND {column} = ANY($2::bigint[])"

@@ -16,16 +16,21 @@ _COLUMNS = "label, key, version, content, description, author, created_at"
 _PROMPT = "number, text, fingerprint, blocks, created_at"
 
 
+def owner(schema: str) -> str:
+    """A query for (ns, session) of namespace $1 and session $2 (NULL: what is shared)."""
+    return (
+        f"SELECT n.number AS ns, CASE WHEN $2::text IS NULL THEN {SHARED} ELSE s.number END AS session"
+        f" FROM {schema}.namespaces n LEFT JOIN {schema}.sessions s ON s.ns = n.number AND s.id = $2"
+        " WHERE n.name = $1 AND ($2::text IS NULL OR s.number IS NOT NULL)"
+    )
+
+
 class Documents:
     """Reads and writes through a connection, in one schema. `put` and `put_prompt` want a transaction."""
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
-        self._owner = (
-            f"SELECT n.number AS ns, CASE WHEN $2::text IS NULL THEN {SHARED} ELSE s.number END AS session"
-            f" FROM {schema}.namespaces n LEFT JOIN {schema}.sessions s ON s.ns = n.number AND s.id = $2"
-            " WHERE n.name = $1 AND ($2::text IS NULL OR s.number IS NOT NULL)"
-        )
+        self._owner = owner(schema)
 
     async def get(
         self, connection: Connection, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,6 +46,22 @@ class Lane:
         self.opening = asyncio.Lock()
         self.is_open = False
         self.appender: Appender | None = None
+        self._keeper = self._keep()
+        self._kept = False
+
+    async def open(self) -> None:
+        if not self._kept:
+            await self.pool
+            await anext(self._keeper)
+            self._kept = True
+
+    async def _keep(self) -> AsyncGenerator[None]:
+        """Cuts the connections when the loop ends without `close`: a loop finishes its generators as its last act."""
+        try:
+            yield
+        finally:
+            self.pool.terminate()
+            await asyncio.sleep(0)
 
     async def close(self, seconds: float) -> None:
         if self.appender is not None:
@@ -55,6 +71,7 @@ class Lane:
                 await self.pool.close()
         except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             self.pool.terminate()
+        await self._keeper.aclose()
 
     def abandon(self) -> None:
         """Let go of the connections of a loop that does not run any more."""
@@ -117,7 +134,7 @@ class Engine:
 
     async def _open(self, lane: Lane) -> None:
         try:
-            await lane.pool
+            await lane.open()
         except Exception as error:
             raise translate(error) from None
         await self.run_on(lane, self._prepare, repeatable=True)

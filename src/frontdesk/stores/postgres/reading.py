@@ -134,8 +134,9 @@ SELECT {session}, (SELECT v.items FROM {schema}.views v WHERE v.ns = s.ns AND v.
     SELECT coalesce(max(l.until), -1) FROM {schema}.lineage l WHERE l.ns = s.ns AND l.ancestor = s.tree
 ), (
     SELECT json_agg(json_build_array(m.id, m.segment, m.position, m.tokens) ORDER BY i.index, m.segment, m.position)
-    FROM unnest($3::text[]) WITH ORDINALITY i(id, index)
-        JOIN {schema}.messages m ON m.ns = s.ns AND m.family = s.family AND m.id = i.id
+    FROM unnest($3::text[]) WITH ORDINALITY i(id, index), LATERAL (
+        SELECT * FROM {schema}.messages x WHERE x.ns = s.ns AND x.family = s.family AND x.id = i.id OFFSET 0
+    ) m
 ), (
     SELECT json_agg(json_build_array({member}) ORDER BY m.number) FROM members m
 )
@@ -243,20 +244,21 @@ class Reader:
         positions: list[list[int]] = [[] for _ in items]
         overlays: list[OverlayRow | None] = [None] * len(items)
         revision: int | None = None
-        for kind, index, position, *values in await connection.fetch(statement, *arguments):
+        for row in await connection.fetch(statement, *arguments):
+            kind = row[0]
             if kind == 4:
-                revision = values[2]
+                revision = row[5]
                 continue
-            item = indexes[kind][index - 1]
+            item = indexes[kind][row[1] - 1]
             if kind == 0:
-                messages[item].append(StoredMessage(*values))
-                positions[item].append(position)
+                messages[item].append(StoredMessage(*row[3:]))
+                positions[item].append(row[2])
             elif kind == 1:
-                befores[item] = values[0]
-            elif kind == 2 and values[4] is not None:
-                messages[item].append(decode_message(values[4]))
+                befores[item] = row[3]
+            elif kind == 2 and row[7] is not None:
+                messages[item].append(decode_message(row[7]))
             elif kind == 3:
-                overlays[item] = _decode_overlay(values[4])
+                overlays[item] = _decode_overlay(row[7])
         pieces = tuple(
             Piece(before, tuple(_in_order(found, at)), overlay)
             for before, found, at, overlay in zip(befores, messages, positions, overlays, strict=True)

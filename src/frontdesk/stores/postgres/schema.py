@@ -50,7 +50,13 @@ async def migrate(connection: Connection, schema: str) -> None:
 
 
 async def _version(connection: Connection, schema: str) -> int | None:
-    if await connection.fetchval("SELECT to_regclass($1)::text", f"{schema}.schema_version") is None:
+    # By the catalogue's rows: `to_regclass` may remember that the table was missing before the lock was waited for.
+    there = await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = $1 AND c.relname = 'schema_version')",
+        schema.strip('"'),
+    )
+    if not there:
         return None
     version = int(await connection.fetchval(f"SELECT version FROM {schema}.schema_version"))
     if version > len(migrations()):

@@ -12,6 +12,7 @@ from frontdesk.store import (
     Choose,
     DocumentRow,
     Item,
+    LeaseRow,
     NewSession,
     Piece,
     Place,
@@ -29,6 +30,7 @@ from frontdesk.stores.postgres.appending import Appender
 from frontdesk.stores.postgres.changes import Changer
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine
+from frontdesk.stores.postgres.leases import Leases
 from frontdesk.stores.postgres.reading import Reader
 from frontdesk.stores.postgres.schema import migrate, quote_schema
 from frontdesk.stores.postgres.totals import Totals
@@ -54,6 +56,7 @@ class PostgresStore:
         self._reader = Reader(self._schema)
         self._changer = Changer(self._schema)
         self._documents = Documents(self._schema)
+        self._leases = Leases(self._schema)
         self._totals = Totals(self._schema)
 
     @classmethod
@@ -170,6 +173,30 @@ class PostgresStore:
         return await self._engine.transact(
             lambda connection: self._documents.put_prompt(connection, namespace, session_id, prompt, replaces)
         )
+
+    # leases
+
+    async def get_lease(self, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
+        return await self._engine.run(
+            lambda connection: self._leases.get(connection, namespace, session_id, name), repeatable=True
+        )
+
+    async def acquire_lease(
+        self, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
+    ) -> LeaseRow | None:
+        return await self._engine.run(
+            lambda connection: self._leases.acquire(connection, namespace, session_id, name, holder, ttl),
+            repeatable=False,
+        )
+
+    async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
+        return await self._engine.run(
+            lambda connection: self._leases.end_at(connection, namespace, session_id, name, number, ttl),
+            repeatable=False,
+        )
+
+    async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
+        return await self.renew_lease(namespace, session_id, name, number, 0)
 
     # usage and totals
 

@@ -44,6 +44,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("usage_lines", "session"),
         ("documents", "session"),
         ("prompts", "session"),
+        ("leases", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
     return True

@@ -21,7 +21,7 @@ _CURRENT = f"SELECT {_COLUMNS} FROM documents WHERE {_OF} AND key = ? ORDER BY v
 def get(
     connection: Connection, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]
 ) -> list[DocumentRow]:
-    owner = _owner(connection, namespace, session_id)
+    owner = owner_of(connection, namespace, session_id)
     if owner is None:
         return []
     rows = (connection.execute(_CURRENT, (owner, namespace, label, key)).fetchone() for label, key in names)
@@ -29,7 +29,7 @@ def get(
 
 
 def list_label(connection: Connection, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
-    owner = _owner(connection, namespace, session_id)
+    owner = owner_of(connection, namespace, session_id)
     if owner is None:
         return []
     rows = connection.execute(
@@ -40,7 +40,7 @@ def list_label(connection: Connection, namespace: str, session_id: str | None, l
 
 
 def versions(connection: Connection, namespace: str, session_id: str | None, label: str, key: str) -> list[DocumentRow]:
-    owner = _owner(connection, namespace, session_id)
+    owner = owner_of(connection, namespace, session_id)
     if owner is None:
         return []
     rows = connection.execute(
@@ -103,7 +103,8 @@ def copy(connection: Connection, source: int, fork: int) -> None:
     )
 
 
-def _owner(connection: Connection, namespace: str, session_id: str | None) -> int | None:
+def owner_of(connection: Connection, namespace: str, session_id: str | None) -> int | None:
+    """The number of a session, or what stands for the namespace; None if the session is not there."""
     if session_id is None:
         return SHARED
     row = connection.execute(

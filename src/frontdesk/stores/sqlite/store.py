@@ -14,6 +14,7 @@ from frontdesk.store import (
     Choose,
     DocumentRow,
     Item,
+    LeaseRow,
     NewSession,
     Piece,
     Place,
@@ -27,7 +28,7 @@ from frontdesk.store import (
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, documents, reading, sessions
+from frontdesk.stores.sqlite import append, changes, documents, leases, reading, sessions
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -159,6 +160,24 @@ class SQLiteStore:
         return await self._engine.write(
             lambda connection: documents.put_prompt(connection, namespace, session_id, prompt, replaces)
         )
+
+    async def get_lease(self, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
+        return await self._engine.read(lambda connection: leases.get(connection, namespace, session_id, name))
+
+    async def acquire_lease(
+        self, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
+    ) -> LeaseRow | None:
+        return await self._engine.write(
+            lambda connection: leases.acquire(connection, namespace, session_id, name, holder, ttl)
+        )
+
+    async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
+        return await self._engine.write(
+            lambda connection: leases.end_at(connection, namespace, session_id, name, number, ttl)
+        )
+
+    async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
+        return await self.renew_lease(namespace, session_id, name, number, 0)
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
         return await self._engine.write(lambda connection: sessions.add_usage(connection, namespace, session_id, line))

@@ -232,6 +232,25 @@ class ForkContract(SessionSetup):
             assert seen == whole[: len(seen)]
             assert (await each.info()).message_count == len(seen)
 
+    async def test_a_shared_message_that_is_edited_again_and_again_is_never_missing(
+        self, manager: SessionManager, source: Session
+    ) -> None:
+        fork = await manager.fork("chat")
+
+        async def write() -> None:
+            for n in range(40):
+                await fork.update_message(user("m2", f"version {n}" * n))
+
+        async def read() -> None:
+            for _ in range(40):
+                assert ids(await fork.history()) == ids(await fork.history(leaf="m4")) == ["m1", "m2", "m3", "m4"]
+                assert ids(await fork.history(max_tokens=10_000)) == ["m1", "m2", "m3", "m4"]
+                assert (await fork.get_message("m2")).id == "m2"
+                assert (await fork.info()).token_count > 0
+
+        await asyncio.gather(write(), read(), read())
+        assert (await fork.info()).token_count == sum(message.tokens for message in await fork.history())
+
     async def test_deleting_one_message_of_a_session_with_a_thousand_forks_touches_no_fork(
         self, manager: SessionManager, source: Session
     ) -> None:

@@ -16,6 +16,7 @@ from frontdesk.testing.store_contract.appending import AppendContract
 from frontdesk.testing.store_contract.changes import ChangeContract
 from frontdesk.testing.store_contract.concurrency import ConcurrencyContract
 from frontdesk.testing.store_contract.forks import ForkContract
+from frontdesk.testing.store_contract.keeping import KeepingContract
 from frontdesk.testing.store_contract.ledger import LedgerContract
 from frontdesk.testing.store_contract.reading import ReadContract
 from frontdesk.testing.store_contract.sessions import SessionContract
@@ -30,6 +31,7 @@ class StoreContract(
     ChangeContract,
     ForkContract,
     LedgerContract,
+    KeepingContract,
     ConcurrencyContract,
 ):
     """All that a user of the seam relies on."""

@@ -21,6 +21,7 @@ from frontdesk.testing.store_contract.steps import (
     settle,
     tree,
 )
+from frontdesk.tree import whole_view
 
 RAW_TEXTS = (
     '{"content":"nul \\u0000 and \\ud83e\\udd8a escaped"}',
@@ -203,6 +204,9 @@ class AppendContract:
         await settle(store, "s")
         made = (await add(store, "s", message("r1", tokens=9), parent=None)).session
         assert (made.view, made.tail, made.view_tokens, made.view_messages) == ("plain", 0, 9, 1)
+        read = await store.view(NAMESPACE, "s", whole_view)
+        assert read is not None
+        assert [[m.id for m in piece.messages] for piece in read.pieces] == [["r1"]]
 
     async def test_an_append_extends_a_stored_view(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")

@@ -193,6 +193,14 @@ class ChangeContract:
         assert await measure(store, seen, seen.lay(seen.session.head)) == 51
         assert (await row(store, "s")).view_tokens == 51
 
+    async def test_a_replacement_beyond_a_known_view_does_not_count_in_it(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await change(store, "s", lambda seen: plans.switch(seen, seen.rows.found[0].place, NOW), "m1")
+        await settle(store, "s")
+        await replace(store, "s", message("m3", "changed", tokens=40))
+        session = await row(store, "s")
+        assert session.view == "stale" or session.view_tokens == 3
+
     async def test_clearing_leaves_the_session_and_takes_its_messages(self, store: Store) -> None:
         await store.create(new("s", name="kept", tags='["t"]'))
         await add(store, "s", "m1", "m2")

@@ -59,6 +59,7 @@ class ForkContract:
         forked = await row(store, "f")
         assert (forked.view, forked.view_tokens, forked.view_messages, forked.compaction_count) == ("stored", 5, 2, 1)
         after = (await add(store, "f", message("f1", tokens=4))).session
+        assert after.revision == forked.revision + 1
         assert (after.view, after.tail, after.view_tokens, after.view_messages) == ("stored", 0, 9, 3)
         assert await view(store, "f") == ["o", "m3", "f1"]
 
@@ -220,6 +221,59 @@ class ForkContract:
         await replace(store, "f", message("m1", "two"))
         assert "secret" not in await raw_texts(store, shared)
         assert ((await texts(store, "s"))["m1"], (await texts(store, "f"))["m1"]) == ("one", "two")
+
+    async def test_a_replacement_goes_with_the_message_it_replaced(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await fork(store, "s", "f")
+        await replace(store, "f", message("m1", "one"))
+        await replace(store, "f", message("m1", "two"))
+        edits = (await tree(store, "s", family=True)).rows.edits
+        assert [edit.message for edit in edits if edit.message] == [message("m1", "two")]
+        await delete(store, "f", "m1")
+        edits = (await tree(store, "s", family=True)).rows.edits
+        assert [edit.message for edit in edits if edit.message] == []
+
+    async def test_an_inherited_replacement_that_was_replaced_again_stays_hidden(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await fork(store, "s", "f")
+        await replace(store, "s", message("m1", "inherited"))
+        await fork(store, "s", "g")
+        await replace(store, "g", message("m1", "mine"))
+        await delete_session(store, "s")
+        await delete_session(store, "f")
+        assert (await texts(store, "g"))["m1"] == "mine"
+        edits = (await tree(store, "g", family=True)).rows.edits
+        assert [edit.message for edit in edits if edit.message] == [message("m1", "mine")]
+
+    async def test_a_message_that_was_shared_once_can_be_replaced_again(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await fork(store, "s", "f")
+        await replace(store, "s", message("m1", "one", tokens=10))
+        await delete_session(store, "f")
+        await replace(store, "s", message("m1", "two", tokens=20))
+        assert await texts(store, "s") == {"m1": "two", "m2": "text of m2"}
+        assert (await settle(store, "s")).view_tokens == 23
+
+    async def test_what_two_forks_shared_is_still_shared_with_one(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await add(store, "s", "b1", parent="m1")
+        await fork(store, "s", "f", "b1")
+        await fork(store, "s", "g", "b1")
+        await delete_session(store, "g")
+        await replace(store, "s", message("m1", "changed"))
+        assert await texts(store, "f") == {"m1": "text of m1", "b1": "text of b1"}
+        await delete(store, "s", "m1", "b1")
+        assert await path(store, "f") == ["m1", "b1"]
+
+    async def test_an_overlay_that_nobody_sees_any_more_is_gone(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await cover(store, "s", "inherited", "m1", "m1")
+        await cover(store, "s", "beyond", "m2", "m3")
+        await fork(store, "s", "f", "m1")
+        await delete_session(store, "s")
+        assert [overlay.id for overlay in (await tree(store, "f", family=True)).rows.overlays] == ["inherited"]
+        await uncover(store, "f", "inherited")
+        assert (await tree(store, "f", family=True)).rows.overlays == ()
 
     async def test_a_stored_view_stays_right_when_the_rest_of_the_family_leaves(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")

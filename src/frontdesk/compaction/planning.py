@@ -1,0 +1,122 @@
+"""Pure: which part of a view to compact. Head and tail stay, and no tool call is parted from its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from frontdesk.messages import Message, ReasoningPart
+
+MIN_TOKENS = 100
+"""less than this is not worth a call to a model"""
+
+
+class Range(NamedTuple):
+    """Messages `first` to `last` (inclusive) of a view, by index."""
+
+    first: int
+    last: int
+
+
+def plan(
+    messages: Sequence[Message],
+    *,
+    protect_head: int = 3,
+    tail_tokens: int = 20_000,
+    min_tail_messages: int = 2,
+    max_tail_messages: int | None = None,
+) -> Range | None:
+    """The range of a view to be summarised next, or None if there is too little to gain.
+
+    Kept are the leading system messages and `protect_head` more, and from the end as many messages as fit into
+    `tail_tokens` (at least `min_tail_messages`, at most `max_tail_messages`). An earlier summary is always included, so
+    that it is extended. Ends are moved so that calls stay with all their results, and reasoning with what it led to."""
+    allowed = allowed_cuts(messages)
+    start = _start(messages, allowed, protect_head)
+    end = _end(messages, allowed, tail_tokens, min_tail_messages, max_tail_messages)
+    covered = messages[start:end]
+    if len(covered) < 2 or all(message.is_summary for message in covered):
+        return None
+    return Range(start, end - 1) if sum(message.tokens for message in covered) >= MIN_TOKENS else None
+
+
+def allowed_cuts(messages: Sequence[Message]) -> list[bool]:
+    """For each index, whether a view may be cut ahead of the message there (the index after the last one included)."""
+    allowed = [True] * (len(messages) + 1)
+    first_seen: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        for call_id in (*message.tool_call_ids, *message.tool_result_ids):
+            since = first_seen.setdefault(call_id, index)
+            allowed[since + 1 : index + 1] = [False] * (index - since)
+        if _only_reasoning(message):
+            allowed[index + 1] = False
+    allowed[0] = allowed[len(messages)] = True
+    return allowed
+
+
+def tool_runs(messages: Sequence[Message]) -> list[Range]:
+    """The longest stretches of nothing but tool calls and their results, most tokens first; no stretch parts a pair."""
+    allowed = allowed_cuts(messages)
+    runs: list[Range] = []
+    first: int | None = None
+    for index in range(len(messages) + 1):
+        is_tool = index < len(messages) and _only_tools(messages[index])
+        if is_tool and first is None and allowed[index]:
+            first = index
+        elif not is_tool and first is not None:
+            if allowed[index]:
+                runs.append(Range(first, index - 1))
+            first = None
+    return sorted(runs, key=lambda run: -sum(message.tokens for message in messages[run.first : run.last + 1]))
+
+
+def _only_tools(message: Message) -> bool:
+    return bool(message.tool_call_ids or message.tool_result_ids) and (message.role == "tool" or not message.text)
+
+
+def leading_system(messages: Sequence[Message]) -> int:
+    """How many system messages a view begins with."""
+    for index, message in enumerate(messages):
+        if message.role != "system" or message.is_summary:
+            return index
+    return len(messages)
+
+
+def _start(messages: Sequence[Message], allowed: Sequence[bool], protect_head: int) -> int:
+    for index, message in enumerate(messages):
+        if message.is_summary:
+            return index
+    start = min(leading_system(messages) + protect_head, len(messages))
+    while not allowed[start]:
+        start += 1
+    return start
+
+
+def _end(
+    messages: Sequence[Message],
+    allowed: Sequence[bool],
+    tail_tokens: int,
+    min_tail_messages: int,
+    max_tail_messages: int | None,
+) -> int:
+    end, used = len(messages), 0
+    while end > 0:
+        kept = len(messages) - end
+        if max_tail_messages is not None and kept >= max(max_tail_messages, min_tail_messages):
+            break
+        used += messages[end - 1].tokens
+        if used > tail_tokens and kept >= max(min_tail_messages, 1):
+            break
+        end -= 1
+    while not allowed[end]:
+        end -= 1
+    return end
+
+
+def _only_reasoning(message: Message) -> bool:
+    """Whether a message is nothing but thoughts, which belong to what comes next."""
+    return (
+        "reasoning" in message.stored.raw
+        and bool(message.parts)
+        and all(isinstance(part, ReasoningPart) for part in message.parts)
+    )

@@ -1,0 +1,73 @@
+"""What a manager was told about compaction, and what is remembered of failures and work under way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from frontdesk.compaction.planning import Range, plan
+from frontdesk.messages import Message
+
+Model: TypeAlias = Callable[[str], str | Awaitable[str]]
+Planner: TypeAlias = Callable[..., Range | None]
+Strategy = Literal["summarize", "truncate", "hybrid"]
+_FIRST_PAUSE = 5.0
+_LONGEST_PAUSE = 600.0
+
+
+@dataclass
+class CompactionSettings:
+    """See `with_compaction`."""
+
+    summarize: Model | None = None
+    max_tokens: int | None = None
+    max_messages: int | None = None
+    soft_ratio: float = 0.6
+    hard_ratio: float = 0.8
+    protect_head: int = 3
+    tail_tokens: int = 20_000
+    min_tail_messages: int = 2
+    summary_tokens: int = 2_000
+    input_tokens: int = 60_000
+    strategy: Strategy = "summarize"
+    auto: bool = False
+    timeout: float = 120.0
+    attempts: int = 3
+    planner: Planner = plan
+    on_error: Callable[[str, Exception], Any] | None = None
+    pauses: Pauses = field(default_factory=lambda: Pauses())
+
+    @property
+    def can_compact(self) -> bool:
+        """Whether there is anything it could do without being given a summariser."""
+        return self.summarize is not None or self.strategy != "summarize"
+
+    def plan(self, messages: Sequence[Message], limit: int, *, harder: bool = False) -> Range | None:
+        """The planner's word on a view that shall fit into `limit` tokens; a tail never takes more than half of it."""
+        tail = min(self.tail_tokens, int(limit * self.soft_ratio / 2))
+        return self.planner(
+            messages,
+            protect_head=0 if harder else self.protect_head,
+            tail_tokens=tail // 2 if harder else tail,
+            min_tail_messages=self.min_tail_messages,
+            max_tail_messages=None if self.max_messages is None else max(1, self.max_messages // 2),
+        )
+
+
+class Pauses:
+    """After a failure, how long a session's automatic compaction waits: longer each time, so that a model that is down
+    is not called at every append."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, tuple[int, float]] = {}
+
+    def failed(self, session_id: str, now: float) -> None:
+        count = self._failures.get(session_id, (0, 0.0))[0] + 1
+        self._failures[session_id] = (count, now + min(_FIRST_PAUSE * 2 ** (count - 1), _LONGEST_PAUSE))
+
+    def succeeded(self, session_id: str) -> None:
+        self._failures.pop(session_id, None)
+
+    def holds(self, session_id: str, now: float) -> bool:
+        return now < self._failures.get(session_id, (0, 0.0))[1]

@@ -1,0 +1,20 @@
+"""Ready-made models: callables `prompt -> text` for summaries and memory. Any other such callable serves as well."""
+
+from frontdesk.models.anthropic import anthropic
+from frontdesk.models.chat import ChatModel
+from frontdesk.models.completion import Completion, Usage
+from frontdesk.models.extractive import extractive
+from frontdesk.models.openai import openai
+from frontdesk.models.overflow import is_context_overflow
+from frontdesk.models.windows import context_window
+
+__all__ = [
+    "ChatModel",
+    "Completion",
+    "Usage",
+    "anthropic",
+    "context_window",
+    "extractive",
+    "is_context_overflow",
+    "openai",
+]

@@ -1,0 +1,124 @@
+"""Models behind the Anthropic messages protocol."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, ClassVar
+
+from frontdesk.errors import ConfigurationError, ModelRefusedError
+from frontdesk.models.chat import ChatModel, ChatSettings
+from frontdesk.models.completion import Completion, Usage
+
+_MAX_TOKENS = 8_192
+_AT_A_LIMIT = frozenset({"max_tokens", "model_context_window_exceeded"})
+
+
+def anthropic(
+    model: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    max_tokens: int | None = None,
+    timeout: float = 60.0,
+    temperature: float | None = None,
+    max_retries: int = 2,
+    context_window: int | None = None,
+    **client_options: Any,
+) -> AnthropicModel:
+    """A model of Anthropic, or of a server with the same protocol at `base_url`, through the official package.
+
+    The answer is streamed: `timeout` is how long the server may be silent. The protocol wants a limit for the answer:
+    8,192 tokens if `max_tokens` is not given. `max_retries` counts the package's own retries after 429, 5xx and failed
+    connections; `client_options` go to its client. The key is `ANTHROPIC_API_KEY` if none is given. Raises
+    `ConfigurationError` without the package."""
+    return AnthropicModel(
+        ChatSettings(
+            model=model,
+            base_url=base_url,
+            api_key=api_key,
+            max_tokens=max_tokens,
+            timeout=timeout,
+            temperature=temperature,
+            max_retries=max_retries,
+            context_window=context_window,
+            client_options=client_options,
+        )
+    )
+
+
+class AnthropicModel(ChatModel):
+    """A `ChatModel` on the `anthropic` package."""
+
+    package: ClassVar[str] = "anthropic"
+
+    def _connect(self, module: ModuleType) -> Any:
+        settings = self.settings
+        try:
+            return module.AsyncAnthropic(
+                api_key=settings.api_key,
+                base_url=settings.base_url,
+                timeout=settings.timeout,
+                max_retries=settings.max_retries,
+                **settings.client_options,
+            )
+        except module.AnthropicError as error:
+            raise ConfigurationError(
+                f"no client for model {self.name!r}: give api_key or set ANTHROPIC_API_KEY", model=self.name
+            ) from error
+
+    async def _complete(self, client: Any, prompt: str, system: str | None) -> Completion:
+        settings = self.settings
+        request: dict[str, Any] = {
+            "model": settings.model,
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": settings.max_tokens or _MAX_TOKENS,
+            "stream": True,
+        }
+        if system is not None:
+            request["system"] = system
+        if settings.temperature is not None:
+            # The package dropped the argument, the protocol did not.
+            request["extra_body"] = {"temperature": settings.temperature}
+        async with await client.messages.create(**request) as stream:
+            return await self._read(stream)
+
+    async def _read(self, stream: Any) -> Completion:
+        model = self.name
+        pieces: list[str] = []
+        counts: dict[str, int] = {}
+        end: str | None = None
+        async for event in stream:
+            if event.type == "message_start":
+                model = event.message.model or model
+                counts |= _counts(event.message.usage)
+            elif event.type == "content_block_delta" and event.delta.type == "text_delta":
+                pieces.append(event.delta.text)
+            elif event.type == "message_delta":
+                end = event.delta.stop_reason or end
+                counts |= _counts(event.usage)
+        if end is None:
+            raise self._interrupted()
+        if end == "refusal":
+            raise ModelRefusedError(f"model {self.name!r} withheld its answer ({end})", model=self.name)
+        return Completion("".join(pieces), model=model, usage=_usage(counts), truncated=end in _AT_A_LIMIT)
+
+
+def _counts(given: Any) -> dict[str, int]:
+    """What a usage says; later events repeat or correct it, and leave out what they do not know."""
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    found = {name: getattr(given, name, None) for name in names}
+    found["thinking_tokens"] = getattr(getattr(given, "output_tokens_details", None), "thinking_tokens", None)
+    return {name: count for name, count in found.items() if count is not None}
+
+
+def _usage(counts: dict[str, int]) -> Usage | None:
+    if not counts:
+        return None
+    read, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
+    return Usage(
+        input_tokens=counts.get("input_tokens", 0) + read + written,
+        output_tokens=counts.get("output_tokens", 0),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=counts.get("thinking_tokens", 0),
+    )

@@ -1,0 +1,114 @@
+"""What the models of all providers share: settings, one client per event loop, and typed errors in place of theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+from frontdesk.errors import ConfigurationError, ModelError
+from frontdesk.models.completion import Completion
+from frontdesk.models.failures import failure
+from frontdesk.models.windows import context_window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatSettings:
+    """How a model is called. Raises `ConfigurationError` for figures that make no sense."""
+
+    model: str
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    max_tokens: int | None = None
+    timeout: float = 60.0
+    temperature: float | None = None
+    max_retries: int = 2
+    context_window: int | None = None
+    client_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise ConfigurationError("a model needs a name")
+        for what, least in (("max_tokens", 1), ("context_window", 1), ("max_retries", 0)):
+            value = getattr(self, what)
+            if value is not None and value < least:
+                raise ConfigurationError(f"{what} must be at least {least}, not {value!r}")
+        if not self.timeout > 0:
+            raise ConfigurationError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
+
+
+class ChatModel(ABC):
+    """A model behind an HTTP API: `await model(prompt)` gives a `Completion`. Safe to share between tasks and loops."""
+
+    package: ClassVar[str]
+
+    def __init__(self, settings: ChatSettings) -> None:
+        if importlib.util.find_spec(self.package) is None:
+            raise ConfigurationError(
+                f"the package {self.package!r} is not installed: pip install 'frontdesk[{self.package}]'"
+            )
+        self.settings = settings
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the model as it is sent to the server."""
+        return self.settings.model
+
+    @property
+    def context_window(self) -> int | None:
+        """The figure that was given, or else the known one of the model, or None."""
+        return self.settings.context_window or context_window(self.settings.model)
+
+    async def __call__(self, prompt: str, *, system: str | None = None) -> Completion:
+        """Send the prompt as one user message and wait for the whole answer.
+
+        Raises `ModelError` or one of its kinds; half an answer or an empty one is never returned."""
+        client = await self._client()
+        try:
+            completion = await self._complete(client, prompt, system)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise failure(error, self.name) from error
+        if not completion.strip():
+            cure = "raise max_tokens, its reasoning took them all" if completion.truncated else "try again"
+            raise ModelError(f"model {self.name!r} gave an empty answer: {cure}", model=self.name)
+        return completion
+
+    async def close(self) -> None:
+        """Close the connections that were opened in the running event loop. A later call opens new ones."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    async def _client(self) -> Any:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            # Importing a provider's package takes up to a second: the loop must not stand still for it.
+            module = await asyncio.to_thread(importlib.import_module, self.package)
+            client = self._clients.get(loop)
+            if client is None:
+                client = self._clients[loop] = self._connect(module)
+        return client
+
+    def _interrupted(self) -> ModelError:
+        return ModelError(f"the answer of model {self.name!r} broke off before its end: try again", model=self.name)
+
+    @abstractmethod
+    def _connect(self, module: ModuleType) -> Any:
+        """Make the provider's client. Raises `ConfigurationError` if it cannot be made from the settings."""
+
+    @abstractmethod
+    async def _complete(self, client: Any, prompt: str, system: str | None) -> Completion:
+        """Make the call. May raise anything; `failure` turns it into a `ModelError`."""

@@ -1,0 +1,136 @@
+"""Models behind the OpenAI chat-completions protocol: OpenAI itself and every server that speaks the same."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+from typing import Any, ClassVar
+
+from frontdesk.errors import ConfigurationError, ModelRefusedError
+from frontdesk.models.chat import ChatModel, ChatSettings
+from frontdesk.models.completion import Completion, Usage
+
+
+def openai(
+    model: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    max_tokens: int | None = None,
+    timeout: float = 60.0,
+    temperature: float | None = None,
+    max_retries: int = 2,
+    context_window: int | None = None,
+    **client_options: Any,
+) -> OpenAIModel:
+    """A model of OpenAI, or of any server with the same protocol at `base_url`, through the official package.
+
+    The answer is streamed: `timeout` is how long the server may be silent. `max_retries` counts the package's own
+    retries after 429, 5xx and failed connections; `client_options` go to its client. The key is `OPENAI_API_KEY` if
+    none is given, and a server at `base_url` may do without. Raises `ConfigurationError` without the package."""
+    return OpenAIModel(
+        ChatSettings(
+            model=model,
+            base_url=base_url,
+            api_key=api_key,
+            max_tokens=max_tokens,
+            timeout=timeout,
+            temperature=temperature,
+            max_retries=max_retries,
+            context_window=context_window,
+            client_options=client_options,
+        )
+    )
+
+
+class OpenAIModel(ChatModel):
+    """A `ChatModel` on the `openai` package."""
+
+    package: ClassVar[str] = "openai"
+
+    def __init__(self, settings: ChatSettings) -> None:
+        super().__init__(settings)
+        self._usage_is_refused = False
+
+    def _connect(self, module: ModuleType) -> Any:
+        settings = self.settings
+        key = settings.api_key
+        if key is None and settings.base_url is not None and not os.environ.get("OPENAI_API_KEY"):
+            # The package insists on a key, most local servers have none.
+            key = "none"
+        try:
+            return module.AsyncOpenAI(
+                api_key=key,
+                base_url=settings.base_url,
+                timeout=settings.timeout,
+                max_retries=settings.max_retries,
+                **settings.client_options,
+            )
+        except module.OpenAIError as error:
+            raise ConfigurationError(
+                f"no client for model {self.name!r}: give api_key or set OPENAI_API_KEY", model=self.name
+            ) from error
+
+    async def _complete(self, client: Any, prompt: str, system: str | None) -> Completion:
+        request = self._request(client, prompt, system)
+        try:
+            stream = await client.chat.completions.create(**request)
+        except Exception as error:
+            # Servers that know the protocol from before this option refuse it by name, and work without.
+            if "stream_options" not in request or "stream_options" not in str(error):
+                raise
+            self._usage_is_refused = True
+            stream = await client.chat.completions.create(**self._request(client, prompt, system))
+        async with stream:
+            return await self._read(stream)
+
+    def _request(self, client: Any, prompt: str, system: str | None) -> dict[str, Any]:
+        settings = self.settings
+        instructions = [] if system is None else [{"role": "system", "content": system}]
+        request: dict[str, Any] = {
+            "model": settings.model,
+            "messages": [*instructions, {"role": "user", "content": prompt}],
+            "stream": True,
+        }
+        if not self._usage_is_refused:
+            request["stream_options"] = {"include_usage": True}
+        if settings.max_tokens is not None:
+            # OpenAI's reasoning models take the new name only, other servers often the old one only.
+            at_openai = client.base_url.host.endswith("api.openai.com")
+            request["max_completion_tokens" if at_openai else "max_tokens"] = settings.max_tokens
+        if settings.temperature is not None:
+            request["temperature"] = settings.temperature
+        return request
+
+    async def _read(self, stream: Any) -> Completion:
+        model = self.name
+        pieces: list[str] = []
+        usage: Usage | None = None
+        end: str | None = None
+        refused = False
+        async for chunk in stream:
+            model = chunk.model or model
+            usage = _usage(chunk.usage) or usage
+            for choice in chunk.choices or ():
+                if choice.delta is not None:
+                    pieces.append(choice.delta.content or "")
+                    refused = refused or bool(choice.delta.refusal)
+                end = choice.finish_reason or end
+        if end is None:
+            raise self._interrupted()
+        if refused or end == "content_filter":
+            raise ModelRefusedError(f"model {self.name!r} withheld its answer ({end})", model=self.name)
+        return Completion("".join(pieces), model=model, usage=usage, truncated=end == "length")
+
+
+def _usage(given: Any) -> Usage | None:
+    if given is None:
+        return None
+    prompt, answer = given.prompt_tokens_details, given.completion_tokens_details
+    return Usage(
+        input_tokens=given.prompt_tokens or 0,
+        output_tokens=given.completion_tokens or 0,
+        cache_read_tokens=getattr(prompt, "cached_tokens", None) or 0,
+        cache_write_tokens=getattr(prompt, "cache_write_tokens", None) or 0,
+        reasoning_tokens=getattr(answer, "reasoning_tokens", None) or 0,
+    )

@@ -1,0 +1,126 @@
+"""Splits a conversation into sentences and weighs them by rules: what `extractive` chooses from.
+
+Pure and separate, so that the weights can be read, and tested, without prompts and budgets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frontdesk.tokens import estimate_tokens
+
+_TAG = re.compile(r"\[((user|assistant|system|developer|summary|tool)\b[^\]\n]{0,120})\][ \t]*", re.IGNORECASE)
+_CJK_END = "。！？｡"  # noqa: RUF001
+_CJK_CLOSE = "」』”’）"  # noqa: RUF001
+_SENTENCE_END = re.compile(
+    rf"(?<=[.!?…])\s+|(?<=[{_CJK_END}])(?![{_CJK_END}{_CJK_CLOSE}])\s*|(?<=[{_CJK_END}][{_CJK_CLOSE}])\s*"
+)
+_PIECE = re.compile(r".{1,300}(?:\s|$)|.{1,300}")
+_LONG = 300
+
+# What a summary must not lose: these are told apart only by how much they weigh.
+_FACT = re.compile(
+    r"""
+      (?P<strong> https?://[^\s<>"')]+ | [\w.+-]+@[\w-]+\.[\w.]+ | `[^`\n]{1,120}`
+        | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,27}\b | \b(?=[a-f]*\d)[0-9a-f]{7,64}\b )
+    | (?P<path> (?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w.\\/@-]*\w | \b[\w-]+(?:/[\w.-]+)+ | \b[A-Za-z_][\w-]*\.[a-z]{2,5}\b )
+    | (?P<name> \b[A-Za-z]+_\w+ | \b[A-Z]{2,}-\d+\b | \b[a-z]+[A-Z]\w+ | \b(?:[A-Z][a-z0-9]+){2,}\b
+        | \b[A-Z][A-Z0-9]+\b )
+    | (?P<number> [$€£¥#]?\d[\d.,:/-]*(?:%|\b) )
+    | (?P<proper> (?<=[a-z,]\ )[A-Z][a-zà-ÿ]+ )
+    """,
+    re.VERBOSE,
+)
+_FACT_WEIGHTS = {"strong": 2.0, "path": 1.5, "name": 1.2, "number": 1.0, "proper": 0.6}
+_MOST_FACTS = 6.0
+_FIRST_MENTION = 0.8
+_LAST_MENTION = 0.4
+
+_DECISION = re.compile(
+    r"\b(?:agreed?|always|approved?|because|blocked|bugs?|cannot|chose|chosen|conclusion|deadline|decid\w+|decision|done"
+    r"|don't|errors?|fail\w*|fixed|goal|important|instead|must|need\w*|never|next|plan\w*|prefer\w*|remember|requires?"
+    r"|resolved|root cause|should|switch\w*|task|todo|want\w*|will)\b"
+    r"|决定|必须|需要|不要|应该|记住|同意|偏好|错误|失败|計画|决策|決め|決定|必要|ください|べき|解决|修复|결정|해야|필요|오류",
+    re.IGNORECASE,
+)
+_CHATTER = re.compile(
+    r"\W*(?:sure|certainly|of course|great|perfect|absolutely|thanks?|thank you|hello|hi\b|you're welcome|no problem"
+    r"|okay|ok\b|happy to|glad|i'd be happy|let me know|feel free|sounds good|i hope"
+    r"|好的|谢谢|不客气|わかりました|ありがとう|네\b)",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(rf"[?？][\"')\]{_CJK_CLOSE}]*$")  # noqa: RUF001
+
+_ROLE_WEIGHTS = {"user": 1.6, "summary": 1.4, "assistant": 1.0, "system": 0.8, "developer": 0.8, "tool": 0.5}
+_PLAIN = 1.0
+
+
+@dataclass(slots=True)
+class Sentence:
+    """One sentence: where it stands, who said it (`tag` as written, without brackets), what it costs and weighs."""
+
+    text: str
+    message: int
+    tag: str
+    tokens: int
+    facts: tuple[tuple[str, float], ...]
+    weight: float = 0.0
+
+
+def split(text: str) -> list[Sentence]:
+    """The sentences of a text in their order, each once. Lines that begin with `[user]` and the like open a message."""
+    seen: set[str] = set()
+    sentences: list[Sentence] = []
+    message, tag = 0, ""
+    for line in text.splitlines():
+        if found := _TAG.match(line):
+            message, tag, line = message + 1, found[1].strip(), line[found.end() :]
+        for part in _parts(line) if line else ():
+            if part not in seen:
+                seen.add(part)
+                sentences.append(Sentence(part, message, tag, estimate_tokens(part) + 1, _facts(part)))
+    return sentences
+
+
+def join(before: str, after: str) -> str:
+    """Two sentences of one message in a row; scripts without spaces stay without."""
+    return before + after if before.endswith(tuple(_CJK_END + _CJK_CLOSE)) else f"{before} {after}"
+
+
+def _parts(line: str) -> Iterator[str]:
+    for part in _SENTENCE_END.split(line):
+        pieces = _PIECE.findall(part) if len(part) > _LONG else (part,)
+        for piece in pieces:
+            if stripped := piece.strip():
+                yield stripped
+
+
+def _facts(sentence: str) -> tuple[tuple[str, float], ...]:
+    return tuple((found[0], _FACT_WEIGHTS[found.lastgroup or "proper"]) for found in _FACT.finditer(sentence))
+
+
+def weigh(sentences: list[Sentence]) -> None:
+    """Set the weight of each sentence, by what it says, who says it, and where it stands among the others."""
+    if not sentences:
+        return
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for index, sentence in enumerate(sentences):
+        for fact, _ in sentence.facts:
+            first.setdefault(fact, index)
+            last[fact] = index
+    opening = next((sentence.message for sentence in sentences if sentence.tag.lower() == "user"), None)
+    closing = sentences[-1].message
+    for index, sentence in enumerate(sentences):
+        mentions = sum(
+            (first[fact] == index) * _FIRST_MENTION + (last[fact] == index) * _LAST_MENTION
+            for fact, _ in sentence.facts
+        )
+        weight = min(_MOST_FACTS, sum(value for _, value in sentence.facts)) + min(_MOST_FACTS, mentions)
+        weight += 1.5 * bool(_DECISION.search(sentence.text)) + bool(_QUESTION.search(sentence.text))
+        weight += 2.0 * (sentence.message == opening) + (sentence.message >= closing - 1)
+        weight -= 2.0 * bool(_CHATTER.match(sentence.text))
+        role = sentence.tag.partition(" ")[0].lower()
+        sentence.weight = (weight + 0.1) * _ROLE_WEIGHTS.get(role, _PLAIN)

@@ -1,0 +1,319 @@
+"""The part of `Session` that deals with compaction: overlays laid by hand, and the compactor that plans, asks a model,
+and commits against the range it read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from frontdesk import history, plans
+from frontdesk.calls import call
+from frontdesk.checks import check_text
+from frontdesk.compaction import overlays
+from frontdesk.compaction.planning import Range, tool_runs
+from frontdesk.compaction.settings import CompactionSettings
+from frontdesk.compaction.summarising import Summary, summarise
+from frontdesk.errors import (
+    CompactionError,
+    CompactionNotFoundError,
+    InvalidInputError,
+    MessageNotFoundError,
+    SessionNotFoundError,
+)
+from frontdesk.ledger import usage_line
+from frontdesk.messages import Message, new_id
+from frontdesk.models.windows import context_window
+from frontdesk.records import Compaction, CompactionResult, ContextUsage
+from frontdesk.session_context import ContextCalls
+from frontdesk.store import LeaseRow, NewOverlay, Plan, SessionRow
+from frontdesk.tokens import DEFAULT_MAX_TOKENS
+from frontdesk.tree import Tree
+
+_log = logging.getLogger("frontdesk.compaction")
+_LEASE = "compaction"
+_GRACE = 30.0
+_FIRST_LOOK, _LONGEST_LOOK = 0.02, 0.5
+_TRIES = 5
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+class _RangeChangedError(Exception):
+    """What was summarised is not what is there any more."""
+
+
+class _Read(NamedTuple):
+    """A view, the revision it was read at, and the part of it that is to be compacted."""
+
+    revision: int
+    view: list[Message]
+    covered: list[Message]
+
+
+class CompactionCalls(ContextCalls):
+    """What a session can do about its length. Nothing here removes a message."""
+
+    # overlays by hand
+
+    async def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
+        """Let a summary stand in for the messages from `from_id` to `to_id` whenever history is read; they stay stored.
+
+        An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
+        Raises `InvalidRangeError`, `MessageNotFoundError`."""
+        if not isinstance(summary, str) or not summary.strip():
+            raise InvalidInputError("a summary must be a text that is not blank")
+        check_text(summary, "summary")
+        compaction_id = await self._lay("summary", summary, from_id, to_id)
+        return await self._compaction(compaction_id)
+
+    async def _lay(
+        self,
+        kind: Literal["summary", "truncate"],
+        summary: str | None,
+        from_id: str,
+        to_id: str,
+        details: Mapping[str, Any] | None = None,
+        made_from: _Read | None = None,
+    ) -> str:
+        """Lay an overlay over a range; what it was made from, if given, must still be there."""
+        compaction_id = new_id()
+
+        async def build(tree: Tree) -> Plan | None:
+            start, end = await overlays.range_of(self._scope, tree, from_id, to_id)
+            if made_from is not None and made_from.revision != tree.session.revision:
+                shown = await history.read_items(self._scope, tree.lay(end))
+                if [m.stored for m in shown[-len(made_from.covered) :]] != [m.stored for m in made_from.covered]:
+                    raise _RangeChangedError
+            now = self._scope.now()
+            overlay = NewOverlay(
+                id=compaction_id,
+                kind=kind,
+                start=start,
+                end=end,
+                summary=summary,
+                tokens=self._scope.summary_tokens(summary),
+                created_at=now,
+                details=msgspec.json.encode(details or {}).decode(),
+            )
+            return plans.add_overlay(tree, overlay, now)
+
+        try:
+            found = await self._change(build, find=[from_id, to_id])
+        except MessageNotFoundError:
+            if made_from is None:
+                raise
+            raise _RangeChangedError from None
+        if not found:
+            raise MessageNotFoundError(from_id, self._name())
+        await self._context.forget_prompt()
+        return compaction_id
+
+    async def _compaction(self, compaction_id: str) -> Compaction:
+        tree = await self._tree()
+        if tree is None:
+            raise CompactionNotFoundError(compaction_id, self._name())
+        return (await overlays.to_compactions(self._scope, tree, [overlays.find(tree, compaction_id)]))[0]
+
+    async def compactions(self) -> list[Compaction]:
+        """Every overlay that the session has, oldest first; those inside newer ones too."""
+        tree = await self._tree()
+        return [] if tree is None else await overlays.to_compactions(self._scope, tree, tree.overlays[::-1])
+
+    async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
+        """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
+        tree = await self._tree()
+        if tree is None:
+            raise CompactionNotFoundError(compaction_id, self._name())
+        covered = tree.covered_items(overlays.find(tree, compaction_id))
+        async for message in history.stream(self._scope, covered):
+            yield message
+
+    async def undo_compaction(self, compaction_id: str) -> None:
+        """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
+
+        async def build(tree: Tree) -> Plan | None:
+            return plans.remove_overlay(tree, overlays.find(tree, compaction_id), self._scope.now())
+
+        if not await self._change(build):
+            raise CompactionNotFoundError(compaction_id, self._name())
+
+    # how full it is
+
+    async def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
+        """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
+
+        Costs the same however long the session is."""
+        return await self._usage(await self._settled(), tools)
+
+    async def needs_compaction(self) -> bool:
+        """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
+        row = await self._settled()
+        return row is not None and self._is_full(row, (await self._usage(row)).used)
+
+    async def _settled(self) -> SessionRow | None:
+        session_id = await self._readable_id()
+        row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
+        return None if row is None else await history.settled_row(self._scope, row)
+
+    async def _usage(self, row: SessionRow | None, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
+        limit = self._limit(row)
+        used = sum(self._scope.counter(msgspec.json.encode(tool).decode()) for tool in tools)
+        if row is not None:
+            used += row.view_tokens + await self._context.frozen_tokens()
+        return ContextUsage(used, limit, used / limit)
+
+    def _is_full(self, row: SessionRow, used: int) -> bool:
+        settings = self._scope.settings(CompactionSettings)
+        if settings.max_messages is not None and row.view_messages > settings.max_messages:
+            return True
+        return used >= settings.hard_ratio * self._limit(row)
+
+    def _limit(self, row: SessionRow | None) -> int:
+        """The window: what the session says, what `with_compaction` says, what is known of its model, the default."""
+        settings = self._scope.settings(CompactionSettings)
+        if row is not None and row.max_tokens is not None:
+            return row.max_tokens
+        if settings.max_tokens is not None:
+            return settings.max_tokens
+        known = context_window(row.model) if row is not None and row.model else None
+        return known or DEFAULT_MAX_TOKENS
+
+    # the compactor
+
+    async def compact(self, *, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
+        """Compact the view now; None if there is too little to gain. Joins a compaction that is running.
+
+        `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
+        what the model raises; the view then is as it was. Messages appended meanwhile stay in the view."""
+        session_id = await self._readable_id()
+        if session_id is None:
+            return None
+        before = await self._overlay_ids()
+        look = _FIRST_LOOK
+        while (lease := await self._take_lease(session_id)) is None:
+            await asyncio.sleep(look)
+            look = min(look * 2, _LONGEST_LOOK)
+        try:
+            joined = [made for made in await self._overlay_ids() if made not in before]
+            if joined:
+                return CompactionResult.of(await self._compaction(joined[0]))
+            return await self._compact_holding(instructions, prompt)
+        finally:
+            await self._scope.store.release_lease(self._scope.namespace, session_id, _LEASE, lease.number)
+
+    async def _take_lease(self, session_id: str) -> LeaseRow | None:
+        """The lease that makes a compaction the only one of its session over all workers; it expires with its holder."""
+        settings = self._scope.settings(CompactionSettings)
+        ttl = int((settings.timeout * settings.attempts + _GRACE) * 1_000_000)
+        return await self._scope.store.acquire_lease(self._scope.namespace, session_id, _LEASE, new_id(), ttl)
+
+    async def _overlay_ids(self) -> list[str]:
+        """Newest first."""
+        tree = await self._tree()
+        return [] if tree is None else [overlay.id for overlay in tree.overlays]
+
+    async def _compact_holding(self, instructions: str | None, prompt: str | None) -> CompactionResult | None:
+        settings = self._scope.settings(CompactionSettings)
+        for _ in range(_TRIES):
+            row = await history.settled_row(self._scope, await self._row())
+            view = await history.read_view(self._scope, row.id, None, None, None)
+            chosen = settings.plan(view, self._limit(row))
+            if chosen is None:
+                return None
+            read = _Read(row.revision, view, view[chosen.first : chosen.last + 1])
+            try:
+                return await self._replace_range(settings, read, chosen, instructions, prompt)
+            except _RangeChangedError:
+                continue
+        raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")
+
+    async def _replace_range(
+        self,
+        settings: CompactionSettings,
+        read: _Read,
+        chosen: Range,
+        instructions: str | None,
+        prompt: str | None,
+    ) -> CompactionResult:
+        started = time.monotonic()
+        made = Summary()
+        if settings.strategy != "truncate":
+            try:
+                made = await summarise(
+                    settings, read.covered, self._scope.counter, instructions=instructions, prompt=prompt
+                )
+            except Exception as error:
+                hidden = tool_runs(read.covered)
+                if settings.strategy != "hybrid" or not hidden:
+                    raise
+                await self._tell(self._name(), error)
+                return await self._hide(read, hidden[0], Summary(), started)
+        return await self._hide(read, Range(0, len(read.covered) - 1), made, started)
+
+    async def _hide(self, read: _Read, part: Range, made: Summary, started: float) -> CompactionResult:
+        """Lay an overlay, with a summary or without, over a part of what was read."""
+        covered = read.covered[part.first : part.last + 1]
+        before = sum(message.tokens for message in read.view)
+        details = {
+            "messages_covered": len(covered),
+            "messages_kept": len(read.view) - len(covered),
+            "tokens_before": before,
+            "tokens_after": before - sum(message.tokens for message in covered) + made.tokens,
+            "duration": time.monotonic() - started,
+            "attempts": made.attempts,
+            "usage": await self._record_usage(made),
+        }
+        kind: Literal["summary", "truncate"] = "summary" if made.text else "truncate"
+        made_from = _Read(read.revision, read.view, covered)
+        compaction_id = await self._lay(kind, made.text or None, covered[0].id, covered[-1].id, details, made_from)
+        return CompactionResult.of(await self._compaction(compaction_id))
+
+    async def _record_usage(self, made: Summary) -> dict[str, int]:
+        """Enter what the model's calls used into the ledger; the sum of it."""
+        total = dict.fromkeys(_TOKENS, 0)
+        for answer in made.calls:
+            usage = getattr(answer, "usage", None)
+            if usage is None:
+                continue
+            tokens = {name: int(getattr(usage, name, 0) or 0) for name in _TOKENS}
+            total = {name: total[name] + tokens[name] for name in _TOKENS}
+            line = usage_line(self._scope.now(), tokens, model=getattr(answer, "model", None))
+            await self._scope.store.add_usage(self._scope.namespace, self.id, line)
+        return total
+
+    # beside the conversation
+
+    def _after_append(self, row: SessionRow) -> None:
+        """Start a compaction beside the conversation if this append made one necessary; costs nothing otherwise."""
+        settings = self._scope.settings(CompactionSettings)
+        if not settings.auto or not settings.can_compact or settings.pauses.holds(row.id, time.monotonic()):
+            return
+        if row.view == "stale" or self._is_full(row, row.view_tokens):
+            self._scope.spawn(self._compact_beside(row.id), f"compact {row.id}")
+
+    async def _compact_beside(self, session_id: str) -> None:
+        settings = self._scope.settings(CompactionSettings)
+        try:
+            held = await self._scope.store.get_lease(self._scope.namespace, session_id, _LEASE)
+            if held is None and await self.needs_compaction():
+                await self.compact()
+            settings.pauses.succeeded(session_id)
+        except SessionNotFoundError:
+            pass  # deleted meanwhile: there is nothing left to compact
+        except Exception as error:
+            settings.pauses.failed(session_id, time.monotonic())
+            await self._tell(session_id, error)
+
+    async def _tell(self, session_id: str, error: Exception) -> None:
+        """Say that a compaction failed; nothing of the conversation is logged."""
+        _log.warning("a compaction failed: %s", type(error).__name__)
+        on_error = self._scope.settings(CompactionSettings).on_error
+        if on_error is not None:
+            try:
+                await call(on_error, session_id, error)
+            except Exception as failure:
+                _log.warning("the on_error of compaction failed, too: %s", type(failure).__name__)

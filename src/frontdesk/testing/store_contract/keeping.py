@@ -1,0 +1,111 @@
+"""Documents, prompts and leases: what a store keeps beside messages."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from frontdesk.errors import SessionNotFoundError
+from frontdesk.store import DocumentRow, NewSession, PromptRow, Store
+
+MINUTE = 60_000_000
+
+
+def text(version: int, content: str = "text", label: str = "label", key: str = "") -> DocumentRow:
+    return DocumentRow(label=label, key=key, version=version, content=content, created_at=1)
+
+
+def prompt(words: str) -> PromptRow:
+    return PromptRow(number=0, text=words, fingerprint="f", blocks="{}", created_at=1)
+
+
+class KeepingContract:
+    """A subclass gives `store`."""
+
+    @pytest.fixture
+    async def room(self, store: Store) -> str:
+        """A session in the namespace `ns`."""
+        await store.create(NewSession(namespace="ns", id="room", now=1))
+        return "room"
+
+    async def test_only_the_next_version_of_a_document_is_accepted(self, store: Store, room: str) -> None:
+        assert not await store.put_document("ns", room, text(2))
+        assert await store.put_document("ns", room, text(1, "one"))
+        assert not await store.put_document("ns", room, text(1, "again"))
+        assert await store.put_document("ns", room, text(2, "two"))
+        assert [row.content for row in await store.document_versions("ns", room, "label", "")] == ["two", "one"]
+        assert [row.content for row in await store.get_documents("ns", room, [("label", ""), ("none", "")])] == ["two"]
+
+    async def test_of_racing_writers_of_one_version_one_wins(self, store: Store, room: str) -> None:
+        results = await asyncio.gather(*(store.put_document("ns", room, text(1, str(n))) for n in range(16)))
+        assert sum(results) == 1
+        results = await asyncio.gather(*(store.put_document("ns", None, text(1, str(n))) for n in range(16)))
+        assert sum(results) == 1
+
+    async def test_documents_are_told_apart_by_owner_label_and_key(self, store: Store, room: str) -> None:
+        await store.create(NewSession(namespace="other", id="room", now=1))
+        places = [("ns", room), ("ns", None), ("other", room), ("other", None)]
+        names = [("a", "b"), ("ab", ""), ("", "ab"), ("a", ""), ("名" * 512, "前" * 512)]
+        for namespace, owner in places:
+            for label, key in names:
+                content = f"{namespace}/{owner}/{label}/{key}"
+                assert await store.put_document(namespace, owner, text(1, content, label, key))
+        for namespace, owner in places:
+            found = await store.get_documents(namespace, owner, names)
+            assert sorted(row.content for row in found) == sorted(f"{namespace}/{owner}/{la}/{k}" for la, k in names)
+            assert [row.key for row in await store.list_documents(namespace, owner, "a")] == ["", "b"]
+
+    async def test_documents_of_a_session_that_is_not_there(self, store: Store) -> None:
+        assert await store.get_documents("ns", "nobody", [("label", "")]) == []
+        assert await store.list_documents("ns", "nobody", "label") == []
+        assert await store.get_prompt("ns", "nobody") is None
+        with pytest.raises(SessionNotFoundError):
+            await store.put_document("ns", "nobody", text(1))
+        with pytest.raises(SessionNotFoundError):
+            await store.put_prompt("ns", "nobody", prompt("x"), None)
+
+    async def test_a_prompt_replaces_only_the_one_it_was_made_against(self, store: Store, room: str) -> None:
+        first = await store.put_prompt("ns", room, prompt("first"), None)
+        late = await store.put_prompt("ns", room, prompt("late"), None)
+        assert first.text == late.text == "first"
+        second = await store.put_prompt("ns", room, prompt("second"), first.number)
+        assert (await store.put_prompt("ns", room, prompt("third"), first.number)).text == "second"
+        assert await store.get_prompt("ns", room) == second
+        assert await store.put_document("ns", room, text(1), drop_prompt=True)
+        assert await store.get_prompt("ns", room) is None
+
+    async def test_a_lease_has_one_holder_and_numbers_that_grow(self, store: Store, room: str) -> None:
+        for owner in (room, None):
+            first = await store.acquire_lease("ns", owner, "work", "ana", MINUTE)
+            assert first is not None
+            assert await store.acquire_lease("ns", owner, "work", "ben", MINUTE) is None
+            assert await store.acquire_lease("ns", owner, "other work", "ben", MINUTE) is not None
+            held = await store.get_lease("ns", owner, "work")
+            assert held is not None
+            assert (held.holder, held.number) == ("ana", first.number)
+            assert await store.renew_lease("ns", owner, "work", first.number, MINUTE)
+            assert not await store.release_lease("ns", owner, "work", first.number + 1)
+            assert await store.release_lease("ns", owner, "work", first.number)
+            assert await store.get_lease("ns", owner, "work") is None
+            assert not await store.renew_lease("ns", owner, "work", first.number, MINUTE)
+            second = await store.acquire_lease("ns", owner, "work", "ben", MINUTE)
+            assert second is not None
+            assert second.number > first.number
+
+    async def test_a_lease_that_ran_out_can_be_taken_and_not_renewed(self, store: Store, room: str) -> None:
+        gone = await store.acquire_lease("ns", room, "work", "ana", -1)
+        assert gone is not None
+        assert not await store.renew_lease("ns", room, "work", gone.number, MINUTE)
+        taken = await store.acquire_lease("ns", room, "work", "ben", MINUTE)
+        assert taken is not None
+        assert taken.number == gone.number + 1
+
+    async def test_of_many_that_want_a_lease_one_gets_it(self, store: Store, room: str) -> None:
+        taken = await asyncio.gather(*(store.acquire_lease("ns", room, "work", str(n), MINUTE) for n in range(16)))
+        assert sum(lease is not None for lease in taken) == 1
+
+    async def test_a_lease_of_a_session_that_is_not_there(self, store: Store) -> None:
+        assert await store.get_lease("ns", "nobody", "work") is None
+        with pytest.raises(SessionNotFoundError):
+            await store.acquire_lease("ns", "nobody", "work", "ana", MINUTE)
