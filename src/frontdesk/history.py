@@ -196,12 +196,11 @@ async def leading_system(scope: Scope, items: Sequence[Item]) -> list[Message]:
     return lead
 
 
-async def stream(scope: Scope, items: Sequence[Item], *, reverse: bool = False) -> AsyncIterator[Message]:
+async def portions(scope: Scope, items: Sequence[Item], *, reverse: bool = False) -> AsyncIterator[list[Message]]:
     """Messages in portions, so that a path of any length needs the memory of one portion."""
     for batch in batches(items, BATCH, reverse=reverse):
         messages = await read_items(scope, batch)
-        for message in reversed(messages) if reverse else messages:
-            yield message
+        yield messages[::-1] if reverse else messages
 
 
 async def transcript_items(

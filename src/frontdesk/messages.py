@@ -111,9 +111,9 @@ class Message:
 
     _stored: StoredMessage
     _parent_id: str | None
-    _raw: dict[str, Any]
-    _parts: tuple[Part, ...]
-    _derived: _Derived
+    _raw: dict[str, Any] | None
+    _parts: tuple[Part, ...] | None
+    _derived: _Derived | None
 
     def __init__(
         self,
@@ -129,15 +129,13 @@ class Message:
         from frontdesk.tokens import estimate_tokens
 
         raw = formats.ours.compose(id, role, content, created_at=created_at, author=author, metadata=metadata)
-        _set_stored(self, formats.ingest(raw, counter=estimate_tokens))
-        _set_parent_id(self, None)
+        _fill(self, formats.ingest(raw, counter=estimate_tokens), None)
 
     @classmethod
     def from_stored(cls, stored: StoredMessage, parent_id: str | None) -> Self:
         """The message a store kept, at its place below `parent_id`."""
         message = cls.__new__(cls)
-        _set_stored(message, stored)
-        _set_parent_id(message, parent_id)
+        _fill(message, stored, parent_id)
         return message
 
     @classmethod
@@ -181,24 +179,22 @@ class Message:
     @property
     def raw(self) -> dict[str, Any]:
         """The message exactly as it was given."""
-        try:
-            return self._raw
-        except AttributeError:
-            raw: dict[str, Any] = _decode(self._stored.raw)
+        raw = self._raw
+        if raw is None:
+            raw = _decode(self._stored.raw)
             _set_raw(self, raw)
-            return raw
+        return raw
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The content as parts, whichever shape it was given in."""
-        try:
-            return self._parts
-        except AttributeError:
+        parts = self._parts
+        if parts is None:
             from frontdesk import formats
 
             parts = formats.read(self.raw).parts
             _set_parts(self, parts)
-            return parts
+        return parts
 
     @property
     def content(self) -> str | list[Part]:
@@ -242,13 +238,12 @@ class Message:
         return metadata if type(metadata) is dict else {}
 
     def _read_derived(self) -> _Derived:
-        try:
-            return self._derived
-        except AttributeError:
+        derived = self._derived
+        if derived is None:
             text = self._stored.derived
             derived = _NOTHING_DERIVED if text is None else _decode_derived(text)
             _set_derived(self, derived)
-            return derived
+        return derived
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Message is frozen: {name!r} cannot be set; make a new one")
@@ -279,6 +274,14 @@ _set_parent_id = Message.__dict__["_parent_id"].__set__
 _set_raw = Message.__dict__["_raw"].__set__
 _set_parts = Message.__dict__["_parts"].__set__
 _set_derived = Message.__dict__["_derived"].__set__
+
+
+def _fill(message: Message, stored: StoredMessage, parent_id: str | None) -> None:
+    _set_stored(message, stored)
+    _set_parent_id(message, parent_id)
+    _set_raw(message, None)
+    _set_parts(message, None)
+    _set_derived(message, None)
 
 
 def check_id(value: object, what: str = "id") -> str:

@@ -18,6 +18,8 @@ from frontdesk.tokens import DEFAULT_MAX_TOKENS
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOTHING = Decimal(0)
+_decode = msgspec.json.Decoder().decode
 
 
 class SessionStatus(StrEnum):
@@ -26,6 +28,9 @@ class SessionStatus(StrEnum):
     COMPACTING = "compacting"
     SUSPENDED = "suspended"
     ARCHIVED = "archived"
+
+
+_STATUSES = {status.value: status for status in SessionStatus}
 
 
 class EndReason(StrEnum):
@@ -137,8 +142,7 @@ class ContextUsage:
     ratio: float
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a session without reading its messages.
 
     `message_count` counts all stored messages on all branches; `token_count` those of the view at the head;
@@ -181,13 +185,13 @@ class SessionInfo:
             namespace=row.namespace,
             key=key,
             name=row.name,
-            status=SessionStatus(row.status),
+            status=_STATUSES[row.status],
             end_reason=None if row.end_reason is None else EndReason(row.end_reason),
             parent_session_id=row.parent_session_id,
             model=row.model,
             source=row.source,
-            tags=tuple(msgspec.json.decode(row.tags)),
-            metadata=msgspec.json.decode(row.metadata),
+            tags=() if row.tags == "[]" else tuple(_decode(row.tags)),
+            metadata={} if row.metadata == "{}" else _decode(row.metadata),
             summary=row.summary,
             message_count=row.message_count,
             token_count=row.view_tokens,
@@ -195,7 +199,7 @@ class SessionInfo:
             token_usage=row.view_tokens / limit,
             input_tokens=row.input_tokens,
             output_tokens=row.output_tokens,
-            cost=Decimal(row.cost),
+            cost=_NOTHING if row.cost == "0" else Decimal(row.cost),
             compaction_count=row.compaction_count,
             created_at=to_datetime(row.created_at),
             updated_at=to_datetime(row.updated_at),

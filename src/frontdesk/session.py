@@ -225,8 +225,9 @@ class Session(CompactionCalls):
         session_id = await self._readable_id()
         if session_id is not None:
             items = await history.transcript_items(self._scope, session_id, leaf, after, limit, reverse)
-            async for message in history.stream(self._scope, items, reverse=reverse):
-                yield message
+            async for portion in history.portions(self._scope, items, reverse=reverse):
+                for message in portion:
+                    yield message
         elif leaf or after:
             raise MessageNotFoundError(leaf or after or "", self._name())
 

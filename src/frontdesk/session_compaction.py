@@ -129,8 +129,9 @@ class CompactionCalls(ContextCalls):
         if tree is None:
             raise CompactionNotFoundError(compaction_id, self._name())
         covered = tree.covered_items(overlays.find(tree, compaction_id))
-        async for message in history.stream(self._scope, covered):
-            yield message
+        async for portion in history.portions(self._scope, covered):
+            for message in portion:
+                yield message
 
     async def undo_compaction(self, compaction_id: str) -> None:
         """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""

@@ -42,9 +42,8 @@ _TRANSIENT_PHRASES = (
 )
 # Whole words in the ASCII sense: Chinese and Japanese write their neighbours without a space.
 _TRANSIENT = re.compile(
-    rf"/tmp/|(?<![\w.])\.tmp/|/mnt/user-data/(?:workspace|uploads|outputs)|\b(?:{_TRANSIENT_PHRASES})\b".replace(
-        " ", r"[\s_-]?"
-    ),
+    r"/tmp/|(?<![\w.])\.tmp/|/mnt/user-data/(?:workspace|uploads|outputs)"  # noqa: S108
+    rf"|\b(?:{_TRANSIENT_PHRASES.replace(' ', '[ _-]?')})\b",
     re.IGNORECASE | re.ASCII,
 )
 _PREFERENCE = re.compile(

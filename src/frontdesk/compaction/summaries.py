@@ -51,10 +51,10 @@ _EXTENSIONS = (
 # starts at the beginning of a run of its characters, so that long runs without a match cost linear time.
 _IDENTIFIER = re.compile(
     rf"""
-    (?<![a-z0-9+.-]) [a-z][a-z0-9+.-]{{1,20}}+ :// [^\s<>"'`|\\^{{}}{_WIDE}]+                                  # URL
+    (?<![a-z0-9+.-]) [a-z][a-z0-9+.-]{{1,20}}+ :// [^\s<>"'`|\\^{{}}{_WIDE}]{{1,2000}}                          # URL
     | (?<![\w.%+-]) [\w.%+-]{{1,64}}+ @ [a-z0-9-]+ (?: \. [a-z0-9-]+ )+                                   # e-mail
     | (?<![\w]) [0-9a-f]{{8}} - (?: [0-9a-f]{{4}} - ){{3}} [0-9a-f]{{12}} (?![\w])                             # UUID
-    | (?<![\w]) (?: [a-z]: [\\/] | \\\\ (?=[\w.$-]+ \\) ) [^\s<>"'`|*?,;:{_WIDE}]+                        # Windows
+    | (?<![\w]) (?: [a-z]: [\\/] | \\\\ (?=[\w.$-]+ \\) ) [^\s<>"'`|*?,;:{_WIDE}]{{1,2000}}                 # Windows
     | (?<!{_NAME}) (?<![/<:]) (?: (?: ~ | \.\.? ) (?: / {_NAME}++ )+ | (?: / {_NAME}++ ){{2,}} ) /?          # Unix
     | (?<!{_NAME}) (?<![/<:]) / {_NAME}+ \. [a-z][a-z0-9]{{0,9}} (?!{_NAME})                                 # /a.txt
     | (?<!{_NAME}) (?<![/\\]) (?: {_NAME}++ / )+ {_NAME}* \. [a-z][a-z0-9]{{0,9}} (?![\w/])                  # relative
@@ -63,7 +63,7 @@ _IDENTIFIER = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-_SENTENCE_MARKS = ".,;:!?*_"
+_SENTENCE_MARKS = ".,;:!?*"
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"(?<!`)(``?)(?!`)([^`\n](?:[^\n]{0,198}?[^`\n])?)\1(?!`)")
 
@@ -84,7 +84,7 @@ def _lines(message: Message, names: dict[str, str], limit: int) -> Iterator[str]
     for part in message.parts:
         line = _line(part, message.role, names, limit)
         if line is not None:
-            yield _DATA_URL.sub(r"[\1 data]", line)
+            yield _without_data(line)
 
 
 def _line(part: Part, role: str, names: dict[str, str], limit: int) -> str | None:
@@ -194,20 +194,20 @@ def _units(messages: Sequence[Message], sizes: list[int], max_tokens: int) -> It
 
 
 def identifiers(text: str) -> list[str]:
-    """URLs, file paths, UUIDs, hashes and e-mail addresses in `text`, each once, in the order of their first mention."""
+    """URLs, file paths, UUIDs, hashes and e-mail addresses in `text`, each once, in the order of first mention."""
     found = (_trimmed(match.group()) for match in _IDENTIFIER.finditer(text))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def _trimmed(found: str) -> str:
     """Without the marks of the sentence around it; a bracket goes if it was not opened inside."""
-    while found:
-        last = found[-1]
-        opened = {")": "(", "]": "["}.get(last)
-        if last not in _SENTENCE_MARKS and (opened is None or found.count(opened) >= found.count(last)):
-            break
-        found = found[:-1]
-    return found
+    while True:
+        rest = found.rstrip(_SENTENCE_MARKS)
+        if rest.endswith((")", "]")) and rest.count(rest[-1]) > rest.count("(" if rest[-1] == ")" else "["):
+            rest = rest[:-1]
+        if rest == found:
+            return rest
+        found = rest
 
 
 def quoted_by_user(messages: Sequence[Message]) -> list[str]:

@@ -82,10 +82,11 @@ async def _scan(scope: Scope, session_id: str, words: list[str], seen: set[Item]
         return
     items = [item for item in _all_items(tree) if item not in seen]
     seen.update(items)
-    async for message in history.stream(scope, items):
-        ranked = _rank(session_id, message, words)
-        if ranked is not None:
-            yield ranked
+    async for portion in history.portions(scope, items):
+        for message in portion:
+            ranked = _rank(session_id, message, words)
+            if ranked is not None:
+                yield ranked
 
 
 def _all_items(tree: Tree) -> list[Item]:

@@ -51,7 +51,9 @@ def _sqlite(url: str) -> Store:
 def _postgres(url: str) -> Store:
     try:
         from frontdesk.stores.postgres import PostgresStore
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
         raise StoreURLError("PostgreSQL needs a driver: pip install 'frontdesk[postgres]'") from error
     return PostgresStore.from_url(url)
 
