@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from frontdesk.checks import check_count
 from frontdesk.compaction.planning import plan
-from frontdesk.compaction.settings import CompactionSettings, Model, Planner, Strategy
+from frontdesk.compaction.settings import CompactionSettings, MemorySettings, Model, Planner, Strategy
 from frontdesk.context.blocks import Declaration
 from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
@@ -101,6 +101,7 @@ class Configurable:
         self._unused().set_settings(
             CompactionSettings(
                 summarize=summarize,
+                is_set_up=True,
                 max_tokens=max_tokens,
                 max_messages=max_messages,
                 soft_ratio=soft_ratio,
@@ -115,6 +116,38 @@ class Configurable:
                 timeout=timeout,
                 attempts=attempts,
                 planner=planner,
+                on_error=on_error,
+            )
+        )
+        return self
+
+    def with_memory_refresh(
+        self,
+        extract: Model,
+        sink: Callable[[str, list[str]], Any] | None = None,
+        *,
+        label: str = "memory",
+        enabled: bool = True,
+        prompt: str | None = None,
+        max_extract_tokens: int = 500,
+        timeout: float = 60.0,
+        on_error: Callable[[str, Exception], Any] | None = None,
+    ) -> Self:
+        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
+        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
+        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
+        if not callable(extract):
+            raise ConfigurationError(f"an extractor is a callable from prompt to text, not {type(extract).__name__}")
+        check_count(max_extract_tokens, "max_extract_tokens")
+        self._unused().set_settings(
+            MemorySettings(
+                extract=extract,
+                sink=sink,
+                label=label,
+                enabled=enabled,
+                prompt=prompt,
+                max_extract_tokens=max_extract_tokens,
+                timeout=timeout,
                 on_error=on_error,
             )
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from frontdesk import plans
 from frontdesk.errors import ContextOverflowError, MessageNotFoundError
@@ -58,35 +59,34 @@ async def settled_row(scope: Scope, row: SessionRow) -> SessionRow:
     return row if tree is None else (await settle(scope, tree))[0]
 
 
-async def read_view(
-    scope: Scope, session_id: str, leaf: str | None, last: int | None, max_tokens: int | None
-) -> list[Message]:
+async def read_view(scope: Scope, session_id: str, leaf: str | None = None, last: int | None = None) -> list[Message]:
     """The messages the model sees; see `Session.history`."""
-    if leaf is None and max_tokens is None:
-        messages = await _view_at_head(scope, session_id, last)
-        if messages is not None:
-            return messages
-    while True:
+    messages = await _view_at_head(scope, session_id, last) if leaf is None else None
+    while messages is None:
         try:
-            return await _compute_view(scope, session_id, leaf, last, max_tokens)
+            messages = await _read_whole(scope, await _view_items(scope, session_id, leaf, last))
         except _MovedError:
             continue
+    return messages
 
 
-async def _compute_view(
-    scope: Scope, session_id: str, leaf: str | None, last: int | None, max_tokens: int | None
-) -> list[Message]:
-    tree = await load_tree(scope, session_id, find=() if leaf is None else (leaf,))
-    if tree is None:
-        if leaf is not None:
-            raise MessageNotFoundError(leaf, session_id)
-        return []
-    items = await _view_items(scope, tree, leaf)
-    if last is not None:
-        items = last_items(items, last)
-    if max_tokens is not None:
-        return await _fit(scope, items, max_tokens, session_id)
-    return await _read_whole(scope, items)
+async def fit_view(
+    scope: Scope,
+    session_id: str,
+    leaf: str | None,
+    last: int | None,
+    max_tokens: int,
+    shorten: Callable[[Message], Message],
+    until: str | None,
+) -> Fitted:
+    """The leading system messages and as much of the end of the view as fits, with the messages up to the one with the
+    id `until` shortened. Raises `ContextOverflowError` if the last turn does not fit."""
+    while True:
+        try:
+            items = await _view_items(scope, session_id, leaf, last)
+            return await _fit(scope, items, max_tokens, session_id, shorten, until)
+        except _MovedError:
+            continue
 
 
 async def _view_at_head(scope: Scope, session_id: str, last: int | None) -> list[Message] | None:
@@ -104,12 +104,19 @@ async def _view_at_head(scope: Scope, session_id: str, last: int | None) -> list
     return None if read.session.view == "stale" else to_messages(read.items, read.pieces)
 
 
-async def _view_items(scope: Scope, tree: Tree, leaf: str | None) -> list[Item]:
+async def _view_items(scope: Scope, session_id: str, leaf: str | None, last: int | None) -> list[Item]:
+    tree = await load_tree(scope, session_id, find=() if leaf is None else (leaf,))
+    if tree is None:
+        if leaf is not None:
+            raise MessageNotFoundError(leaf, session_id)
+        return []
     if leaf is not None:
-        return tree.lay(place_of(tree, leaf))
-    if tree.session.view == "stale":
-        return (await settle(scope, tree))[1]
-    return whole_view(tree.session, tree.rows.view)
+        items = tree.lay(place_of(tree, leaf))
+    elif tree.session.view == "stale":
+        items = (await settle(scope, tree))[1]
+    else:
+        items = whole_view(tree.session, tree.rows.view)
+    return items if last is None else last_items(items, last)
 
 
 async def read_items(scope: Scope, items: Sequence[Item]) -> list[Message]:
@@ -137,15 +144,34 @@ def to_messages(items: Iterable[Item], pieces: Iterable[Piece]) -> list[Message]
     return messages
 
 
-async def _fit(scope: Scope, items: list[Item], budget: int, session_id: str) -> list[Message]:
-    """The leading system messages and as much of the end as fits, read from the end backwards."""
+class Fitted(NamedTuple):
+    """A window of a view: whether it is all of it, and the last message ahead of its last turn."""
+
+    messages: list[Message]
+    is_whole: bool
+    before_turn: str | None
+
+
+async def _fit(
+    scope: Scope,
+    items: list[Item],
+    budget: int,
+    session_id: str,
+    shorten: Callable[[Message], Message],
+    until: str | None,
+) -> Fitted:
+    """Read from the end backwards until no more fits."""
     lead = await leading_system(scope, items)
     rest = drop_first(items, len(lead))
     room = budget - sum(message.tokens for message in lead)
     kept: list[Message] = []
     used = 0
+    is_older = False
     for batch in batches(rest, BATCH, reverse=True):
         older = await _read_whole(scope, batch)
+        for index in range(len(older) - 1, -1, -1):
+            is_older = is_older or older[index].id == until
+            older[index] = shorten(older[index]) if is_older else older[index]
         kept = older + kept
         used += sum(message.tokens for message in older)
         if used > room and (starts := _starts(kept)):
@@ -155,7 +181,8 @@ async def _fit(scope: Scope, items: list[Item], budget: int, session_id: str) ->
     ahead = [0, *accumulate(message.tokens for message in kept)]
     for start in starts:
         if used - ahead[start] <= room:
-            return lead + kept[start:]
+            before_turn = kept[starts[-1] - 1].id if starts[-1] else None
+            return Fitted(lead + kept[start:], len(kept) - start == count(rest), before_turn)
     raise ContextOverflowError(budget - room + used - ahead[starts[-1]], budget, session_id)
 
 

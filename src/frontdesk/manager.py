@@ -19,6 +19,8 @@ from frontdesk.messages import check_id, new_id
 from frontdesk.records import (
     Appended,
     Compaction,
+    CompactionResult,
+    EndReason,
     Page,
     SearchResults,
     SessionInfo,
@@ -309,6 +311,40 @@ class SessionManager(Configurable):
         """`Session.add_compaction` by id."""
         return await self.session(id).add_compaction(summary, from_id, to_id)
 
+    async def needs_compaction(self, id: str | SessionKey) -> bool:
+        """`Session.needs_compaction` by id."""
+        return await self.session(id).needs_compaction()
+
+    async def compact(
+        self, id: str | SessionKey, *, instructions: str | None = None, prompt: str | None = None
+    ) -> CompactionResult | None:
+        """`Session.compact` by id."""
+        return await self.session(id).compact(instructions=instructions, prompt=prompt)
+
+    async def compact_and_split(
+        self, id: str | SessionKey, summary: str | None = None, name: str | None = None
+    ) -> Session:
+        """End a session (reason `compaction`) and go on in a new one that opens with the summary of it.
+
+        The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
+        the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
+        Raises `SessionNotFoundError`, `CompactionError`."""
+        source = await self._existing(id)
+        text = summary if summary is not None else await source._summarise_all()
+        made = new_id()
+
+        async def build(tree: Tree) -> Plan | None:
+            now = self._scope.now()
+            row = tree.session
+            key = (row.agent, row.channel, row.peer, row.thread) if row.key_current else (None, None, None, None)
+            return plans.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
+
+        if not await source._change(build):
+            raise SessionNotFoundError(str(id), self.namespace)
+        child = Session(self._scope, made)
+        await child._cover_all(text)
+        return child
+
     async def search(self, query: str, *, limit: int = 20) -> SearchResults:
         """Messages of any session of the namespace that hold words of the query, those with most of them first."""
         return await scan.search_namespace(self._scope, query, limit)
@@ -423,11 +459,22 @@ def _fork_id(wanted: str | None) -> str:
     return new_id() if wanted is None else check_id(wanted, "session id")
 
 
-def _forked(source: SessionRow, session_id: str, name: str | None, now: int) -> NewSession:
+def _forked(
+    source: SessionRow,
+    session_id: str,
+    name: str | None,
+    now: int,
+    key: tuple[str | None, str | None, str | None, str | None] = (None, None, None, None),
+) -> NewSession:
+    agent, channel, peer, thread = key
     return NewSession(
         namespace=source.namespace,
         id=session_id,
         now=now,
+        agent=agent,
+        channel=channel,
+        peer=peer,
+        thread=thread,
         name=source.name if name is None else check_text(name, "name"),
         parent_session_id=source.id,
         model=source.model,

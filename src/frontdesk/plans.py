@@ -82,6 +82,12 @@ def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
     return Plan(guards=_guard(session), now=now, fork=made)
 
 
+def split(tree: Tree, new: NewSession, reason: str, now: int) -> Plan:
+    """End a session for a reason, and go on in a fork of it that takes over its key."""
+    ended = {"status": "archived", "end_reason": reason, "ended_at": now, "key_current": False, "updated_at": now}
+    return replace(fork(tree, new, tree.session.head, now), set=ended)
+
+
 def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
     """Lay an overlay over a range."""
     return Plan(

@@ -104,7 +104,7 @@ class Session(CompactionCalls):
         )
         result = await self._scope.store.append(request)
         await self._notice_skills(stored)
-        self._after_append(result.session)
+        self._after_append(result.session, sum(message.tokens for message in stored))
         return [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
             for message, row in zip(stored, result.rows, strict=True)
@@ -212,7 +212,7 @@ class Session(CompactionCalls):
         if session_id is None:
             messages: list[Message] = []
         else:
-            messages = await history.read_view(self._scope, session_id, leaf, last, max_tokens)
+            messages = await self._view(session_id, leaf, last, max_tokens, shortens=format != "raw")
         return messages if format is None else formats.render(messages, format)
 
     async def transcript(

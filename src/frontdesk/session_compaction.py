@@ -15,9 +15,12 @@ from frontdesk import history, plans
 from frontdesk.calls import call
 from frontdesk.checks import check_text
 from frontdesk.compaction import overlays
-from frontdesk.compaction.planning import Range, tool_runs
+from frontdesk.compaction.expanding import expand_tool
+from frontdesk.compaction.planning import Range, leading_system, tool_runs
 from frontdesk.compaction.settings import CompactionSettings
+from frontdesk.compaction.shortening import shorten
 from frontdesk.compaction.summarising import Summary, summarise
+from frontdesk.context.blocks import RESERVED
 from frontdesk.errors import (
     CompactionError,
     CompactionNotFoundError,
@@ -26,16 +29,19 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.ledger import usage_line
-from frontdesk.messages import Message, new_id
-from frontdesk.models.windows import context_window
+from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
+from frontdesk.models.overflow import is_context_overflow
 from frontdesk.records import Compaction, CompactionResult, ContextUsage
-from frontdesk.session_context import ContextCalls
-from frontdesk.store import LeaseRow, NewOverlay, Plan, SessionRow
-from frontdesk.tokens import DEFAULT_MAX_TOKENS
-from frontdesk.tree import Tree
+from frontdesk.search import scan
+from frontdesk.session_memory import MemoryCalls
+from frontdesk.store import DocumentRow, LeaseRow, NewOverlay, Plan, SessionRow
+from frontdesk.tools import Tool
+from frontdesk.tree import Tree, drop_first, first_items, last_items
 
 _log = logging.getLogger("frontdesk.compaction")
 _LEASE = "compaction"
+_SHORTENED = RESERVED + "shortened"
+_TOOL_CHARS, _TEXT_CHARS = 500, 10_000
 _GRACE = 30.0
 _FIRST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 _TRIES = 5
@@ -54,7 +60,7 @@ class _Read(NamedTuple):
     covered: list[Message]
 
 
-class CompactionCalls(ContextCalls):
+class CompactionCalls(MemoryCalls):
     """What a session can do about its length. Nothing here removes a message."""
 
     # overlays by hand
@@ -142,6 +148,31 @@ class CompactionCalls(ContextCalls):
         if not await self._change(build):
             raise CompactionNotFoundError(compaction_id, self._name())
 
+    async def tools(self) -> dict[str, Tool]:
+        """The tools for the blocks there are, and `expand_summary` where compaction is set up. No I/O after first use."""
+        tools = await super().tools()
+        if self._scope.settings(CompactionSettings).is_set_up:
+            tool = expand_tool(self._expanded, self._recall)
+            tools[tool.name] = tool
+        return tools
+
+    async def _expanded(self, summary_id: str) -> AsyncIterator[Message]:
+        async for message in self.expand(summary_id.removeprefix(SUMMARY_PREFIX)):
+            yield message
+
+    async def _recall(self, question: str) -> list[Message]:
+        """The messages under any summary that answer a question best, best first."""
+        words = scan.words_of(question)
+        tree = await self._tree()
+        found: dict[str, tuple[int, Message]] = {}
+        for overlay in tree.overlays if tree is not None else ():
+            if tree is not None and overlay.kind == "summary":
+                async for portion in history.portions(self._scope, tree.covered_items(overlay)):
+                    matches = ((scan.match(message.text, words), message) for message in portion)
+                    found |= {message.id: (score, message) for score, message in matches if score}
+        best = sorted(found.values(), key=lambda pair: (-pair[0], -pair[1].stored.created_at))
+        return [message for _, message in best]
+
     # how full it is
 
     async def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
@@ -161,7 +192,7 @@ class CompactionCalls(ContextCalls):
         return None if row is None else await history.settled_row(self._scope, row)
 
     async def _usage(self, row: SessionRow | None, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
-        limit = self._limit(row)
+        limit = self._window(row)
         used = sum(self._scope.counter(msgspec.json.encode(tool).decode()) for tool in tools)
         if row is not None:
             used += row.view_tokens + await self._context.frozen_tokens()
@@ -171,17 +202,36 @@ class CompactionCalls(ContextCalls):
         settings = self._scope.settings(CompactionSettings)
         if settings.max_messages is not None and row.view_messages > settings.max_messages:
             return True
-        return used >= settings.hard_ratio * self._limit(row)
+        return used >= settings.hard_ratio * self._window(row)
 
-    def _limit(self, row: SessionRow | None) -> int:
-        """The window: what the session says, what `with_compaction` says, what is known of its model, the default."""
-        settings = self._scope.settings(CompactionSettings)
-        if row is not None and row.max_tokens is not None:
-            return row.max_tokens
-        if settings.max_tokens is not None:
-            return settings.max_tokens
-        known = context_window(row.model) if row is not None and row.model else None
-        return known or DEFAULT_MAX_TOKENS
+    async def _view(
+        self, session_id: str, leaf: str | None, last: int | None, max_tokens: int | None, *, shortens: bool
+    ) -> list[Message]:
+        """The view, made to fit if `max_tokens` is given.
+
+        When not all of it fits, the tool outputs of all turns but the last are shortened, and stay so: up to which
+        message is remembered, so that what a provider has cached of the view stays the same from call to call."""
+        if max_tokens is None:
+            return await history.read_view(self._scope, session_id, leaf, last)
+
+        async def fit(until: str | None) -> history.Fitted:
+            return await history.fit_view(self._scope, session_id, leaf, last, max_tokens, self._shortened, until)
+
+        row = await self._context.document(_SHORTENED) if shortens else None
+        fitted = await fit(None if row is None else row.content)
+        if fitted.is_whole or not shortens or fitted.before_turn is None:
+            return fitted.messages
+        mark = DocumentRow(
+            label=_SHORTENED,
+            version=1 if row is None else row.version + 1,
+            content=fitted.before_turn,
+            created_at=self._scope.now(),
+        )
+        await self._context.put(mark)
+        return (await fit(fitted.before_turn)).messages
+
+    def _shortened(self, message: Message) -> Message:
+        return shorten(message, _TOOL_CHARS, _TEXT_CHARS, self._scope.counter)
 
     # the compactor
 
@@ -193,6 +243,20 @@ class CompactionCalls(ContextCalls):
         session_id = await self._readable_id()
         if session_id is None:
             return None
+        self._refresh_beside(session_id)
+        return await self._compact(session_id, instructions, prompt, harder=False)
+
+    async def on_overflow(self, error: BaseException) -> bool:
+        """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
+        harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
+        session_id = await self._readable_id()
+        if session_id is None or not is_context_overflow(error):
+            return False
+        return await self._compact(session_id, None, None, harder=True) is not None
+
+    async def _compact(
+        self, session_id: str, instructions: str | None, prompt: str | None, *, harder: bool
+    ) -> CompactionResult | None:
         before = await self._overlay_ids()
         look = _FIRST_LOOK
         while (lease := await self._take_lease(session_id)) is None:
@@ -202,12 +266,12 @@ class CompactionCalls(ContextCalls):
             joined = [made for made in await self._overlay_ids() if made not in before]
             if joined:
                 return CompactionResult.of(await self._compaction(joined[0]))
-            return await self._compact_holding(instructions, prompt)
+            return await self._compact_holding(instructions, prompt, harder)
         finally:
             await self._scope.store.release_lease(self._scope.namespace, session_id, _LEASE, lease.number)
 
     async def _take_lease(self, session_id: str) -> LeaseRow | None:
-        """The lease that makes a compaction the only one of its session over all workers; it expires with its holder."""
+        """The lease that makes a compaction the only one of its session over all workers; it ends with its holder."""
         settings = self._scope.settings(CompactionSettings)
         ttl = int((settings.timeout * settings.attempts + _GRACE) * 1_000_000)
         return await self._scope.store.acquire_lease(self._scope.namespace, session_id, _LEASE, new_id(), ttl)
@@ -217,12 +281,14 @@ class CompactionCalls(ContextCalls):
         tree = await self._tree()
         return [] if tree is None else [overlay.id for overlay in tree.overlays]
 
-    async def _compact_holding(self, instructions: str | None, prompt: str | None) -> CompactionResult | None:
+    async def _compact_holding(
+        self, instructions: str | None, prompt: str | None, harder: bool
+    ) -> CompactionResult | None:
         settings = self._scope.settings(CompactionSettings)
         for _ in range(_TRIES):
             row = await history.settled_row(self._scope, await self._row())
-            view = await history.read_view(self._scope, row.id, None, None, None)
-            chosen = settings.plan(view, self._limit(row))
+            view = await history.read_view(self._scope, row.id)
+            chosen = settings.plan(view, self._window(row), harder=harder)
             if chosen is None:
                 return None
             read = _Read(row.revision, view, view[chosen.first : chosen.last + 1])
@@ -273,6 +339,29 @@ class CompactionCalls(ContextCalls):
         compaction_id = await self._lay(kind, made.text or None, covered[0].id, covered[-1].id, details, made_from)
         return CompactionResult.of(await self._compaction(compaction_id))
 
+    async def _summarise_all(self) -> str | None:
+        """A summary of the whole view, for a session that goes on elsewhere; None if there is nothing to summarise."""
+        settings = self._scope.settings(CompactionSettings)
+        view = await history.read_view(self._scope, self.id)
+        said = view[leading_system(view) :]
+        if not said:
+            return None
+        made = await summarise(settings, said, self._scope.counter)
+        await self._record_usage(made)
+        return made.text
+
+    async def _cover_all(self, summary: str | None) -> None:
+        """Let a summary stand in for all that was said so far."""
+        tree = await self._tree()
+        if tree is None or tree.session.head is None or summary is None:
+            return
+        path = tree.lay(tree.session.head, overlays=False)
+        lead = len(await history.leading_system(self._scope, path))
+        ends = [*first_items(drop_first(path, lead), 1), *last_items(path, 1)]
+        if len(ends) == 2:
+            first, last = await history.read_items(self._scope, ends)
+            await self._lay("summary", summary, first.id, last.id)
+
     async def _record_usage(self, made: Summary) -> dict[str, int]:
         """Enter what the model's calls used into the ledger; the sum of it."""
         total = dict.fromkeys(_TOKENS, 0)
@@ -288,9 +377,12 @@ class CompactionCalls(ContextCalls):
 
     # beside the conversation
 
-    def _after_append(self, row: SessionRow) -> None:
-        """Start a compaction beside the conversation if this append made one necessary; costs nothing otherwise."""
+    def _after_append(self, row: SessionRow, added: int) -> None:
+        """Start what this append of `added` tokens made necessary, beside the conversation; costs nothing otherwise."""
         settings = self._scope.settings(CompactionSettings)
+        soft = settings.soft_ratio * self._window(row)
+        if row.view != "stale" and row.view_tokens - added < soft <= row.view_tokens:
+            self._refresh_beside(row.id)
         if not settings.auto or not settings.can_compact or settings.pauses.holds(row.id, time.monotonic()):
             return
         if row.view == "stale" or self._is_full(row, row.view_tokens):

@@ -300,7 +300,8 @@ class NewEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewFork(msgspec.Struct, frozen=True, kw_only=True):
-    """A fork of the plan's session: one row, its lineage, and `shared` raised on the segments it sees."""
+    """A fork of the plan's session: one row, its lineage, `shared` raised on the segments it sees, and copies of its
+    current documents and its prompt. It may take over the key that the same plan takes from the session."""
 
     session: NewSession
     base: Place | None
@@ -462,7 +463,7 @@ class DocumentStore(Protocol):
 
 
 class LeaseRow(msgspec.Struct, frozen=True):
-    """The right to do something for a while. `number` grows with every holder: it tells late writers from the holder."""
+    """The right to do something for a while. `number` grows with every holder and tells late ones from the present."""
 
     name: str
     number: int

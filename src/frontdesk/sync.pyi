@@ -264,6 +264,9 @@ class Session:
     def undo_compaction(self, compaction_id: str) -> None:
         """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
 
+    def tools(self) -> dict[str, Tool]:
+        """The tools for the blocks there are, and `expand_summary` where compaction is set up. No I/O after first use."""
+
     def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
         """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
 
@@ -277,6 +280,18 @@ class Session:
 
         `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
         what the model raises; the view then is as it was. Messages appended meanwhile stay in the view."""
+
+    def on_overflow(self, error: BaseException) -> bool:
+        """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
+        harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
+
+    def needs_memory_refresh(self) -> bool:
+        """Whether enough was said since the last extraction, and the view has reached the soft ratio."""
+
+    def refresh_memory(self) -> list[str]:
+        """Extract durable facts from what is new since the last time and hand those not known yet to the sink; gives
+        them. A fact counts as known only after the sink took it. Raises what extractor and sink raise, and
+        `ConfigurationError` without `with_memory_refresh`."""
 
     def add_context(
         self,
@@ -331,9 +346,6 @@ class Session:
         """A message that tells what changed since the freeze, to be appended at the tail; None if nothing did.
 
         The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
-
-    def tools(self) -> dict[str, Tool]:
-        """The tools for the blocks there are, by name. No I/O after first use."""
 
     def __init__(self, scope: Scope, ref: str | SessionKey, *, configurable: bool = False) -> None: ...
     @property
@@ -393,6 +405,22 @@ class Session:
         starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
         traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
         it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
+
+    def with_memory_refresh(
+        self,
+        extract: Model,
+        sink: Callable[[str, list[str]], Any] | None = None,
+        *,
+        label: str = "memory",
+        enabled: bool = True,
+        prompt: str | None = None,
+        max_extract_tokens: int = 500,
+        timeout: float = 60.0,
+        on_error: Callable[[str, Exception], Any] | None = None,
+    ) -> Self:
+        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
+        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
+        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
 
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
@@ -521,6 +549,21 @@ class SessionManager:
     def add_compaction(self, id: str | SessionKey, summary: str, from_id: str, to_id: str) -> Compaction:
         """`Session.add_compaction` by id."""
 
+    def needs_compaction(self, id: str | SessionKey) -> bool:
+        """`Session.needs_compaction` by id."""
+
+    def compact(
+        self, id: str | SessionKey, *, instructions: str | None = None, prompt: str | None = None
+    ) -> CompactionResult | None:
+        """`Session.compact` by id."""
+
+    def compact_and_split(self, id: str | SessionKey, summary: str | None = None, name: str | None = None) -> Session:
+        """End a session (reason `compaction`) and go on in a new one that opens with the summary of it.
+
+        The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
+        the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
+        Raises `SessionNotFoundError`, `CompactionError`."""
+
     def search(self, query: str, *, limit: int = 20) -> SearchResults:
         """Messages of any session of the namespace that hold words of the query, those with most of them first."""
 
@@ -608,6 +651,22 @@ class SessionManager:
         starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
         traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
         it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
+
+    def with_memory_refresh(
+        self,
+        extract: Model,
+        sink: Callable[[str, list[str]], Any] | None = None,
+        *,
+        label: str = "memory",
+        enabled: bool = True,
+        prompt: str | None = None,
+        max_extract_tokens: int = 500,
+        timeout: float = 60.0,
+        on_error: Callable[[str, Exception], Any] | None = None,
+    ) -> Self:
+        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
+        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
+        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
 
 @dataclass(frozen=True, slots=True)
 class Tool:

@@ -68,8 +68,26 @@ def test_words_that_merely_contain_such_a_phrase_are_kept(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["- X y", "* X y", "+ X y", "• X y", "・X y", "1. X y", "12) X y", "（3）X y", "4、X y", "① X y", "三、X y"]
-    + ["- [x] X y", "  -   X  \t y ", "- `X` y", "`X y`", "- - X y", "– X y", "◦ X y"],
+    [
+        "- X y",
+        "* X y",
+        "+ X y",
+        "• X y",
+        "・X y",
+        "1. X y",
+        "12) X y",
+        "（3）X y",
+        "4、X y",
+        "① X y",
+        "三、X y",
+        "- [x] X y",
+        "  -   X  \t y ",
+        "- `X` y",
+        "`X y`",
+        "- - X y",
+        "– X y",
+        "◦ X y",
+    ],
 )
 def test_bullets_numbers_back_ticks_and_spaces_go(line: str) -> None:
     assert normalise_memory(line) == ["X y"]
@@ -90,8 +108,20 @@ def test_a_number_behind_a_bullet_belongs_to_the_fact() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "  \n ", "NO_MEMORY_NEEDED", "no_memory_needed.", "- `NO_MEMORY_NEEDED`", "**NO_MEMORY_NEEDED**", "```\n```"]
-    + ["NO_MEMORY_NEEDED: nothing durable", "Here is the list:", "## Preferences", "**Facts:**", "```text\n---\n```"],
+    [
+        "",
+        "  \n ",
+        "NO_MEMORY_NEEDED",
+        "no_memory_needed.",
+        "- `NO_MEMORY_NEEDED`",
+        "**NO_MEMORY_NEEDED**",
+        "```\n```",
+        "NO_MEMORY_NEEDED: nothing durable",
+        "Here is the list:",
+        "## Preferences",
+        "**Facts:**",
+        "```text\n---\n```",
+    ],
 )
 def test_an_answer_without_facts_gives_none(text: str) -> None:
     assert normalise_memory(text) == []

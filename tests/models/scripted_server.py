@@ -52,7 +52,7 @@ __all__ = [
 _PATHS: dict[str, Protocol] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
 _EXHAUSTED = Fault(400, "the script has no step left for this request", "script_exhausted")
 _FINAL_EVENTS = 3
-"""More than the events that a protocol sends after the last piece of text."""
+"""How many events a protocol sends after the last piece of text."""
 
 
 class ScriptedServer:
@@ -121,6 +121,7 @@ class ScriptedServer:
 class _Server(ThreadingHTTPServer):
     scripted: ScriptedServer
     daemon_threads = False
+    request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away in the middle is part of what is tested."""

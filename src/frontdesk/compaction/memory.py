@@ -126,4 +126,4 @@ def _without_marker(line: str) -> str:
 
 def _key(fact: str) -> str:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", fact).casefold())
-    return " ".join(folded.strip(_AROUND).split())
+    return " ".join(folded.strip(_AROUND).split()) if any(map(str.isalnum, folded)) else ""

@@ -21,6 +21,7 @@ class CompactionSettings:
     """See `with_compaction`."""
 
     summarize: Model | None = None
+    is_set_up: bool = False
     max_tokens: int | None = None
     max_messages: int | None = None
     soft_ratio: float = 0.6
@@ -53,6 +54,25 @@ class CompactionSettings:
             min_tail_messages=self.min_tail_messages,
             max_tail_messages=None if self.max_messages is None else max(1, self.max_messages // 2),
         )
+
+
+@dataclass
+class MemorySettings:
+    """See `with_memory_refresh`."""
+
+    extract: Model | None = None
+    sink: Callable[[str, list[str]], Any] | None = None
+    label: str = "memory"
+    enabled: bool = True
+    prompt: str | None = None
+    max_extract_tokens: int = 500
+    input_tokens: int = 60_000
+    timeout: float = 60.0
+    on_error: Callable[[str, Exception], Any] | None = None
+
+    @property
+    def on(self) -> bool:
+        return self.enabled and self.extract is not None
 
 
 class Pauses:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from frontdesk import formats
@@ -29,8 +30,8 @@ _TEXT_KINDS = ("text", "input_text", "output_text")
 _BLOCK_KINDS = frozenset(
     {"audio", "document", "file", "image", "image_url", "input_file", "input_image", "search_result", "tool_reference"}
 )
-# Items kept of each list and entries kept of each object: lists are the first to go, objects are cut only when nothing
-# else helps.
+# Items kept of each list and entries kept of each object, None for all: lists are the first to go, objects are cut only
+# when nothing else helps.
 _BREADTHS = ((None, None), (20, None), (5, None), (2, None), (2, 20), (2, 8), (1, 3), (1, 1))
 
 
@@ -207,7 +208,8 @@ def _fit(value: Any, limit: int) -> Any:
     for items, entries in _BREADTHS:
         longest = limit // 2
         while longest >= _LEAST_TEXT:
-            made = _pruned(value, longest, items, entries, _DEPTH)
+            # More than `limit` of anything cannot fit: no need to walk through all of a huge output.
+            made = _pruned(value, longest, items or limit, entries or limit, _DEPTH)
             if len(compact(made)) <= limit:
                 return made
             longest //= 2
@@ -215,7 +217,7 @@ def _fit(value: Any, limit: int) -> Any:
     return {_MARKER: note} if type(value) is dict else [note] if type(value) is list else note
 
 
-def _pruned(value: Any, longest: int, items: int | None, entries: int | None, depth: int) -> Any:
+def _pruned(value: Any, longest: int, items: int, entries: int, depth: int) -> Any:
     if type(value) is str:
         return cut_middle(value, longest)
     if type(value) is list:
@@ -224,7 +226,7 @@ def _pruned(value: Any, longest: int, items: int | None, entries: int | None, de
         left = len(value) - len(kept)
         return [*made, f"[… {left} more items …]"] if left else made
     if type(value) is dict:
-        names = list(value)[:entries] if depth else []
+        names = list(islice(value, entries)) if depth else []
         chosen = {name: _pruned(value[name], longest, items, entries, depth - 1) for name in names}
         left = len(value) - len(names)
         return {**chosen, _MARKER: f"{left} more entries"} if left else chosen

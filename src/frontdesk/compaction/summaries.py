@@ -65,7 +65,7 @@ _IDENTIFIER = re.compile(
 )
 _SENTENCE_MARKS = ".,;:!?*"
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"(?<!`)(``?)(?!`)([^`\n](?:[^\n]{0,198}?[^`\n])?)\1(?!`)")
+_QUOTED = re.compile(r"(?<!`)(``?)(?!`)([^`\n](?:[^\n]{0,198}?[^`\n])??)\1(?!`)")
 
 
 def render_for_summary(messages: Sequence[Message], *, max_tool_chars: int = 2000) -> str:

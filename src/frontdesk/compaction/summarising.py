@@ -103,8 +103,8 @@ async def ask(model: Model, prompt: str, seconds: float) -> str:
 
 def _with_identifiers(text: str, messages: Sequence[Message], before: int, counter: TokenCounter) -> str:
     """The summary with the identifiers that it dropped, as many as fit without outgrowing what it replaces."""
-    needed = summaries.identifiers("\n".join(message.text for message in messages))
-    needed += [quoted for quoted in summaries.quoted_by_user(messages) if quoted not in needed]
+    needed = [name for message in messages for name in summaries.identifiers(summaries.render_for_summary([message]))]
+    needed += summaries.quoted_by_user(messages)
     for limit in (_MOST_IDENTIFIERS, _MOST_IDENTIFIERS // 4):
         longer = summaries.keep_identifiers(text, needed, limit)
         if counter(longer) < before:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, ClassVar
 
-from frontdesk.errors import ConfigurationError, ModelRefusedError
+from frontdesk.errors import ModelRefusedError
 from frontdesk.models.chat import ChatModel, ChatSettings
 from frontdesk.models.completion import Completion, Usage
 
@@ -53,18 +53,13 @@ class AnthropicModel(ChatModel):
 
     def _connect(self, module: ModuleType) -> Any:
         settings = self.settings
-        try:
-            return module.AsyncAnthropic(
-                api_key=settings.api_key,
-                base_url=settings.base_url,
-                timeout=settings.timeout,
-                max_retries=settings.max_retries,
-                **settings.client_options,
-            )
-        except module.AnthropicError as error:
-            raise ConfigurationError(
-                f"no client for model {self.name!r}: give api_key or set ANTHROPIC_API_KEY", model=self.name
-            ) from error
+        return module.AsyncAnthropic(
+            api_key=settings.api_key,
+            base_url=settings.base_url,
+            timeout=settings.timeout,
+            max_retries=settings.max_retries,
+            **settings.client_options,
+        )
 
     async def _complete(self, client: Any, prompt: str, system: str | None) -> Completion:
         settings = self.settings
@@ -79,7 +74,12 @@ class AnthropicModel(ChatModel):
         if settings.temperature is not None:
             # The package dropped the argument, the protocol did not.
             request["extra_body"] = {"temperature": settings.temperature}
-        async with await client.messages.create(**request) as stream:
+        try:
+            stream = await client.messages.create(**request)
+        except TypeError as error:
+            # The package has several sources of keys, and says so only when it needs one.
+            raise self._without_key() from error
+        async with stream:
             return await self._read(stream)
 
     async def _read(self, stream: Any) -> Completion:

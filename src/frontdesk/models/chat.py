@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from frontdesk.errors import ConfigurationError, ModelError
+from frontdesk.errors import ConfigurationError, FrontdeskError, ModelError
 from frontdesk.models.completion import Completion
 from frontdesk.models.failures import failure
 from frontdesk.models.windows import context_window
@@ -72,11 +72,12 @@ class ChatModel(ABC):
     async def __call__(self, prompt: str, *, system: str | None = None) -> Completion:
         """Send the prompt as one user message and wait for the whole answer.
 
-        Raises `ModelError` or one of its kinds; half an answer or an empty one is never returned."""
+        Raises `ModelError` or one of its kinds, and `ConfigurationError` without a key; half an answer or an empty one
+        is never returned."""
         client = await self._client()
         try:
             completion = await self._complete(client, prompt, system)
-        except ModelError:
+        except FrontdeskError:
             raise
         except Exception as error:
             raise failure(error, self.name) from error
@@ -104,6 +105,10 @@ class ChatModel(ABC):
 
     def _interrupted(self) -> ModelError:
         return ModelError(f"the answer of model {self.name!r} broke off before its end: try again", model=self.name)
+
+    def _without_key(self) -> ConfigurationError:
+        variable = f"{self.package.upper()}_API_KEY"
+        return ConfigurationError(f"no key for model {self.name!r}: give api_key or set {variable}", model=self.name)
 
     @abstractmethod
     def _connect(self, module: ModuleType) -> Any:

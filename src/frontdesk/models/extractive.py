@@ -88,6 +88,8 @@ def _lay_out(sentences: list[Sentence], budget: int) -> str:
     left = budget - estimate_tokens(NOTICE)
     for index in ranking:
         sentence = sentences[index]
+        if chosen and sentence.weight <= 0:
+            break
         cost = sentence.tokens + (_MARGIN if sentence.tag and sentence.message not in messages else 0)
         if cost <= left or not chosen:
             chosen.append(index)

@@ -6,7 +6,7 @@ import os
 from types import ModuleType
 from typing import Any, ClassVar
 
-from frontdesk.errors import ConfigurationError, ModelRefusedError
+from frontdesk.errors import ModelRefusedError
 from frontdesk.models.chat import ChatModel, ChatSettings
 from frontdesk.models.completion import Completion, Usage
 
@@ -67,9 +67,7 @@ class OpenAIModel(ChatModel):
                 **settings.client_options,
             )
         except module.OpenAIError as error:
-            raise ConfigurationError(
-                f"no client for model {self.name!r}: give api_key or set OPENAI_API_KEY", model=self.name
-            ) from error
+            raise self._without_key() from error
 
     async def _complete(self, client: Any, prompt: str, system: str | None) -> Completion:
         request = self._request(client, prompt, system)

@@ -33,9 +33,9 @@ T = TypeVar("T")
 Dump = Callable[[], Awaitable[str | None]]
 
 MODEST = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
-DEEP = settings(MODEST, max_examples=1500, stateful_step_count=60)
+DEEP = settings(MODEST, max_examples=800, stateful_step_count=60)
 
 _MAX_SESSIONS = 5
 _IDS = 24

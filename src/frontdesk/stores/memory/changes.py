@@ -22,7 +22,7 @@ class Changes(Documents):
             assert session is not None
             if plan.head is not None and plan.head != session.head:
                 return False
-            if plan.fork and self._taken(plan.fork.session) is not None:
+            if plan.fork and self._taken(plan.fork.session) not in (None, _releases_key(session, plan)):
                 raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
             self._change(session, plan)
             return True
@@ -49,8 +49,6 @@ class Changes(Documents):
         for tree in plan.delete_lineage:
             for ancestor in self._ancestors.pop(tree, {}):
                 del self._descendants[ancestor][tree]
-        if plan.fork is not None:
-            self._fork(session, plan.fork, revision)
         values = {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}
         if plan.fresh_tree:
             values["tree"] = values["family"] = next(self._numbers)
@@ -59,6 +57,8 @@ class Changes(Documents):
         changed = self._sessions[session.number] = replace(session, revision=revision, **values)
         if session.key_current and not changed.key_current:
             self._by_key.pop(key_of(session), None)
+        if plan.fork is not None:
+            self._fork(session, plan.fork, revision)
         if plan.view is not None:
             self._views[session.number] = plan.view
         if plan.drop_prompt:
@@ -124,3 +124,10 @@ class Changes(Documents):
         self._forget_documents(row)
         for key in [key for key in self._leases if key[1] == row.number]:
             del self._leases[key]
+
+
+def _releases_key(session: SessionRow, plan: Plan) -> int | None:
+    """The number of the session whose key the plan frees for its fork."""
+    assert plan.fork is not None
+    frees = plan.set.get("key_current") is False and plan.fork.session.id != session.id
+    return session.number if frees else None

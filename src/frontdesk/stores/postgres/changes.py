@@ -92,9 +92,9 @@ class Changer:
         await self._change_rows(connection, ns, plan)
         await self._change_overlays(connection, ns, session, plan)
         await self._change_edits(connection, ns, session, plan)
+        await self._change_session(connection, ns, session, plan)
         if plan.fork is not None:
             await self._fork(connection, ns, session, plan.fork)
-        await self._change_session(connection, ns, session, plan)
         if plan.drop_prompt:
             await connection.execute(
                 f"DELETE FROM {self._schema}.prompts WHERE ns = $1 AND session = $2", ns, session.number

@@ -23,16 +23,19 @@ def apply(connection: Connection, plan: Plan) -> bool:
     assert session is not None
     if plan.head is not None and plan.head != session.head:
         return False
-    if plan.fork and sessions.taken(connection, plan.fork.session) is not None:
-        raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
+    if plan.fork is not None:
+        taken = sessions.taken(connection, plan.fork.session)
+        frees_key = plan.set.get("key_current") is False and plan.fork.session.id != session.id
+        if taken is not None and not (frees_key and taken.number == session.number):
+            raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
     revision = session.revision + 1
     _change_messages(connection, plan)
     _change_overlays(connection, session, plan, revision)
     _change_edits(connection, session, plan, revision)
     _each(connection, "DELETE FROM lineage WHERE tree = ?", plan.delete_lineage)
+    _change_session(connection, session, plan, revision)
     if plan.fork is not None:
         _fork(connection, session, plan.fork, revision)
-    _change_session(connection, session, plan, revision)
     if plan.view is not None:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:

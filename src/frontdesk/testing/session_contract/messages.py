@@ -281,12 +281,14 @@ class MessageContract(SessionSetup):
                 await say(session, f"x{n}")
                 await session.delete_messages([f"x{n}"])
 
-        async def read() -> None:
-            for _ in range(60):
+        async def read(writing: asyncio.Task[None]) -> None:
+            while not writing.done():
                 head = await session.head()
                 assert head is not None
                 assert (await session.history())[0].id == "m0"
                 assert ids(await session.branches(None)) == ["m0"]
-                await session.leaves()
+                assert len(await session.leaves()) == 1
+                await asyncio.sleep(0)
 
-        await asyncio.gather(write(), read(), read())
+        writing = asyncio.create_task(write())
+        await asyncio.gather(writing, *(read(writing) for _ in range(4)))
