@@ -1,6 +1,6 @@
-"""Frontdesk in a minute: sessions in one SQLite file, a branch, a fork, a compaction and a search, shown as they happen.
+"""Frontdesk in a minute: sessions in one SQLite file, shown as things happen. Needs no key and no network.
 
-Run it with `make run`; it needs no key and no network.
+Run it with `make run`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from frontdesk import Message, SessionKey, SessionManager
+from frontdesk import Message, Session, SessionKey, SessionManager
+from frontdesk.models import extractive
 
 BOLD, DIM, GREEN, RESET = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("",) * 4
 
@@ -19,62 +21,98 @@ def title(text: str) -> None:
     print(f"\n{BOLD}{text}{RESET}")
 
 
-def show(messages: list[Message], head: str | None = None) -> None:
+def show(messages: Sequence[Message], head: str | None = None) -> None:
     for message in messages:
         mark = f" {GREEN}<- head{RESET}" if message.id == head else ""
         role = "summary" if message.is_summary else message.role
-        print(f"  {DIM}{role:>9}{RESET}  {message.text}{mark}")
+        text = message.text if len(message.text) < 100 else message.text[:97] + "..."
+        print(f"  {DIM}{role:>9}{RESET}  {' '.join(text.split())}{mark}")
 
 
-async def converse(manager: SessionManager) -> None:
+def user(id: str, text: str) -> dict[str, str]:
+    return {"id": id, "role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+def open_desk(url: str) -> SessionManager:
+    return (
+        SessionManager(url)
+        .with_context("soul", default_content="You plan journeys.", readonly=True)
+        .with_context("memory", description="Learned facts", max_tokens=200)
+        .with_cached_prompt()
+        .with_compaction(extractive(), max_tokens=2_000, tail_tokens=150, auto=False)
+    )
+
+
+async def branch_and_fork(manager: SessionManager) -> Session:
     title("1. A conversation is appended, message by message")
     session = await manager.create("Trip to Lisbon", id="trip", tags=["travel"])
-    await session.append({"role": "system", "content": "You plan journeys."})
-    asked = await session.append({"id": "q1", "role": "user", "content": "Three days in Lisbon in May: where to stay?"})
-    await session.append({"role": "assistant", "content": "In Alfama, near the tram 28. Budget: about 120 euro a night."})
-    last = await session.append({"role": "user", "content": "And what should I not miss?"})
+    await session.append({"id": "hello", "role": "assistant", "content": "Where shall we go?"})
+    await session.append(user("lisbon", "Three days in Lisbon in May: where to stay?"))
+    await session.append(assistant("In Alfama, near the tram 28. Budget: about 120 euro a night."))
+    last = await session.append(user("next", "And what should I not miss?"))
     show(await session.history(), last.message.id)
-    again = await session.append({"id": "q1", "role": "user", "content": "Three days in Lisbon in May: where to stay?"})
+    again = await session.append(user("next", "And what should I not miss?"))
     print(f"  the same id again: inserted={again.inserted}, nothing is done twice")
 
-    title("2. The user edits the first question: a branch; the first one stays")
-    edited = await session.append(
-        {"id": "q2", "role": "user", "content": "Three days in Porto in May: where to stay?"},
-        parent=asked.message.parent_id,
-    )
-    await session.append({"role": "assistant", "content": "In Ribeira, by the river. Budget: about 95 euro a night."})
+    title("2. The user edits a question: a branch; the first one stays")
+    await session.append(user("porto", "Three days in Porto in May: where to stay?"), parent="hello")
+    await session.append(assistant("In Ribeira, by the river. Budget: about 95 euro a night."))
     show(await session.history())
     print(f"  leaves: {[leaf.text for leaf in await session.leaves()]}")
-    print(f"  branches after the system message: {[m.id for m in await session.branches(edited.message.parent_id)]}")
 
     title("3. A fork: another session that shares the past and costs one row")
-    fork = await manager.fork("trip", at="q2", name="Porto, by train", new_id="trip-by-train")
-    await fork.append({"role": "user", "content": "I come by train from Madrid."})
+    fork = await manager.fork("trip", at="porto", name="Porto, by train", new_id="trip-by-train")
+    await fork.append(user("train", "I come by train from Madrid."))
     show(await fork.history())
     print(f"  the source still has {await session.path_length()} messages on its path")
+    return session
 
-    title("4. A compaction: a summary stands in, nothing is lost")
-    await session.switch(last.message.id)
-    compaction = await session.add_compaction("Lisbon, three days in May; Alfama, tram 28.", "q1", "q1")
+
+async def remember(session: Session) -> None:
+    title("4. A tool call writes a context block; the frozen prompt stays until it is refreshed")
+    frozen = await session.freeze_system_prompt()
+    update = (await session.tools())["update_context"]
+    print(f"  the model is told: {await update(label='memory', content='Prefers trains to planes.')}")
+    print(f"  byte for byte the same: {await session.freeze_system_prompt() == frozen}; refreshed:")
+    print(f"{DIM}{await session.refresh_system_prompt()}{RESET}")
+
+
+async def compact(session: Session) -> None:
+    title("5. A compaction: a summary stands in, nothing is lost")
+    for day in range(1, 9):
+        await session.append(user(f"day-{day}", f"Day {day}: what about museum number {day * 7} near tram stop {day}?"))
+        await session.append(assistant(f"Open from 10 to 18; {day + 4} euro. We decided to go at {day + 9}."))
+    before = await session.context_usage()
+    result = await session.compact()
+    await session.freeze_system_prompt()
+    after = await session.context_usage()
+    assert result is not None
     show(await session.history())
-    print(f"  underneath: {[message.text async for message in session.expand(compaction.id)]}")
+    print(f"  {before.used} -> {after.used} tokens; {result.messages_covered} messages are covered, and still there:")
+    show([message async for message in session.expand(result.id)][:2])
+    expand = (await session.tools())["expand_summary"]
+    print(f"  the model may ask: {(await expand(question='museum 21')).splitlines()[0]}")
 
 
 async def look_back(manager: SessionManager) -> None:
-    title("5. Closed and opened again: everything is there")
+    title("6. Closed and opened again: everything is there")
     async for info in manager.iterate():
         print(f"  {info.id:<14} {info.name:<17} {info.message_count} messages, {info.token_count} tokens in view")
 
-    title("6. Search: what was the budget?")
-    for hit in await manager.search("budget euro"):
+    title("7. Search: what was the budget?")
+    for hit in await manager.search("budget euro night", limit=2):
         print(f"  {hit.session_id}: {hit.snippet}")
 
-    title("7. A key finds its session from any worker; usage is a ledger")
+    title("8. A key finds its session from any worker; usage is a ledger")
     key = SessionKey("concierge", "telegram", "@ana:example.org")
-    await manager.session(key).append({"role": "user", "content": "Hello!"})
+    await manager.session(key).append(user("hi", "Hello!"))
     found = await manager.get(key)
     print(f"  {key} -> session {found.id if found else None}")
-    await manager.add_usage("trip", input_tokens=812, output_tokens=120, cost="0.00284", model="small", usage_id="call-1")
+    await manager.add_usage("trip", input_tokens=812, output_tokens=120, cost="0.00284", model="small", usage_id="1")
     usage = await manager.usage()
     print(f"  {usage.input_tokens} tokens in, {usage.output_tokens} out, {usage.cost} spent")
 
@@ -83,9 +121,11 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="frontdesk-demo-") as folder:
         url = f"sqlite:///{Path(folder) / 'agents.db'}"
         print(f"{DIM}store: {url}{RESET}")
-        async with SessionManager(url) as manager:
-            await converse(manager)
-        async with SessionManager(url) as manager:
+        async with open_desk(url) as manager:
+            session = await branch_and_fork(manager)
+            await remember(session)
+            await compact(session)
+        async with open_desk(url) as manager:
             await look_back(manager)
 
 

@@ -50,7 +50,7 @@ async def test_a_directory_of_skills_lists_and_loads_what_it_holds(skills: Path)
     assert "Boil water." in await load(label="skills", key="tea")
 
 
-@pytest.mark.parametrize("key", ["../secret", "../secret.md", "/etc/passwd", "baking/SKILL", "notes", "", "\0", "tea.md"])
+@pytest.mark.parametrize("key", ["../secret", "../secret.md", "/etc/passwd", "baking/SKILL", "notes", "", "\0"])
 async def test_nothing_outside_the_directory_can_be_loaded(skills: Path, key: str) -> None:
     session = SessionManager("memory://").with_context("skills", provider=SkillDirectory(skills)).session("s")
     answer = await (await session.tools())["load_context"](label="skills", key=key)

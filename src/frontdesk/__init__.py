@@ -1,11 +1,14 @@
 """Frontdesk: the session layer for AI agents."""
 
+from frontdesk.compaction.memory import memory_fingerprint, normalise_memory
+from frontdesk.compaction.shortening import truncate_older_messages
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
 from frontdesk.context.prompt import render_prompt
 from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
     BlockVersionError,
+    CompactionError,
     CompactionNotFoundError,
     ConcurrentChangeError,
     ConfigurationError,
@@ -21,6 +24,11 @@ from frontdesk.errors import (
     InvalidRangeError,
     MessageNotFoundError,
     MessageTooLargeError,
+    ModelError,
+    ModelOverflowError,
+    ModelRateLimitError,
+    ModelRefusedError,
+    ModelTimeoutError,
     NotFoundError,
     ReadonlyBlockError,
     SchemaVersionError,
@@ -49,6 +57,8 @@ from frontdesk.messages import (
 from frontdesk.records import (
     Appended,
     Compaction,
+    CompactionResult,
+    ContextUsage,
     EndReason,
     Page,
     SearchHit,
@@ -74,12 +84,15 @@ __all__ = [
     "BlockVersion",
     "BlockVersionError",
     "Compaction",
+    "CompactionError",
     "CompactionNotFoundError",
+    "CompactionResult",
     "ConcurrentChangeError",
     "ConfigurationError",
     "ConflictError",
     "ContextBlock",
     "ContextOverflowError",
+    "ContextUsage",
     "DataPart",
     "EndReason",
     "FilePart",
@@ -94,6 +107,11 @@ __all__ = [
     "Message",
     "MessageNotFoundError",
     "MessageTooLargeError",
+    "ModelError",
+    "ModelOverflowError",
+    "ModelRateLimitError",
+    "ModelRefusedError",
+    "ModelTimeoutError",
     "NotFoundError",
     "Page",
     "Part",
@@ -126,5 +144,8 @@ __all__ = [
     "Usage",
     "UsageDay",
     "estimate_tokens",
+    "memory_fingerprint",
+    "normalise_memory",
     "render_prompt",
+    "truncate_older_messages",
 ]

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from frontdesk.checks import check_count
 from frontdesk.compaction.planning import plan
-from frontdesk.compaction.settings import CompactionSettings, MemorySettings, Model, Planner, Strategy
+from frontdesk.compaction.settings import CompactionSettings, MemorySettings, Model, Planner, Sink, Strategy
 from frontdesk.context.blocks import Declaration
 from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
@@ -124,7 +124,7 @@ class Configurable:
     def with_memory_refresh(
         self,
         extract: Model,
-        sink: Callable[[str, list[str]], Any] | None = None,
+        sink: Sink | None = None,
         *,
         label: str = "memory",
         enabled: bool = True,

@@ -96,13 +96,20 @@ class Handle(Configurable):
         raise self._overtaken()
 
     async def _change(
-        self, build: Callable[[Tree], Awaitable[Plan | None]], *, find: Sequence[str] = (), family: bool = False
+        self,
+        build: Callable[[Tree], Awaitable[Plan | None]],
+        *,
+        find: Sequence[str] = (),
+        family: bool | Callable[[Tree], bool] = False,
     ) -> bool:
         """Compute a plan from the tree and apply it, again if another change came between; None means nothing to do.
 
-        False if the session does not exist."""
+        `family` says whether the plan is about what other sessions see, too, or finds out. False if the session does
+        not exist."""
         for attempt in range(_ATTEMPTS):
-            tree = await self._tree(find=find, family=family)
+            tree = await self._tree(find=find, family=family is True)
+            if tree is not None and callable(family) and family(tree):
+                tree = await self._tree(find=find, family=True)
             if tree is None:
                 return False
             plan = await build(tree)

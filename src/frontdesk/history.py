@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from frontdesk import plans
-from frontdesk.errors import ContextOverflowError, MessageNotFoundError
+from frontdesk.errors import ConcurrentChangeError, ContextOverflowError, MessageNotFoundError
 from frontdesk.messages import Message, check_id
 from frontdesk.scope import Scope
 from frontdesk.store import Item, Piece, Place, SessionRow, ViewRow
 from frontdesk.tree import Tree, batches, count, drop_first, drop_last, last_items, position_of, whole_view
 
+T = TypeVar("T")
 BATCH = 512
+PORTION = 1_024
 _LEAD = 16
 _ATTEMPTS = 100
 
@@ -62,12 +64,13 @@ async def settled_row(scope: Scope, row: SessionRow) -> SessionRow:
 async def read_view(scope: Scope, session_id: str, leaf: str | None = None, last: int | None = None) -> list[Message]:
     """The messages the model sees; see `Session.history`."""
     messages = await _view_at_head(scope, session_id, last) if leaf is None else None
-    while messages is None:
-        try:
-            messages = await _read_whole(scope, await _view_items(scope, session_id, leaf, last))
-        except _MovedError:
-            continue
-    return messages
+    if messages is not None:
+        return messages
+
+    async def read() -> list[Message]:
+        return await _read_whole(scope, await _view_items(scope, session_id, leaf, last))
+
+    return await _undisturbed(read, session_id)
 
 
 async def fit_view(
@@ -81,12 +84,25 @@ async def fit_view(
 ) -> Fitted:
     """The leading system messages and as much of the end of the view as fits, with the messages up to the one with the
     id `until` shortened. Raises `ContextOverflowError` if the last turn does not fit."""
-    while True:
+
+    async def read() -> Fitted:
+        items = await _view_items(scope, session_id, leaf, last)
+        return await _fit(scope, items, max_tokens, session_id, shorten, until)
+
+    return await _undisturbed(read, session_id)
+
+
+async def _undisturbed(read: Callable[[], Awaitable[T]], session_id: str) -> T:
+    """What `read` gives once nothing goes away while it reads."""
+    for _ in range(_ATTEMPTS):
         try:
-            items = await _view_items(scope, session_id, leaf, last)
-            return await _fit(scope, items, max_tokens, session_id, shorten, until)
+            return await read()
         except _MovedError:
             continue
+    raise ConcurrentChangeError(
+        f"session {session_id!r} was changed by others {_ATTEMPTS} times while it was read: try again",
+        session_id=session_id,
+    )
 
 
 async def _view_at_head(scope: Scope, session_id: str, last: int | None) -> list[Message] | None:
@@ -132,15 +148,11 @@ async def _read_whole(scope: Scope, items: Sequence[Item]) -> list[Message]:
 
 def to_messages(items: Iterable[Item], pieces: Iterable[Piece]) -> list[Message]:
     messages: list[Message] = []
-    make = Message.from_stored
     for _, piece in zip(items, pieces, strict=True):
-        before = piece.before_id
         if piece.overlay is not None:
             row = piece.overlay
-            messages.append(Message.summary(row.id, row.summary or "", row.tokens, row.created_at, before))
-        for stored in piece.messages:
-            messages.append(make(stored, before))
-            before = stored.id
+            messages.append(Message.summary(row.id, row.summary or "", row.tokens, row.created_at, piece.before_id))
+        messages += Message.from_run(piece.messages, piece.before_id)
     return messages
 
 
@@ -225,7 +237,7 @@ async def leading_system(scope: Scope, items: Sequence[Item]) -> list[Message]:
 
 async def portions(scope: Scope, items: Sequence[Item], *, reverse: bool = False) -> AsyncIterator[list[Message]]:
     """Messages in portions, so that a path of any length needs the memory of one portion."""
-    for batch in batches(items, BATCH, reverse=reverse):
+    for batch in batches(items, PORTION, reverse=reverse):
         messages = await read_items(scope, batch)
         yield messages[::-1] if reverse else messages
 

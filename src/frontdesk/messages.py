@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, Self, TypeAlias
 
@@ -100,12 +100,8 @@ _decode = msgspec.json.Decoder().decode
 _decode_derived = msgspec.json.Decoder(_Derived).decode
 
 
-class Message:
-    """One message of a conversation; frozen. What it holds is decoded when it is first asked for.
-
-    Raises `InvalidMessageError` or `InvalidIdError` for what could not be stored. `tokens` is the default estimate
-    until a session with its own counter stores the message.
-    """
+class _Draft:
+    """A message while it is put together: filling it in costs half of what it costs to get past the frozen class."""
 
     __slots__ = ("_derived", "_parent_id", "_parts", "_raw", "_stored")
 
@@ -114,6 +110,16 @@ class Message:
     _raw: dict[str, Any] | None
     _parts: tuple[Part, ...] | None
     _derived: _Derived | None
+
+
+class Message(_Draft):
+    """One message of a conversation; frozen. What it holds is decoded when it is first asked for.
+
+    Raises `InvalidMessageError` or `InvalidIdError` for what could not be stored. `tokens` is the default estimate
+    until a session with its own counter stores the message.
+    """
+
+    __slots__ = ()
 
     def __init__(
         self,
@@ -129,14 +135,28 @@ class Message:
         from frontdesk.tokens import estimate_tokens
 
         raw = formats.ours.compose(id, role, content, created_at=created_at, author=author, metadata=metadata)
-        _fill(self, formats.ingest(raw, counter=estimate_tokens), None)
+        _set_stored(self, formats.ingest(raw, counter=estimate_tokens))
+        for empty in (_set_parent_id, _set_raw, _set_parts, _set_derived):
+            empty(self, None)
 
     @classmethod
     def from_stored(cls, stored: StoredMessage, parent_id: str | None) -> Self:
         """The message a store kept, at its place below `parent_id`."""
-        message = cls.__new__(cls)
-        _fill(message, stored, parent_id)
-        return message
+        return cls.from_run((stored,), parent_id)[0]
+
+    @classmethod
+    def from_run(cls, run: Iterable[StoredMessage], parent_id: str | None) -> list[Self]:
+        """Messages a store kept that follow one another, the first of them below `parent_id`."""
+        messages: list[Any] = []
+        for stored in run:
+            message = _Draft()
+            message._stored = stored
+            message._parent_id = parent_id
+            message._raw = message._parts = message._derived = None
+            message.__class__ = cls
+            parent_id = stored.id
+            messages.append(message)
+        return messages
 
     @classmethod
     def summary(cls, compaction_id: str, text: str, tokens: int, created_at_us: int, parent_id: str | None) -> Self:
@@ -269,19 +289,11 @@ class Message:
 
 
 # The slots' own descriptors: the fastest way past a frozen class's `__setattr__`.
-_set_stored = Message.__dict__["_stored"].__set__
-_set_parent_id = Message.__dict__["_parent_id"].__set__
-_set_raw = Message.__dict__["_raw"].__set__
-_set_parts = Message.__dict__["_parts"].__set__
-_set_derived = Message.__dict__["_derived"].__set__
-
-
-def _fill(message: Message, stored: StoredMessage, parent_id: str | None) -> None:
-    _set_stored(message, stored)
-    _set_parent_id(message, parent_id)
-    _set_raw(message, None)
-    _set_parts(message, None)
-    _set_derived(message, None)
+_set_stored = _Draft.__dict__["_stored"].__set__
+_set_parent_id = _Draft.__dict__["_parent_id"].__set__
+_set_raw = _Draft.__dict__["_raw"].__set__
+_set_parts = _Draft.__dict__["_parts"].__set__
+_set_derived = _Draft.__dict__["_derived"].__set__
 
 
 def check_id(value: object, what: str = "id") -> str:

@@ -40,8 +40,8 @@ class Scope:
 
     def settings(self, kind: type[T]) -> T:
         """The settings of one feature, an object of its own type that begins with its defaults."""
-        found: T = self._settings.setdefault(kind, kind())
-        return found
+        found: T | None = self._settings.get(kind)
+        return self._settings.setdefault(kind, kind()) if found is None else found
 
     def set_settings(self, settings: object) -> None:
         self._settings[type(settings)] = settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -17,7 +17,7 @@ from frontdesk.records import Appended, SearchResults, SessionInfo
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
 from frontdesk.search import scan
 from frontdesk.session_compaction import CompactionCalls
-from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Place, Plan, SessionRow, Store
+from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Plan, SessionRow, Store
 from frontdesk.tree import Tree, count
 
 Given = Mapping[str, Any] | Message
@@ -151,7 +151,7 @@ class Session(CompactionCalls):
             current = Message.from_stored(kept, current.parent_id)
             return plans.replace_message(tree, place, kept, tokens_before, self._scope.now())
 
-        await self._change(build, find=[stored.id])
+        await self._change(build, find=[stored.id], family=_touches_others([stored.id]))
         return current
 
     async def delete_messages(self, ids: Iterable[str]) -> int:
@@ -173,12 +173,9 @@ class Session(CompactionCalls):
             removed = len(places)
             if not places:
                 return None
-            if not tree.rows.sessions and any(_shared(tree, place) for place in places):
-                whole = await history.load_tree(self._scope, tree.session.id, find=wanted, family=True)
-                return None if whole is None else await build(whole)
             return plans.delete_messages(tree, places, self._scope.now())
 
-        await self._change(build, find=wanted)
+        await self._change(build, find=wanted, family=_touches_others(wanted))
         return removed
 
     async def clear_messages(self) -> None:
@@ -335,5 +332,11 @@ def _has_id(message: Given) -> bool:
     return isinstance(message, Message) or isinstance(message.get("id"), str)
 
 
-def _shared(tree: Tree, place: Place) -> bool:
-    return not tree.owns(place.segment) or place.position <= tree.segments[place.segment].shared
+def _touches_others(ids: Sequence[str]) -> Callable[[Tree], bool]:
+    """Whether other sessions may see the messages with these ids."""
+
+    def touches(tree: Tree) -> bool:
+        places = [place for message_id in ids if (place := tree.find(message_id)) is not None]
+        return plans.touches_others(tree, places)
+
+    return touches

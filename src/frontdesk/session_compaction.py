@@ -145,11 +145,14 @@ class CompactionCalls(MemoryCalls):
         async def build(tree: Tree) -> Plan | None:
             return plans.remove_overlay(tree, overlays.find(tree, compaction_id), self._scope.now())
 
-        if not await self._change(build):
+        def is_shared(tree: Tree) -> bool:
+            return plans.is_shared(tree, overlays.find(tree, compaction_id))
+
+        if not await self._change(build, family=is_shared):
             raise CompactionNotFoundError(compaction_id, self._name())
 
     async def tools(self) -> dict[str, Tool]:
-        """The tools for the blocks there are, and `expand_summary` where compaction is set up. No I/O after first use."""
+        """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
         tools = await super().tools()
         if self._scope.settings(CompactionSettings).is_set_up:
             tool = expand_tool(self._expanded, self._recall)

@@ -29,7 +29,7 @@ class Place(NamedTuple):
     position: int
 
 
-class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+class SessionRow(msgspec.Struct, frozen=True):
     """A session as stored. Times are microseconds since the epoch, UTC; `cost` is a decimal text.
 
     `view` says what is known of the view at the head: "plain" (just the tail), "stored" (items are in the view row),
@@ -40,11 +40,15 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     namespace: str
     id: str
+    tree: int
+    family: int
+    created_at: int
+    updated_at: int
+    last_active_at: int
     agent: str | None = None
     channel: str | None = None
     peer: str | None = None
     thread: str | None = None
-    key_current: bool = False
     name: str = ""
     status: str = "active"
     end_reason: str | None = None
@@ -55,10 +59,6 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str = "{}"
     summary: str | None = None
     max_tokens: int | None = None
-    tree: int
-    family: int
-    base: Place | None = None
-    head: Place | None = None
     tail: int = 0
     view: Literal["plain", "stored", "stale"] = "plain"
     view_tokens: int = 0
@@ -69,11 +69,11 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: str = "0"
-    created_at: int
-    updated_at: int
-    last_active_at: int
     compacted_at: int | None = None
     ended_at: int | None = None
+    key_current: bool = False
+    base: Place | None = None
+    head: Place | None = None
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +137,8 @@ class EditRow(msgspec.Struct, frozen=True, kw_only=True):
     - "removed": the messages `first..last` are gone for this tree; their rows are, too, unless others see them.
     - "replaced": this tree sees `message` in place of the row at `first`, which others still see as it was.
     - "adjusted": the row at `first` was changed in place and `tokens` is what to add to the running sums from there on.
-    - "overlay-gone", "overlay-stale": said of overlay `overlay`, whose row others still see as it was.
+    - "overlay-gone", "overlay-stale": said of overlay `overlay`, whose row others still see as it was; a stale one may
+      have got a new end at (`segment`, `first`). Segment numbers begin at 1, so that 0 says nothing.
     For "replaced", too, `tokens` is the change against the row.
     """
 
@@ -516,7 +517,7 @@ class Store(DocumentStore, LeaseStore, Protocol):
         """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
 
         In this order: a duplicate id is skipped, and the next message follows it; `expected_head` that is not the head
-        raises `HeadMovedError` unless every message is a duplicate; an unknown parent raises `MessageNotFoundError`.
+        raises `HeadMovedError`, an unknown parent `MessageNotFoundError`, unless every message is a duplicate.
         When it returns, it is durable.
         """
 

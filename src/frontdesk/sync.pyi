@@ -16,12 +16,15 @@ from frontdesk import (
     BlockVersion,
     BlockVersionError,
     Compaction,
+    CompactionError,
     CompactionNotFoundError,
+    CompactionResult,
     ConcurrentChangeError,
     ConfigurationError,
     ConflictError,
     ContextBlock,
     ContextOverflowError,
+    ContextUsage,
     DataPart,
     EndReason,
     FilePart,
@@ -36,6 +39,11 @@ from frontdesk import (
     Message,
     MessageNotFoundError,
     MessageTooLargeError,
+    ModelError,
+    ModelOverflowError,
+    ModelRateLimitError,
+    ModelRefusedError,
+    ModelTimeoutError,
     NotFoundError,
     Page,
     Part,
@@ -65,11 +73,13 @@ from frontdesk import (
     Usage,
     UsageDay,
     estimate_tokens,
+    memory_fingerprint,
+    normalise_memory,
     render_prompt,
+    truncate_older_messages,
 )
-from frontdesk.compaction.settings import Model, Planner, Strategy
+from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
-from frontdesk.records import CompactionResult, ContextUsage
 from frontdesk.scope import Scope
 from frontdesk.session import Given
 from frontdesk.store import FollowHead
@@ -84,12 +94,15 @@ __all__ = [
     "BlockVersion",
     "BlockVersionError",
     "Compaction",
+    "CompactionError",
     "CompactionNotFoundError",
+    "CompactionResult",
     "ConcurrentChangeError",
     "ConfigurationError",
     "ConflictError",
     "ContextBlock",
     "ContextOverflowError",
+    "ContextUsage",
     "DataPart",
     "EndReason",
     "FilePart",
@@ -104,6 +117,11 @@ __all__ = [
     "Message",
     "MessageNotFoundError",
     "MessageTooLargeError",
+    "ModelError",
+    "ModelOverflowError",
+    "ModelRateLimitError",
+    "ModelRefusedError",
+    "ModelTimeoutError",
     "NotFoundError",
     "Page",
     "Part",
@@ -136,7 +154,10 @@ __all__ = [
     "Usage",
     "UsageDay",
     "estimate_tokens",
+    "memory_fingerprint",
+    "normalise_memory",
     "render_prompt",
+    "truncate_older_messages",
 ]
 
 class Session:
@@ -265,7 +286,7 @@ class Session:
         """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
 
     def tools(self) -> dict[str, Tool]:
-        """The tools for the blocks there are, and `expand_summary` where compaction is set up. No I/O after first use."""
+        """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
 
     def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
         """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
@@ -409,7 +430,7 @@ class Session:
     def with_memory_refresh(
         self,
         extract: Model,
-        sink: Callable[[str, list[str]], Any] | None = None,
+        sink: Sink | None = None,
         *,
         label: str = "memory",
         enabled: bool = True,
@@ -655,7 +676,7 @@ class SessionManager:
     def with_memory_refresh(
         self,
         extract: Model,
-        sink: Callable[[str, list[str]], Any] | None = None,
+        sink: Sink | None = None,
         *,
         label: str = "memory",
         enabled: bool = True,

@@ -15,7 +15,7 @@ _ROOM = 12_000
 def expand_tool(
     expand: Callable[[str], AsyncIterator[Message]], recall: Callable[[str], Awaitable[Sequence[Message]]]
 ) -> Tool:
-    """`expand_summary`: `expand(summary_id)` streams what a summary covers, `recall(question)` finds what answers best."""
+    """`expand_summary`: `expand(summary_id)` streams what a summary covers, `recall(question)` finds the best of it."""
 
     async def run(summary_id: str | None = None, question: str | None = None, skip: int | None = None) -> str:
         if question:
@@ -26,7 +26,7 @@ def expand_tool(
 
     return Tool(
         name="expand_summary",
-        description="Read what stands behind a summary of earlier messages, word for word: all of it by the summary's id,"
+        description="Read what stands behind a summary of earlier messages, word for word: all by the summary's id,"
         " or what answers a question best.",
         parameters=schema(
             {},

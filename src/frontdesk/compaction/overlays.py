@@ -36,6 +36,7 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
         )
     path = tree.lay(end, overlays=False)
     lead = len(await history.leading_system(scope, path))
+    start = _place(tree.between(start, end)[0])
     if lead > (position_of(path, start) or 0):
         rest = first_items(drop_first(path, lead), 1)
         if not rest:

@@ -10,6 +10,7 @@ from frontdesk.compaction.planning import Range, plan
 from frontdesk.messages import Message
 
 Model: TypeAlias = Callable[[str], str | Awaitable[str]]
+Sink: TypeAlias = Callable[[str, list[str]], Any]
 Planner: TypeAlias = Callable[..., Range | None]
 Strategy = Literal["summarize", "truncate", "hybrid"]
 _FIRST_PAUSE = 5.0
@@ -61,7 +62,7 @@ class MemorySettings:
     """See `with_memory_refresh`."""
 
     extract: Model | None = None
-    sink: Callable[[str, list[str]], Any] | None = None
+    sink: Sink | None = None
     label: str = "memory"
     enabled: bool = True
     prompt: str | None = None

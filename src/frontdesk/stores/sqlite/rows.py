@@ -12,10 +12,13 @@ from frontdesk.store import SEGMENT_SIZE, EditRow, OverlayRow, Place, SegmentRow
 
 POSITION_BITS = SEGMENT_SIZE.bit_length() - 1
 
-_PLACES = ("base", "head")
-SESSION_NAMES: tuple[str, ...] = tuple(name for name in SessionRow.__struct_fields__ if name not in _PLACES)
+# The fields that are not columns as they are stand last, so that a row is made of the others by their order.
+_AS_STORED, _CONVERTED = SessionRow.__struct_fields__[:-3], SessionRow.__struct_fields__[-3:]
+assert _CONVERTED == ("key_current", "base", "head")
+SESSION_NAMES: tuple[str, ...] = (*_AS_STORED, "key_current")
 _PLACE_COLUMNS = ("base_segment", "base_position", "head_segment", "head_position")
 SESSION_COLUMNS: tuple[str, ...] = (*SESSION_NAMES, *_PLACE_COLUMNS)
+SESSION_WIDTH = len(SESSION_COLUMNS)
 SESSION = ", ".join(SESSION_COLUMNS)
 
 MESSAGE = ", ".join(StoredMessage.__struct_fields__)
@@ -26,7 +29,7 @@ OVERLAY = (
 )
 EDIT = "number, tree, revision, kind, segment, first, last, tokens, overlay, message"
 
-_KEY_CURRENT = SESSION_COLUMNS.index("key_current")
+_STORED_WIDTH = len(_AS_STORED)
 _decode_message = msgspec.json.Decoder(StoredMessage).decode
 decode_view = msgspec.json.Decoder(ViewRow).decode
 encode = msgspec.json.Encoder().encode
@@ -47,14 +50,14 @@ def place_or_none(segment: int | None, position: int | None) -> Place | None:
 
 def session_row(row: Sequence[Any]) -> SessionRow:
     """From the columns of `SESSION`; more behind them are left alone."""
-    values: dict[str, Any] = dict(zip(SESSION_NAMES, row, strict=False))
-    values["key_current"] = row[_KEY_CURRENT] == 1
-    base_segment, base_position, head_segment, head_position = row[len(SESSION_NAMES) : len(SESSION_COLUMNS)]
-    if base_segment is not None:
-        values["base"] = Place(base_segment, base_position)
-    if head_segment is not None:
-        values["head"] = Place(head_segment, head_position)
-    return SessionRow(**values)
+    key_current, base_segment, base_position, head_segment, head_position = row[_STORED_WIDTH:SESSION_WIDTH]
+    values = (
+        *row[:_STORED_WIDTH],
+        key_current == 1,
+        None if base_segment is None else Place(base_segment, base_position),
+        None if head_segment is None else Place(head_segment, head_position),
+    )
+    return SessionRow(*values)
 
 
 def segment_row(row: Sequence[Any]) -> SegmentRow:
