@@ -299,13 +299,13 @@ async def test_a_path_beyond_ten_thousand_keeps_its_start(manager: SessionManage
 async def test_a_chosen_branch_is_complete_across_portions(manager: SessionManager) -> None:
     """getHistory(leafId) follows the selected branch across chunks"""
     session = manager.session("chat")
-    await session.append_all([user(f"m{n}", "x") for n in range(700)])
+    await session.append_all([user(f"m{n}", "x") for n in range(1300)])
     await session.append(user("b0", "x"), parent="m300")
-    await session.append_all([user(f"b{n}", "x") for n in range(1, 700)])
-    trunk = [f"m{n}" for n in range(700)]
-    branch = [f"b{n}" for n in range(700)]
-    assert await ids(session, leaf="m699") == trunk
-    assert await ids(session, leaf="b699") == trunk[:301] + branch
+    await session.append_all([user(f"b{n}", "x") for n in range(1, 1300)])
+    trunk = [f"m{n}" for n in range(1300)]
+    branch = [f"b{n}" for n in range(1300)]
+    assert await ids(session, leaf="m1299") == trunk
+    assert await ids(session, leaf="b1299") == trunk[:301] + branch
 
 
 async def test_large_messages_come_back_intact(manager: SessionManager) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -22,6 +23,33 @@ BLOCKS = [
 ]
 
 
+TEN_LINES = """
+from frontdesk import SessionManager
+
+manager = (
+    SessionManager("sqlite:///agents.db")                    # namespace="default"
+    .with_context("soul", default_content="You are helpful.", readonly=True)
+    .with_context("memory", description="Learned facts", max_tokens=1100)
+    .with_cached_prompt()
+)
+
+async with manager:
+    session = manager.session("chat-123")                    # a handle: no I/O, created by its first write
+    await session.append({"role": "user", "content": "What is the capital of France?"})
+    await session.append({"role": "assistant", "content": "Paris."})
+    prompt = await session.freeze_system_prompt()
+    messages = await session.history()                       # list[Message], overlays applied
+    tools = {**await session.tools(), **manager.tools()}     # name -> Tool
+"""
+CHECKS = """
+    assert "You are helpful." in prompt and "MEMORY (Learned facts)" in prompt
+    assert [message.text for message in messages] == ["What is the capital of France?", "Paris."]
+    assert set(tools) == {"update_context", "session_search"}
+
+asyncio.run(main())
+"""
+
+
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
     command = [sys.executable, *arguments]
@@ -31,6 +59,13 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("block", BLOCKS)
 def test_block_runs_as_it_stands(block: str, tmp_path: Path) -> None:
     (tmp_path / "block.py").write_text(block)
+    done = run(["block.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_ten_lines_of_the_contract_run(tmp_path: Path) -> None:
+    """The builder and the calls that every user begins with, as a reader would type them at an asyncio prompt."""
+    (tmp_path / "block.py").write_text(f"import asyncio\n\nasync def main():\n{indent(TEN_LINES, '    ')}\n{CHECKS}")
     done = run(["block.py"], tmp_path)
     assert done.returncode == 0, done.stderr
 
