@@ -257,11 +257,11 @@ class Session(CompactionCalls):
     async def branches(self, message_id: str | None) -> list[Message]:
         """The messages that follow a message directly (for None: the roots), oldest first."""
         if message_id is None:
-            return await self._look(lambda tree: tree.children(None)) or []
+            return sorted(await self._look(lambda tree: tree.children(None)) or [], key=_age)
         messages = await self._look(lambda tree: tree.children(history.place_of(tree, message_id)), find=[message_id])
         if messages is None:
             raise MessageNotFoundError(message_id, self._name())
-        return messages
+        return sorted(messages, key=_age)
 
     async def switch(self, leaf: str) -> Message:
         """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
@@ -330,6 +330,10 @@ class Session(CompactionCalls):
 
 def _has_id(message: Given) -> bool:
     return isinstance(message, Message) or isinstance(message.get("id"), str)
+
+
+def _age(message: Message) -> int:
+    return message.stored.created_at
 
 
 def _touches_others(ids: Sequence[str]) -> Callable[[Tree], bool]:

@@ -265,7 +265,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     expected_head: str | None = None
 
 
-class AppendedRow(NamedTuple):
+class AppendedRow(msgspec.Struct, frozen=True):
     """What became of one message; `existing` is the stored one where it was there already."""
 
     inserted: bool

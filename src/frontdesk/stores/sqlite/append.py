@@ -1,14 +1,13 @@
 """The append: what is decided against the head in one transaction, in as few statements as it can be.
 
-Messages are chained in memory and written when the chain is complete, or when a message turns out to be there already.
+Messages are written in runs: all of them at once, or those between two that turn out to be there already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from frontdesk.errors import HeadMovedError, MessageNotFoundError
 from frontdesk.messages import StoredMessage
@@ -24,7 +23,7 @@ from frontdesk.store import (
 )
 from frontdesk.stores.sqlite import sessions
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.rows import POSITION_BITS, SESSION_COLUMNS, session_row
+from frontdesk.stores.sqlite.rows import MESSAGE, POSITION_BITS, SESSION_COLUMNS, SESSION_WIDTH, session_row
 from frontdesk.stores.sqlite.seeing import before, find, find_all, message_at
 
 _QUALIFIED = ", ".join(f"s.{name}" for name in SESSION_COLUMNS)
@@ -34,10 +33,7 @@ _LOAD = (
     f" LEFT JOIN messages m ON m.place = (s.head_segment << {POSITION_BITS} | s.head_position)"
     " WHERE s.namespace = ? AND s.id = ?"
 )
-_INSERT = (
-    "INSERT INTO messages (place, family, id, role, tokens, created_at, raw, derived, running)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_INSERT = f"INSERT INTO messages (place, family, {MESSAGE}, running) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SEGMENT = "SELECT number, tree, last, next, tokens FROM segments WHERE number = ?"
 _OPEN_SEGMENT = (
     "INSERT INTO segments (tree, parent_segment, parent_position, last, next, shared, tokens)"
@@ -53,47 +49,45 @@ _SAVE_SESSION = (
 def append(connection: Connection, request: Append) -> AppendResult:
     loaded = connection.execute(_LOAD, (request.namespace, request.session_id)).fetchone()
     session = None if loaded is None else session_row(loaded)
-    known = _known(connection, session, request)
-    head_id = None if loaded is None else loaded[len(SESSION_COLUMNS)]
-    if request.expected_head is not None and request.expected_head != head_id and None in known:
-        raise HeadMovedError(request.expected_head, head_id, request.session_id)
-    parent = _parent(connection, session, request) if None in known else None
+    head_id = None if loaded is None else loaded[SESSION_WIDTH]
+    known = {} if session is None else _known(connection, session, request)
+    parent = None
+    if not known or any(message.id not in known for message in request.messages):
+        if request.expected_head is not None and request.expected_head != head_id:
+            raise HeadMovedError(request.expected_head, head_id, request.session_id)
+        parent = _parent(connection, session, request)
     if session is None:
         new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
         session = sessions.insert(connection, new)
-    chain = _Chain(connection, session, request.now)
+    chain = _Chain(connection, session)
     if loaded is not None and session.head is not None:
-        chain.take(*loaded[len(SESSION_COLUMNS) + 1 :])
+        chain.take(*loaded[SESSION_WIDTH + 1 :])
     parent_id = head_id
     if parent != session.head:
         parent_id = None if parent is None else message_at(connection, session, parent).id
     rows: list[AppendedRow] = []
-    seen: set[str] = set()
-    for message, place in zip(request.messages, known, strict=True):
-        if place is None and message.id in seen:
-            chain.write()
-            place = find(connection, session, message.id)
-        seen.add(message.id)
-        if place is None:
-            parent = chain.add(parent, message)
-            rows.append(AppendedRow(True, parent_id))
+    run: list[StoredMessage] = []
+    added: set[str] = set()
+    for message in request.messages:
+        message_id = message.id
+        if message_id in known or message_id in added:
+            chain.add(parent, run)
+            run = []
+            parent = known.get(message_id) or find(connection, session, message_id)
+            rows.append(_existing(connection, session, parent))
         else:
-            chain.write()
-            rows.append(_existing(connection, session, place))
-            parent = place
-        parent_id = message.id
-    return AppendResult(tuple(rows), chain.finish())
+            added.add(message_id)
+            run.append(message)
+            rows.append(AppendedRow(True, parent_id))
+        parent_id = message_id
+    chain.add(parent, run)
+    return AppendResult(tuple(rows), chain.finish(request.now))
 
 
-def _known(connection: Connection, session: SessionRow | None, request: Append) -> Sequence[Place | None]:
+def _known(connection: Connection, session: SessionRow, request: Append) -> dict[str, Place]:
     """Where the messages are that the session has already."""
-    if session is None or all(request.fresh):
-        return [None] * len(request.messages)
     wanted = [message.id for message, fresh in zip(request.messages, request.fresh, strict=True) if not fresh]
-    found = find_all(connection, session, wanted)
-    return [
-        None if fresh else found.get(message.id) for message, fresh in zip(request.messages, request.fresh, strict=True)
-    ]
+    return find_all(connection, session, wanted) if wanted else {}
 
 
 def _parent(connection: Connection, session: SessionRow | None, request: Append) -> Place | None:
@@ -106,22 +100,20 @@ def _parent(connection: Connection, session: SessionRow | None, request: Append)
     return place
 
 
-def _existing(connection: Connection, session: SessionRow, place: Place) -> AppendedRow:
+def _existing(connection: Connection, session: SessionRow, place: Place | None) -> AppendedRow:
+    assert place is not None
     ahead = before(connection, session, place)
     parent_id = None if ahead is None else message_at(connection, session, ahead).id
     return AppendedRow(False, parent_id, message_at(connection, session, place))
 
 
 class _Chain:
-    """A session's row and one of its segments as they will be, and the messages that are not written yet."""
+    """A session's row as it will be, and the one of its segments that messages are put into."""
 
-    def __init__(self, connection: Connection, session: SessionRow, now: int) -> None:
+    def __init__(self, connection: Connection, session: SessionRow) -> None:
         self._connection = connection
         self._session = session
-        self._now = now
-        self._segment = 0
-        self._owner = self._last = self._next = self._tokens = 0
-        self._rows: list[tuple[Any, ...]] = []
+        self._segment = self._owner = self._last = self._next = self._tokens = 0
         self._added = 0
         self._head = session.head
         self._tail = session.tail
@@ -135,97 +127,89 @@ class _Chain:
         self._segment = segment
         self._owner, self._last, self._next, self._tokens = owner, last, next_position, tokens
 
-    def add(self, parent: Place | None, message: StoredMessage) -> Place:
-        """Put a message after `parent`; it becomes the head."""
-        self._view_tokens += message.tokens
-        self._view_messages += 1
+    def add(self, parent: Place | None, run: Sequence[StoredMessage]) -> None:
+        """Put messages after `parent`, one after the other; the last one becomes the head."""
+        if not run:
+            return
         if parent is None or not self._extends(parent):
-            self._open(parent, message.tokens)
+            self._open(parent)
         elif parent != self._head:
             self._view = "stale"
             self._revision += 1
-        position = self._last = self._next
-        self._next += 1
-        self._tokens += message.tokens
-        self._rows.append(
-            (
-                self._segment << POSITION_BITS | position,
-                self._session.family,
-                message.id,
-                message.role,
-                message.tokens,
-                message.created_at,
-                message.raw,
-                message.derived,
-                self._tokens,
-            )
-        )
-        self._added += 1
-        self._head = Place(self._segment, position)
-        return self._head
+        room = SEGMENT_SIZE - self._next
+        self._write(run[:room])
+        self.add(self._head, run[room:])
 
     def _extends(self, parent: Place) -> bool:
         if parent.segment != self._segment:
-            self.write()
             (stored,) = self._connection.execute(_SEGMENT, (parent.segment,)).fetchall()
             self.take(*stored)
         return self._owner == self._session.tree and self._last == parent.position and self._next < SEGMENT_SIZE
 
-    def _open(self, parent: Place | None, tokens: int) -> None:
+    def _open(self, parent: Place | None) -> None:
         """Open a segment. A new root is all of the view, a fork's first message begins its empty tail, anything else
         leaves the view to be computed. It raises the revision, so that no plan overlooks the segment."""
-        self.write()
         segment, position = (None, None) if parent is None else parent
         ((number,),) = self._connection.execute(_OPEN_SEGMENT, (self._session.tree, segment, position)).fetchall()
         self.take(number, self._session.tree, -1, 0, 0)
         self._revision += 1
         if parent is None:
             self._view, self._tail = "plain", 0
-            self._view_tokens, self._view_messages = tokens, 1
+            self._view_tokens = self._view_messages = 0
         elif parent == self._head and self._view == "stored" and self._tail > parent.position:
             self._tail = 0
         else:
             self._view = "stale"
 
-    def write(self) -> None:
-        """Write the messages so far, so that others can be looked up among them."""
-        if not self._rows:
-            return
-        if len(self._rows) == 1:
-            self._connection.execute(_INSERT, self._rows[0])
-        else:
-            self._connection.executemany(_INSERT, self._rows)
-        self._rows = []
-        self._connection.execute(_SAVE_SEGMENT, (self._last, self._next, self._tokens, self._segment))
+    def _write(self, run: Sequence[StoredMessage]) -> None:
+        key = self._segment << POSITION_BITS | self._next
+        family, tokens = self._session.family, self._tokens
+        rows = []
+        for message in run:
+            tokens += message.tokens
+            rows.append((key, family, *astuple(message), tokens))
+            key += 1
+        self._connection.executemany(_INSERT, rows)
+        self._view_tokens += tokens - self._tokens
+        self._view_messages += len(run)
+        self._added += len(run)
+        self._tokens = tokens
+        self._next += len(run)
+        self._last = self._next - 1
+        self._head = Place(self._segment, self._last)
+        self._connection.execute(_SAVE_SEGMENT, (self._last, self._next, tokens, self._segment))
 
-    def finish(self) -> SessionRow:
-        """Write everything; the session as it is now."""
+    def finish(self, now: int) -> SessionRow:
+        """Write the session's row; the session as it is now."""
+        before = self._session
         if not self._added or self._head is None:
-            return self._session
-        self.write()
-        session = replace(
-            self._session,
+            return before
+        count = before.message_count + self._added
+        active, updated = max(now, before.last_active_at), max(now, before.updated_at)
+        self._connection.execute(
+            _SAVE_SESSION,
+            (
+                *self._head,
+                self._tail,
+                self._view,
+                self._view_tokens,
+                self._view_messages,
+                self._revision,
+                count,
+                active,
+                updated,
+                before.number,
+            ),
+        )
+        return replace(
+            before,
             head=self._head,
             tail=self._tail,
             view=self._view,
             view_tokens=self._view_tokens,
             view_messages=self._view_messages,
             revision=self._revision,
-            message_count=self._session.message_count + self._added,
-            last_active_at=max(self._now, self._session.last_active_at),
-            updated_at=max(self._now, self._session.updated_at),
+            message_count=count,
+            last_active_at=active,
+            updated_at=updated,
         )
-        values = (
-            *self._head,
-            self._tail,
-            self._view,
-            self._view_tokens,
-            self._view_messages,
-            self._revision,
-            session.message_count,
-            session.last_active_at,
-            session.updated_at,
-            session.number,
-        )
-        self._connection.execute(_SAVE_SESSION, values)
-        return session
