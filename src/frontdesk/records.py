@@ -40,8 +40,7 @@ class EndReason(StrEnum):
     COMPACTION = "compaction"
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True):
     """What became of a message: `inserted` is False if its id was there already; then `message` is the stored one."""
 
     message: Message

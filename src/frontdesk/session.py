@@ -87,7 +87,7 @@ class Session(CompactionCalls):
         it. Raises as `append` does."""
         now = self._scope.now()
         given = list(messages)
-        stored = tuple(self._ingest(message, now) for message in given)
+        stored = tuple([self._ingest(message, now) for message in given])
         if not stored:
             return []
         for what, message_id in (("parent", parent), ("expected_head", expected_head)):
@@ -97,7 +97,7 @@ class Session(CompactionCalls):
             namespace=self._scope.namespace,
             session_id=await self._writable_id(),
             messages=stored,
-            fresh=tuple(not _has_id(message) for message in given),
+            fresh=tuple([not _has_id(message) for message in given]),
             now=now,
             parent=parent,
             expected_head=expected_head,

@@ -38,7 +38,7 @@ from frontdesk.stores.postgres.url import check_options, describe, parse_url
 
 
 class PostgresStore:
-    """A `Store` on PostgreSQL 13 or newer, for any number of processes, threads and event loops.
+    """A `Store` on PostgreSQL 15 or newer, for any number of processes, threads and event loops.
 
     `pool` is the most connections that each event loop takes; `pooler` says that a transaction pooler stands between,
     so that nothing may be bound to a session; all tables lie in `schema`; no statement takes longer than `timeout`

@@ -33,20 +33,34 @@ class Delivery:
 
     def send(self) -> None:
         for loop, outcomes in self._by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_resolve, outcomes)
-            except RuntimeError:
-                pass  # the loop was closed: nobody waits there any more
+            _call(loop, _resolve_all, outcomes)
 
 
-def _resolve(outcomes: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
-    for future, (result, error) in outcomes:
-        if future.done():
-            continue
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
+def deliver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], outcome: Outcome) -> None:
+    """Send a single outcome on its way."""
+    _call(loop, _resolve, future, outcome)
+
+
+def _call(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(callback, *arguments)
+    except RuntimeError:
+        pass  # the loop was closed: nobody waits there any more
+
+
+def _resolve_all(outcomes: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
+    for future, outcome in outcomes:
+        _resolve(future, outcome)
+
+
+def _resolve(future: asyncio.Future[Any], outcome: Outcome) -> None:
+    result, error = outcome
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 class _Worker:
@@ -132,9 +146,7 @@ class Reader(_Worker):
             with self._lock:
                 outcome = self._read(operation)
             self._reading.discard(self)
-            delivery = Delivery()
-            delivery.add(loop, future, outcome)
-            delivery.send()
+            deliver(loop, future, outcome)
 
     def _read(self, operation: Callable[[Connection], Any]) -> Outcome:
         try:
@@ -176,12 +188,15 @@ class Writer(_Worker):
 
     def _run(self) -> None:
         while batch := self._take():
-            delivery = Delivery()
             with self._lock:
                 outcomes = self._commit(batch)
-            for (_, loop, future), outcome in zip(batch, outcomes, strict=True):
-                delivery.add(loop, future, outcome)
-            delivery.send()
+            if len(batch) == 1:
+                deliver(*batch[0][1:], outcomes[0])
+            else:
+                delivery = Delivery()
+                for (_, loop, future), outcome in zip(batch, outcomes, strict=True):
+                    delivery.add(loop, future, outcome)
+                delivery.send()
             self._admit()
             if self._wal_pages >= WAL_PAGES_TO_CHECKPOINT:
                 with self._lock:
@@ -209,7 +224,10 @@ class Writer(_Worker):
     def _commit(self, batch: list[Job]) -> list[Outcome]:
         try:
             connection = self._connect()
-            self._database.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except BUSY:
+                self._database.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
         except BaseException as error:
             translate = self._database.translate
             outcomes: list[Outcome] = [(None, translate(error, self._connection)) for _ in batch]
