@@ -83,9 +83,7 @@ def _question(qa: dict[str, Any], turns: dict[str, Any]) -> Question | None:
     return Question(qa["question"], tuple(evidence)) if evidence and qa["category"] != 5 else None
 
 
-def _terms(
-    messages: Sequence[dict[str, Any]], questions: Sequence[Question], speakers: tuple[str, str]
-) -> list[Fact]:
+def _terms(messages: Sequence[dict[str, Any]], questions: Sequence[Question], speakers: tuple[str, str]) -> list[Fact]:
     evidence = {turn_id for question in questions for turn_id in question.evidence}
     facts = []
     for message in messages:
@@ -99,12 +97,17 @@ def _terms(
 
 # generated ones
 
-_FIRST = "Amara Bjorn Chidi Dagny Emeka Freya Goran Hanae Ilse Joaquin Katya Lorenzo Mirela Nils Oksana Pavel".split()
-_LAST = "Achterberg Brankovic Castellanos Dimitrov Eriksen Fontaine Grigorescu Halvorsen Iwasaki Jovanovic".split()
-_FIRMS = "Northwind Bluepeak Larkfield Tessera Quillon Harborline Vantor Ostrava Meridia Kestrel".split()
-_COLOURS = "amber azure copper crimson emerald golden indigo ivory scarlet silver teal violet bronze cobalt".split()
-_ANIMALS = "badger crane dolphin falcon gecko heron ibex jackal lynx marmot otter puffin raven stoat tapir wren".split()
-_TECHNOLOGY = "PostgreSQL Redis Kafka RabbitMQ SQLite NATS MinIO Caddy Nginx Terraform Ansible Grafana".split()
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_FIRST = _words("Amara Bjorn Chidi Dagny Emeka Freya Goran Hanae Ilse Joaquin Katya Lorenzo Mirela Nils Oksana Pavel")
+_LAST = _words("Achterberg Brankovic Castellanos Dimitrov Eriksen Fontaine Grigorescu Halvorsen Iwasaki Jovanovic")
+_FIRMS = _words("Northwind Bluepeak Larkfield Tessera Quillon Harborline Vantor Ostrava Meridia Kestrel")
+_COLOURS = _words("amber azure copper crimson emerald golden indigo ivory scarlet silver teal violet bronze cobalt")
+_ANIMALS = _words("badger crane dolphin falcon gecko heron ibex jackal lynx marmot otter puffin raven stoat tapir wren")
+_TECHNOLOGY = _words("PostgreSQL Redis Kafka RabbitMQ SQLite NATS MinIO Caddy Nginx Terraform Ansible Grafana")
 _PARTS = ("import", "report", "login page", "nightly job", "queue", "cache", "mail template", "search")
 _FILLER = (
     "I looked at {part} again on {day} and it behaves as before.",
@@ -221,15 +224,16 @@ def generated(seed: int, count: int, budget: int) -> Conversation:
     ten, and a fact every forty, one in five of them inside a tool output."""
     writer = _Writer(seed)
     writer.add(role="system", content="You look after the servers of a small company. Be brief.")
-    planted = 0
+    planted, planted_next = 0, 1
     while len(writer.messages) < count:
         number = len(writer.messages)
-        due = number // _PLANTED_EVERY >= planted
+        due = number >= planted_next
         in_tool = planted % 5 == 4
         if number % _TOOL_EVERY == 0:
             writer.use_tool(number, with_fact=due and in_tool)
-            planted += due and in_tool
         else:
             writer.say("assistant" if number % 2 else "user", with_fact=due and not in_tool)
-            planted += due and not in_tool
+        if len(writer.facts) > planted:
+            planted += 1
+            planted_next = _PLANTED_EVERY * planted + writer.number(0, _PLANTED_EVERY - 1)
     return Conversation(f"generated-{seed}", budget, writer.messages, writer.facts, writer.questions)

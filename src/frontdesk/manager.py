@@ -227,7 +227,10 @@ class SessionManager(Configurable):
         async def build(tree: Tree) -> Plan | None:
             return plans.delete_session(tree.rows, self._scope.now())
 
-        return await session._change(build, family=True)
+        existed = await session._change(build, family=True)
+        if existed:
+            await session._prompt.forget(session.id)
+        return existed
 
     async def fork(
         self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
@@ -246,6 +249,7 @@ class SessionManager(Configurable):
         source = self.session(id)
         if not await source._change(build, find=() if at is None else [at]):
             raise SessionNotFoundError(str(id), self.namespace)
+        await source._prompt.copy_to(made)
         return Session(self._scope, made)
 
     async def _existing(self, ref: str | SessionKey) -> Session:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import msgspec
 
@@ -268,7 +268,12 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A message that matched; `snippet` is the part of its text around the first match."""
+    """Something that matched; `snippet` is the part of its text around the matches, which are marked `**like this**`.
+
+    `kind` is "message"; or "summary" for that of a compaction, with the id of its synthetic message; or "session" for a
+    session's own name and summary, without a message id. `position` counts the messages ahead of it on the path to the
+    head and is None off that path; `visible` says whether the history at the head shows it (what was compacted away,
+    or stands on another branch, is not shown)."""
 
     session_id: str
     message_id: str
@@ -276,11 +281,15 @@ class SearchHit:
     score: float
     snippet: str
     created_at: datetime
+    kind: Literal["message", "summary", "session"] = "message"
+    session_name: str = ""
+    position: int | None = None
+    visible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResults(Sequence[SearchHit]):
-    """Hits, best first; `total` counts all that matched."""
+    """Hits, best first; `total` counts all that matched, and `next_cursor` gets the next ones (None: there are none)."""
 
     hits: tuple[SearchHit, ...]
     total: int

@@ -152,6 +152,8 @@ class Session(CompactionCalls):
             return plans.replace_message(tree, place, kept, tokens_before, self._scope.now())
 
         await self._change(build, find=[stored.id], family=_touches_others([stored.id]))
+        if current is not None:
+            await self._notice_skills([stored])
         return current
 
     async def delete_messages(self, ids: Iterable[str]) -> int:
@@ -185,7 +187,7 @@ class Session(CompactionCalls):
             return plans.clear_messages(tree.rows, self._scope.now())
 
         if await self._change(build, family=True):
-            await self._context.forget_prompt()
+            await self._prompt.forget(self.id)
 
     # reading
 

@@ -3,7 +3,6 @@ and commits against the range it read."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,29 +11,30 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from frontdesk import history, plans
-from frontdesk.calls import call
 from frontdesk.checks import check_text
 from frontdesk.compaction import overlays
 from frontdesk.compaction.expanding import expand_tool
-from frontdesk.compaction.planning import Range, leading_system, tool_runs
-from frontdesk.compaction.settings import CompactionSettings
+from frontdesk.compaction.leasing import holding
+from frontdesk.compaction.planning import MIN_TOKENS, Range, leading_system, tool_runs
+from frontdesk.compaction.settings import CompactionSettings, MemorySettings, tell
 from frontdesk.compaction.shortening import shorten
-from frontdesk.compaction.summarising import Summary, summarise
+from frontdesk.compaction.summarising import Request, Summary, summarise, used
 from frontdesk.context.blocks import RESERVED
 from frontdesk.errors import (
     CompactionError,
     CompactionNotFoundError,
+    FrontdeskError,
     InvalidInputError,
+    InvalidRangeError,
     MessageNotFoundError,
     SessionNotFoundError,
 )
-from frontdesk.ledger import usage_line
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.records import Compaction, CompactionResult, ContextUsage
 from frontdesk.search import scan
 from frontdesk.session_memory import MemoryCalls
-from frontdesk.store import DocumentRow, LeaseRow, NewOverlay, Plan, SessionRow
+from frontdesk.store import NewOverlay, Plan, SessionRow
 from frontdesk.tools import Tool
 from frontdesk.tree import Tree, drop_first, first_items, last_items
 
@@ -42,22 +42,40 @@ _log = logging.getLogger("frontdesk.compaction")
 _LEASE = "compaction"
 _SHORTENED = RESERVED + "shortened"
 _TOOL_CHARS, _TEXT_CHARS = 500, 10_000
-_GRACE = 30.0
-_FIRST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 _TRIES = 5
-_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+_NO_SUMMARY = Summary()
 
 
 class _RangeChangedError(Exception):
     """What was summarised is not what is there any more."""
 
 
-class _Read(NamedTuple):
-    """A view, the revision it was read at, and the part of it that is to be compacted."""
+class _Source(NamedTuple):
+    """What a summary is made from, and the revision at which it was read."""
 
     revision: int
+    messages: list[Message]
+
+
+class _Chosen(NamedTuple):
+    """A view, and the part of it that is to be compacted."""
+
     view: list[Message]
-    covered: list[Message]
+    part: Range
+
+    @property
+    def covered(self) -> list[Message]:
+        return self.view[self.part.first : self.part.last + 1]
+
+    def within(self, run: Range) -> _Chosen:
+        return _Chosen(self.view, Range(self.part.first + run.first, self.part.first + run.last))
+
+
+class _Whole(NamedTuple):
+    """A summary of all that had been said up to a message."""
+
+    text: str
+    messages: list[Message]
 
 
 class CompactionCalls(MemoryCalls):
@@ -83,16 +101,18 @@ class CompactionCalls(MemoryCalls):
         from_id: str,
         to_id: str,
         details: Mapping[str, Any] | None = None,
-        made_from: _Read | None = None,
+        made_from: Sequence[Message] = (),
+        revision: int | None = None,
     ) -> str:
-        """Lay an overlay over a range; what it was made from, if given, must still be there."""
+        """Lay an overlay over a range; what it was made from, if given, must still be there. What was read at a
+        `revision` of the session needs no second look as long as that is the present one."""
         compaction_id = new_id()
 
         async def build(tree: Tree) -> Plan | None:
             start, end = await overlays.range_of(self._scope, tree, from_id, to_id)
-            if made_from is not None and made_from.revision != tree.session.revision:
-                shown = await history.read_items(self._scope, tree.lay(end))
-                if [m.stored for m in shown[-len(made_from.covered) :]] != [m.stored for m in made_from.covered]:
+            if made_from and revision != tree.session.revision:
+                present = await history.read_items(self._scope, overlays.source_items(tree, start, end))
+                if [message.stored for message in present] != [message.stored for message in made_from]:
                     raise _RangeChangedError
             now = self._scope.now()
             overlay = NewOverlay(
@@ -107,15 +127,9 @@ class CompactionCalls(MemoryCalls):
             )
             return plans.add_overlay(tree, overlay, now)
 
-        try:
-            found = await self._change(build, find=[from_id, to_id])
-        except MessageNotFoundError:
-            if made_from is None:
-                raise
-            raise _RangeChangedError from None
-        if not found:
+        if not await self._change(build, find=[from_id, to_id]):
             raise MessageNotFoundError(from_id, self._name())
-        await self._context.forget_prompt()
+        await self._prompt.forget(self.id)
         return compaction_id
 
     async def _compaction(self, compaction_id: str) -> Compaction:
@@ -164,17 +178,18 @@ class CompactionCalls(MemoryCalls):
             yield message
 
     async def _recall(self, question: str) -> list[Message]:
-        """The messages under any summary that answer a question best, best first."""
+        """The messages that overlays keep out of the view and that answer a question best, best first."""
         words = scan.words_of(question)
         tree = await self._tree()
-        found: dict[str, tuple[int, Message]] = {}
-        for overlay in tree.overlays if tree is not None else ():
-            if tree is not None and overlay.kind == "summary":
+        if tree is None:
+            return []
+        found: list[tuple[int, Message]] = []
+        for _, _, overlay in tree.outermost(tree.path(tree.session.head)):
+            if overlay.kind != "reset":
                 async for portion in history.portions(self._scope, tree.covered_items(overlay)):
-                    matches = ((scan.match(message.text, words), message) for message in portion)
-                    found |= {message.id: (score, message) for score, message in matches if score}
-        best = sorted(found.values(), key=lambda pair: (-pair[0], -pair[1].stored.created_at))
-        return [message for _, message in best]
+                    found += [(score, message) for message in portion if (score := scan.match(message.text, words))]
+        found.sort(key=lambda pair: (-pair[0], -pair[1].stored.created_at))
+        return [message for _, message in found]
 
     # how full it is
 
@@ -198,7 +213,7 @@ class CompactionCalls(MemoryCalls):
         limit = self._window(row)
         used = sum(self._scope.counter(msgspec.json.encode(tool).decode()) for tool in tools)
         if row is not None:
-            used += row.view_tokens + await self._context.frozen_tokens()
+            used += row.view_tokens + await self._prompt.tokens()
         return ContextUsage(used, limit, used / limit)
 
     def _is_full(self, row: SessionRow, used: int) -> bool:
@@ -222,16 +237,14 @@ class CompactionCalls(MemoryCalls):
 
         row = await self._context.document(_SHORTENED) if shortens else None
         fitted = await fit(None if row is None else row.content)
-        if fitted.is_whole or not shortens or fitted.before_turn is None:
+        mark = fitted.before_turn
+        if fitted.is_whole or not shortens or mark is None or (row is not None and row.content == mark):
             return fitted.messages
-        mark = DocumentRow(
-            label=_SHORTENED,
-            version=1 if row is None else row.version + 1,
-            content=fitted.before_turn,
-            created_at=self._scope.now(),
-        )
-        await self._context.put(mark)
-        return (await fit(fitted.before_turn)).messages
+        try:
+            await self._context.note(_SHORTENED, mark, 1 if row is None else row.version + 1)
+        except SessionNotFoundError:
+            pass  # deleted meanwhile: what was read is still a view of it
+        return (await fit(mark)).messages
 
     def _shortened(self, message: Message) -> Message:
         return shorten(message, _TOOL_CHARS, _TEXT_CHARS, self._scope.counter)
@@ -255,149 +268,212 @@ class CompactionCalls(MemoryCalls):
         session_id = await self._readable_id()
         if session_id is None or not is_context_overflow(error):
             return False
-        return await self._compact(session_id, None, None, harder=True) is not None
+        try:
+            return await self._compact(session_id, None, None, harder=True) is not None
+        except Exception as failure:
+            await self._tell(session_id, failure)
+            return False
 
     async def _compact(
         self, session_id: str, instructions: str | None, prompt: str | None, *, harder: bool
     ) -> CompactionResult | None:
-        before = await self._overlay_ids()
-        look = _FIRST_LOOK
-        while (lease := await self._take_lease(session_id)) is None:
-            await asyncio.sleep(look)
-            look = min(look * 2, _LONGEST_LOOK)
-        try:
-            joined = [made for made in await self._overlay_ids() if made not in before]
+        tree = await self._tree()
+        if tree is None:
+            return None
+        before = {overlay.id for overlay in tree.overlays}
+        async with holding(self._scope, session_id, _LEASE):
+            tree = await self._tree()
+            joined = [made.id for made in tree.overlays if made.id not in before] if tree is not None else []
             if joined:
                 return CompactionResult.of(await self._compaction(joined[0]))
             return await self._compact_holding(instructions, prompt, harder)
-        finally:
-            await self._scope.store.release_lease(self._scope.namespace, session_id, _LEASE, lease.number)
-
-    async def _take_lease(self, session_id: str) -> LeaseRow | None:
-        """The lease that makes a compaction the only one of its session over all workers; it ends with its holder."""
-        settings = self._scope.settings(CompactionSettings)
-        ttl = int((settings.timeout * settings.attempts + _GRACE) * 1_000_000)
-        return await self._scope.store.acquire_lease(self._scope.namespace, session_id, _LEASE, new_id(), ttl)
-
-    async def _overlay_ids(self) -> list[str]:
-        """Newest first."""
-        tree = await self._tree()
-        return [] if tree is None else [overlay.id for overlay in tree.overlays]
 
     async def _compact_holding(
         self, instructions: str | None, prompt: str | None, harder: bool
     ) -> CompactionResult | None:
         settings = self._scope.settings(CompactionSettings)
         for _ in range(_TRIES):
-            row = await history.settled_row(self._scope, await self._row())
+            row = await self._row()
             view = await history.read_view(self._scope, row.id)
-            chosen = settings.plan(view, self._window(row), harder=harder)
-            if chosen is None:
+            part = settings.plan(view, self._window(row), harder=harder)
+            if part is None:
                 return None
-            read = _Read(row.revision, view, view[chosen.first : chosen.last + 1])
             try:
-                return await self._replace_range(settings, read, chosen, instructions, prompt)
-            except _RangeChangedError:
+                return await self._replace_range(_Chosen(view, part), instructions, prompt)
+            except (_RangeChangedError, MessageNotFoundError, InvalidRangeError):
                 continue
         raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")
 
-    async def _replace_range(
-        self,
-        settings: CompactionSettings,
-        read: _Read,
-        chosen: Range,
-        instructions: str | None,
-        prompt: str | None,
-    ) -> CompactionResult:
+    async def _replace_range(self, chosen: _Chosen, instructions: str | None, prompt: str | None) -> CompactionResult:
+        settings = self._scope.settings(CompactionSettings)
         started = time.monotonic()
-        made = Summary()
-        if settings.strategy != "truncate":
-            try:
-                made = await summarise(
-                    settings, read.covered, self._scope.counter, instructions=instructions, prompt=prompt
-                )
-            except Exception as error:
-                hidden = tool_runs(read.covered)
-                if settings.strategy != "hybrid" or not hidden:
-                    raise
-                await self._tell(self._name(), error)
-                return await self._hide(read, hidden[0], Summary(), started)
-        return await self._hide(read, Range(0, len(read.covered) - 1), made, started)
+        if settings.strategy == "truncate":
+            return await self._hide([chosen], started)
+        source = await self._source(chosen.covered[0].id, chosen.covered[-1].id)
+        before = sum(message.tokens for message in chosen.covered)
+        request = Request(source.messages, before, instructions, prompt)
+        try:
+            made = await self._ask(request)
+        except Exception as error:
+            hidden = [chosen.within(run) for run in tool_runs(chosen.covered)]
+            if settings.strategy != "hybrid" or not hidden:
+                raise
+            settings.pauses.failed(self.id, time.monotonic())
+            await self._tell(self.id, error)
+            return await self._hide(hidden, started)
+        result = await self._hide([chosen], started, made, source, used(request.calls))
+        settings.pauses.succeeded(self.id)
+        return result
 
-    async def _hide(self, read: _Read, part: Range, made: Summary, started: float) -> CompactionResult:
-        """Lay an overlay, with a summary or without, over a part of what was read."""
-        covered = read.covered[part.first : part.last + 1]
-        before = sum(message.tokens for message in read.view)
+    async def _source(self, from_id: str, to_id: str) -> _Source:
+        tree = await self._tree(find=[from_id, to_id])
+        if tree is None:
+            raise MessageNotFoundError(from_id, self._name())
+        items = overlays.source_items(tree, *await overlays.range_of(self._scope, tree, from_id, to_id))
+        messages = await history.read_items(self._scope, items)
+        if not messages:
+            raise MessageNotFoundError(from_id, self._name())
+        return _Source(tree.session.revision, messages)
+
+    async def _ask(self, request: Request) -> Summary:
+        try:
+            return await summarise(self._scope.settings(CompactionSettings), request, self._scope.counter)
+        finally:
+            await self._record_usage(request.calls)
+
+    async def _hide(
+        self,
+        chosen: Sequence[_Chosen],
+        started: float,
+        made: Summary = _NO_SUMMARY,
+        source: _Source | None = None,
+        usage: Mapping[str, int] | None = None,
+    ) -> CompactionResult:
+        """Lay an overlay over each part of a view, with a summary or without; the result is the first one's."""
+        view = chosen[0].view
+        covered = [message for each in chosen for message in each.covered]
+        before = sum(message.tokens for message in view)
         details = {
             "messages_covered": len(covered),
-            "messages_kept": len(read.view) - len(covered),
+            "messages_kept": len(view) - len(covered),
             "tokens_before": before,
             "tokens_after": before - sum(message.tokens for message in covered) + made.tokens,
             "duration": time.monotonic() - started,
             "attempts": made.attempts,
-            "usage": await self._record_usage(made),
+            "usage": usage or {},
         }
         kind: Literal["summary", "truncate"] = "summary" if made.text else "truncate"
-        made_from = _Read(read.revision, read.view, covered)
-        compaction_id = await self._lay(kind, made.text or None, covered[0].id, covered[-1].id, details, made_from)
-        return CompactionResult.of(await self._compaction(compaction_id))
+        laid = [
+            await self._lay(
+                kind,
+                made.text or None,
+                each.covered[0].id,
+                each.covered[-1].id,
+                details,
+                source.messages if source else (),
+                source.revision if source else None,
+            )
+            for each in chosen
+        ]
+        return CompactionResult.of(await self._compaction(laid[0]))
 
-    async def _summarise_all(self) -> str | None:
-        """A summary of the whole view, for a session that goes on elsewhere; None if there is nothing to summarise."""
-        settings = self._scope.settings(CompactionSettings)
+    # going on elsewhere
+
+    async def _summarise_all(self) -> _Whole | None:
+        """A summary of the whole view, for a session that goes on elsewhere; None if there is nothing to summarise, or
+        nothing but a summary, which goes along."""
         view = await history.read_view(self._scope, self.id)
         said = view[leading_system(view) :]
-        if not said:
+        source = (await self._source(said[0].id, said[-1].id)).messages if said else []
+        if not source or (len(source) == 1 and source[0].is_summary):
             return None
-        made = await summarise(settings, said, self._scope.counter)
-        await self._record_usage(made)
-        return made.text
+        # What is hardly longer than a summary gets one all the same: the new session is to open with it.
+        before = max(sum(message.tokens for message in said), 2 * MIN_TOKENS)
+        return _Whole((await self._ask(Request(source, before))).text, source)
 
-    async def _cover_all(self, summary: str | None) -> None:
-        """Let a summary stand in for all that was said so far."""
-        tree = await self._tree()
-        if tree is None or tree.session.head is None or summary is None:
+    async def _cover_all(self, summary: str | _Whole | None) -> None:
+        """Let a summary stand in for all that was said before, or for as much of it as it was made from."""
+        self._refresh_beside(self.id)
+        if summary is None:
             return
-        path = tree.lay(tree.session.head, overlays=False)
-        lead = len(await history.leading_system(self._scope, path))
-        ends = [*first_items(drop_first(path, lead), 1), *last_items(path, 1)]
-        if len(ends) == 2:
-            first, last = await history.read_items(self._scope, ends)
-            await self._lay("summary", summary, first.id, last.id)
+        if isinstance(summary, str):
+            if ends := await self._ends():
+                await self._lay("summary", summary, *ends)
+            return
+        first, last = summary.messages[0], summary.messages[-1]
+        try:
+            await self._lay("summary", summary.text, first.id, last.id, made_from=summary.messages)
+        except (_RangeChangedError, MessageNotFoundError, InvalidRangeError):
+            pass  # changed meanwhile: no summary is better than one of something else
 
-    async def _record_usage(self, made: Summary) -> dict[str, int]:
-        """Enter what the model's calls used into the ledger; the sum of it."""
-        total = dict.fromkeys(_TOKENS, 0)
-        for answer in made.calls:
-            usage = getattr(answer, "usage", None)
-            if usage is None:
-                continue
-            tokens = {name: int(getattr(usage, name, 0) or 0) for name in _TOKENS}
-            total = {name: total[name] + tokens[name] for name in _TOKENS}
-            line = usage_line(self._scope.now(), tokens, model=getattr(answer, "model", None))
-            await self._scope.store.add_usage(self._scope.namespace, self.id, line)
-        return total
+    async def _ends(self) -> tuple[str, str] | None:
+        """The first and the last message of the path that may be compacted."""
+        tree = await self._tree()
+        path = [] if tree is None else tree.lay(tree.session.head, overlays=False)
+        rest = drop_first(path, len(await history.leading_system(self._scope, path)))
+        if not rest:
+            return None
+        first, last = await history.read_items(self._scope, [*first_items(rest, 1), *last_items(rest, 1)])
+        return first.id, last.id
 
     # beside the conversation
 
     def _after_append(self, row: SessionRow, added: int) -> None:
         """Start what this append of `added` tokens made necessary, beside the conversation; costs nothing otherwise."""
         settings = self._scope.settings(CompactionSettings)
-        soft = settings.soft_ratio * self._window(row)
-        if row.view != "stale" and row.view_tokens - added < soft <= row.view_tokens:
+        if row.view != "stale":
+            self._start_what_is_due(row, added)
+        elif self._scope.settings(MemorySettings).on or (settings.auto and settings.can_compact):
+            self._scope.spawn(self._look_closer(added), f"look {row.id} {new_id()}")
+
+    async def _look_closer(self, added: int) -> None:
+        """After an append to a view whose figures are not known."""
+        try:
+            row = await self._settled()
+        except FrontdeskError:
+            return  # the next append looks again
+        if row is not None:
+            self._start_what_is_due(row, added)
+
+    def _start_what_is_due(self, row: SessionRow, added: int) -> None:
+        settings = self._scope.settings(CompactionSettings)
+        if row.view_tokens - added < settings.soft_ratio * self._window(row) <= row.view_tokens:
             self._refresh_beside(row.id)
         if not settings.auto or not settings.can_compact or settings.pauses.holds(row.id, time.monotonic()):
             return
-        if row.view == "stale" or self._is_full(row, row.view_tokens):
-            self._scope.spawn(self._compact_beside(row.id), f"compact {row.id}")
+        if not self._is_full(row, row.view_tokens):
+            return
+        if row.id in settings.running:
+            settings.running[row.id] = True
+        else:
+            settings.running[row.id] = False
+            self._scope.spawn(self._compact_beside(row.id), f"compact {row.id} {new_id()}")
 
     async def _compact_beside(self, session_id: str) -> None:
+        """Compact, and look again if an append asked for it meanwhile: what was read may have been too little then."""
+        running = self._scope.settings(CompactionSettings).running
+        try:
+            await self._compact_while_full(session_id)
+            while running[session_id]:
+                running[session_id] = False
+                await self._compact_while_full(session_id)
+        finally:
+            del running[session_id]
+
+    async def _compact_while_full(self, session_id: str) -> None:
         settings = self._scope.settings(CompactionSettings)
         try:
-            held = await self._scope.store.get_lease(self._scope.namespace, session_id, _LEASE)
-            if held is None and await self.needs_compaction():
-                await self.compact()
-            settings.pauses.succeeded(session_id)
+            if await self._scope.store.get_lease(self._scope.namespace, session_id, _LEASE) is not None:
+                return
+            has_compacted = False
+            while not settings.pauses.holds(session_id, time.monotonic()) and await self.needs_compaction():
+                if await self.compact() is not None:
+                    has_compacted = True
+                elif has_compacted:
+                    # Still too long, and there is nothing left to gain: the next append is no reason to ask again.
+                    settings.pauses.failed(session_id, time.monotonic())
+                else:
+                    return
         except SessionNotFoundError:
             pass  # deleted meanwhile: there is nothing left to compact
         except Exception as error:
@@ -405,11 +481,4 @@ class CompactionCalls(MemoryCalls):
             await self._tell(session_id, error)
 
     async def _tell(self, session_id: str, error: Exception) -> None:
-        """Say that a compaction failed; nothing of the conversation is logged."""
-        _log.warning("a compaction failed: %s", type(error).__name__)
-        on_error = self._scope.settings(CompactionSettings).on_error
-        if on_error is not None:
-            try:
-                await call(on_error, session_id, error)
-            except Exception as failure:
-                _log.warning("the on_error of compaction failed, too: %s", type(failure).__name__)
+        await tell(_log, self._scope.settings(CompactionSettings).on_error, session_id, error)

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontdesk.context.blocks import BlockVersion, ContextBlock, Declaration
+from frontdesk.context.freezing import FrozenPrompt
 from frontdesk.context.skills import LoadedSkills, may_carry
 from frontdesk.context.toolset import build_tools
 from frontdesk.context.working import WorkingContext
+from frontdesk.errors import FrontdeskError
 from frontdesk.handle import Handle
 from frontdesk.messages import StoredMessage
 from frontdesk.tools import Tool
+
+_log = logging.getLogger("frontdesk.context")
 
 
 class ContextCalls(Handle):
     """What a session can do with its blocks. Writing one, and freezing the prompt, makes the session."""
 
     _working: WorkingContext | None = None
+    _frozen: FrozenPrompt | None = None
     _tools: dict[str, Tool] | None = None
 
     @property
     def _context(self) -> WorkingContext:
         if self._working is None:
-            self._working = WorkingContext(self._scope, self._writable_id, self._ensure)
+            self._working = WorkingContext(self._scope, self._readable_id, self._ensure)
         return self._working
+
+    @property
+    def _prompt(self) -> FrozenPrompt:
+        if self._frozen is None:
+            self._frozen = FrozenPrompt(self._scope, self._context)
+        return self._frozen
 
     @property
     def _skills(self) -> LoadedSkills:
@@ -38,7 +50,10 @@ class ContextCalls(Handle):
     async def _notice_skills(self, messages: Sequence[StoredMessage]) -> None:
         """After an append: remember in which messages loaded skills stand."""
         if may_carry(messages):
-            await self._skills.notice(messages)
+            try:
+                await self._skills.notice(messages)
+            except FrontdeskError as error:
+                _log.warning("a loaded skill was not noticed: %s", type(error).__name__)
 
     # blocks
 
@@ -95,22 +110,22 @@ class ContextCalls(Handle):
 
     async def set_system_prompt(self, text: str) -> None:
         """Set a readonly block `system` of this session that is shown first; the next freeze renders it."""
-        await self._context.set_system_prompt(text, None)
+        await self._prompt.forget(await self._context.set_system_prompt(text, None))
 
     async def freeze_system_prompt(self) -> str:
         """The system prompt, rendered once and then kept the same until `refresh_system_prompt`, `clear_messages`,
         a compaction, or a change of the declared blocks. Agreed upon by all workers with `with_cached_prompt`."""
-        return await self._context.freeze()
+        return await self._prompt.freeze()
 
     async def refresh_system_prompt(self) -> str:
         """Render the prompt anew from what the blocks hold now, and freeze that."""
-        return await self._context.refresh()
+        return await self._prompt.refresh()
 
     async def context_changes(self) -> dict[str, Any] | None:
         """A message that tells what changed since the freeze, to be appended at the tail; None if nothing did.
 
         The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
-        return await self._context.changes()
+        return await self._prompt.changes()
 
     async def tools(self) -> dict[str, Tool]:
         """The tools for the blocks there are, by name. No I/O after first use."""

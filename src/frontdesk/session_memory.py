@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from frontdesk import history
 from frontdesk.calls import call
 from frontdesk.compaction import memory, summaries
-from frontdesk.compaction.settings import CompactionSettings, MemorySettings
-from frontdesk.compaction.summarising import ask
+from frontdesk.compaction.leasing import holding
+from frontdesk.compaction.settings import CompactionSettings, MemorySettings, tell
+from frontdesk.compaction.summarising import ask, used
 from frontdesk.context.blocks import RESERVED
-from frontdesk.errors import BlockTooLargeError, ConfigurationError, SessionNotFoundError
-from frontdesk.messages import Message, new_id
+from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
+from frontdesk.ledger import usage_line
+from frontdesk.messages import Message
 from frontdesk.models.windows import context_window
 from frontdesk.session_context import ContextCalls
-from frontdesk.store import DocumentRow, SessionRow
+from frontdesk.store import SessionRow
 from frontdesk.tokens import DEFAULT_MAX_TOKENS
 from frontdesk.tree import count, drop_first, position_of
 
@@ -39,51 +42,62 @@ class MemoryCalls(ContextCalls):
     """Extracting facts. It never waits for anything, and nothing waits for it unless it is called by hand."""
 
     async def needs_memory_refresh(self) -> bool:
-        """Whether enough was said since the last extraction, and the view has reached the soft ratio."""
-        if not self._scope.settings(MemorySettings).on or await self._readable_id() is None:
+        """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
+        session_id = await self._readable_id()
+        if not self._scope.settings(MemorySettings).on or session_id is None:
             return False
-        fresh, _ = await self._unextracted()
-        if len(fresh) < _LEAST_MESSAGES:
+        row = await self._scope.store.get(self._scope.namespace, session_id)
+        if row is None:
             return False
-        row = await history.settled_row(self._scope, await self._row())
-        return row.view_tokens >= self._scope.settings(CompactionSettings).soft_ratio * self._window(row)
+        row = await history.settled_row(self._scope, row)
+        if row.view_tokens < self._scope.settings(CompactionSettings).soft_ratio * self._window(row):
+            return False
+        return len((await self._unextracted())[0]) >= _LEAST_MESSAGES
 
     async def refresh_memory(self) -> list[str]:
         """Extract durable facts from what is new since the last time and hand those not known yet to the sink; gives
-        them. A fact counts as known only after the sink took it. Raises what extractor and sink raise, and
+        them. A fact counts as known only after the sink took it. Waits for an extraction that is running. Raises what
+        extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
         `ConfigurationError` without `with_memory_refresh`."""
         settings = self._scope.settings(MemorySettings)
         if settings.extract is None:
             raise ConfigurationError("there is no extractor: give one to `with_memory_refresh(extract)`")
         session_id = await self._readable_id()
-        if session_id is None:
+        if session_id is None or await self._scope.store.get(self._scope.namespace, session_id) is None:
             return []
-        store, namespace = self._scope.store, self._scope.namespace
-        ttl = int((settings.timeout + 30) * 1_000_000)
-        lease = await store.acquire_lease(namespace, session_id, _LEASE, new_id(), ttl)
-        if lease is None:
-            return []
-        try:
+        if settings.sink is None:
+            await self._context.slot(settings.label)
+        async with holding(self._scope, session_id, _LEASE):
             return await self._extract(settings)
-        finally:
-            await store.release_lease(namespace, session_id, _LEASE, lease.number)
 
     async def _extract(self, settings: MemorySettings) -> list[str]:
         assert settings.extract is not None
         fresh, known = await self._unextracted()
-        if not fresh:
-            return []
         facts: list[str] = []
         for chunk in summaries.split_into_chunks(fresh, settings.input_tokens, self._scope.counter):
             conversation = summaries.render_for_summary(chunk)
             question = memory.build_extract_prompt(conversation, settings.max_extract_tokens, settings.prompt)
-            facts += memory.normalise_memory(await ask(settings.extract, question, settings.timeout))
+            answer = await ask(settings.extract, question, settings.timeout)
+            await self._record_usage([answer])
+            facts += memory.normalise_memory(answer)
         new = {memory.memory_fingerprint(fact): fact for fact in facts}
         wanted = [fact for mark, fact in new.items() if mark not in known.stored]
-        taken = await self._hand_over(settings, wanted) if wanted else []
+        taken, failure = await self._hand_over(settings, wanted) if wanted else ([], None)
         marks = [*known.stored, *(memory.memory_fingerprint(fact) for fact in taken)]
-        await self._remember(_Extracted(fresh[-1].id, marks[-_MOST_FINGERPRINTS:]))
+        if fresh:
+            # What was left over is looked at again: its facts are not stored yet.
+            last = known.last if failure is not None else fresh[-1].id
+            await self._remember(_Extracted(last, marks[-_MOST_FINGERPRINTS:]))
+        if failure is not None:
+            raise failure
         return taken
+
+    async def _record_usage(self, calls: Sequence[Any]) -> None:
+        """Enter what a model's calls used into the ledger."""
+        for answer in calls:
+            if getattr(answer, "usage", None) is not None:
+                line = usage_line(self._scope.now(), used([answer]), model=getattr(answer, "model", None))
+                await self._scope.store.add_usage(self._scope.namespace, self.id, line)
 
     async def _unextracted(self) -> tuple[list[Message], _Extracted]:
         """The messages on the path since the last extraction, and what is known of it."""
@@ -99,29 +113,45 @@ class MemoryCalls(ContextCalls):
         messages = await history.read_items(self._scope, fresh) if count(fresh) else []
         return [message for message in messages if message.role != "system"], known
 
-    async def _hand_over(self, settings: MemorySettings, facts: Sequence[str]) -> list[str]:
-        """Give facts to the sink; those it took. A block that is full takes as many as fit."""
+    async def _hand_over(
+        self, settings: MemorySettings, facts: Sequence[str]
+    ) -> tuple[list[str], BlockTooLargeError | None]:
+        """Give facts to the sink; those it took, and why not all. A block takes as many as fit."""
         if settings.sink is not None:
             await call(settings.sink, self.id, list(facts))
-            return list(facts)
+            return list(facts), None
+        try:
+            await self._add_to_block(settings.label, facts)
+            return list(facts), None
+        except BlockTooLargeError as error:
+            failure = error
         taken: list[str] = []
         for fact in facts:
-            block = await self._context.block(settings.label)
             try:
-                merged = memory.merge_memory(block.content, [fact])
-                await self._context.replace(settings.label, merged, block.version, "memory")
+                await self._add_to_block(settings.label, [fact])
             except BlockTooLargeError:
-                break
+                continue
             taken.append(fact)
-        return taken
+        return taken, failure
+
+    async def _add_to_block(self, label: str, facts: Sequence[str]) -> None:
+        while True:
+            block = await self._context.block(label)
+            merged = memory.merge_memory(block.content, facts)
+            if merged == block.content:
+                return
+            try:
+                await self._context.replace(label, merged, block.version, "memory")
+                return
+            except BlockVersionError:
+                continue
 
     async def _remember(self, extracted: _Extracted) -> None:
         while True:
             row = await self._context.document(_LABEL)
             content = msgspec.json.encode(extracted).decode()
             version = 1 if row is None else row.version + 1
-            new = DocumentRow(label=_LABEL, version=version, content=content, created_at=self._scope.now())
-            if await self._context.put(new):
+            if await self._context.note(_LABEL, content, version):
                 return
 
     def _window(self, row: SessionRow | None) -> int:
@@ -142,14 +172,13 @@ class MemoryCalls(ContextCalls):
             self._scope.spawn(self._refresh_quietly(session_id), f"memory {session_id}")
 
     async def _refresh_quietly(self, session_id: str) -> None:
-        settings = self._scope.settings(MemorySettings)
         try:
+            if await self._scope.store.get_lease(self._scope.namespace, session_id, _LEASE) is not None:
+                return
             fresh, _ = await self._unextracted()
             if len(fresh) >= _LEAST_MESSAGES:
                 await self.refresh_memory()
         except SessionNotFoundError:
             pass  # deleted meanwhile: there is nothing left to extract
         except Exception as error:
-            _log.warning("extracting memory failed: %s", type(error).__name__)
-            if settings.on_error is not None:
-                await call(settings.on_error, session_id, error)
+            await tell(_log, self._scope.settings(MemorySettings).on_error, session_id, error)

@@ -351,7 +351,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """overlays to be marked stale in their own row"""
     delete_overlays: tuple[int, ...] = ()
     drop_prompt: bool = False
-    """remove the frozen prompt, so that it is rendered anew"""
+    """drop the frozen prompt, so that it is rendered anew"""
     add_edits: tuple[NewEdit, ...] = ()
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
@@ -424,7 +424,7 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen system prompt. `fingerprint` is of the declarations it was rendered from, `blocks` JSON of what each
-    block held then; `number` tells one freeze from the next."""
+    block held then. `number` grows with every freeze and every drop; a dropped prompt has no fingerprint."""
 
     number: int
     text: str
@@ -450,10 +450,18 @@ class DocumentStore(Protocol):
         """Every version of a document, newest first."""
 
     async def put_document(
-        self, namespace: str, session_id: str | None, document: DocumentRow, *, drop_prompt: bool = False
+        self,
+        namespace: str,
+        session_id: str | None,
+        document: DocumentRow,
+        *,
+        keep_history: bool = True,
+        drop_prompt: bool = False,
     ) -> bool:
-        """Add a version if it is the one after the newest (False, and nothing changed, if it is not), and remove the
-        session's frozen prompt with it if asked to. Raises `SessionNotFoundError`."""
+        """Add a version if it is the one after the newest; False, and nothing changed, if it is not.
+
+        In the same transaction earlier versions go unless `keep_history`, and with `drop_prompt` the session's frozen
+        prompt is dropped. Raises `SessionNotFoundError`."""
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None: ...
 

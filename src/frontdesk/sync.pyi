@@ -307,11 +307,12 @@ class Session:
         harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
 
     def needs_memory_refresh(self) -> bool:
-        """Whether enough was said since the last extraction, and the view has reached the soft ratio."""
+        """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
 
     def refresh_memory(self) -> list[str]:
         """Extract durable facts from what is new since the last time and hand those not known yet to the sink; gives
-        them. A fact counts as known only after the sink took it. Raises what extractor and sink raise, and
+        them. A fact counts as known only after the sink took it. Waits for an extraction that is running. Raises what
+        extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
         `ConfigurationError` without `with_memory_refresh`."""
 
     def add_context(
@@ -691,8 +692,8 @@ class SessionManager:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool for a model. `tool(**arguments)` gives text and never raises for bad arguments or a refused change:
-    the text says what is wrong and what would be right."""
+    """A tool for a model. `tool(**arguments)` gives text and never raises: the text says what is wrong and what
+    would be right, or that something behind the tool failed."""
 
     name: str
     description: str

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from frontdesk.errors import FrontdeskError
+
+_log = logging.getLogger("frontdesk.tools")
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -21,8 +24,8 @@ _NAMES = {"string": "a string", "integer": "a whole number", "number": "a number
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool for a model. `await tool(**arguments)` gives text and never raises for bad arguments or a refused change:
-    the text says what is wrong and what would be right."""
+    """A tool for a model. `await tool(**arguments)` gives text and never raises: the text says what is wrong and what
+    would be right, or that something behind the tool failed."""
 
     name: str
     description: str
@@ -37,6 +40,9 @@ class Tool:
             return await self.run(**arguments)
         except FrontdeskError as error:
             return f"Error: {error}"
+        except Exception as error:
+            _log.warning("the tool %s failed: %s", self.name, type(error).__name__)
+            return f"Error: {self.name} failed ({type(error).__name__}): try again later, or go on without it."
 
     def to_openai(self) -> dict[str, Any]:
         """The entry for `tools=` of an OpenAI chat completion."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from frontdesk.compaction.shortening import cut_middle
 from frontdesk.compaction.summaries import render_for_summary
 from frontdesk.messages import Message
 from frontdesk.tools import Tool, schema
@@ -53,10 +54,10 @@ async def _answer(messages: AsyncIterator[Message], skip: int) -> str:
         number += 1
         if number <= skip:
             continue
-        line = f"({message.id}, {message.created_at:%Y-%m-%d}) {render_for_summary([message])}"
+        line = f"({message.id}, {message.created_at:%Y-%m-%d}) {render_for_summary([message], max_tool_chars=_ROOM)}"
         if lines and len(line) > room:
             lines.append(f"(there is more: call again with skip={number - 1})")
             break
-        lines.append(line[:_ROOM])
+        lines.append(cut_middle(line, _ROOM))
         room -= len(line)
     return "\n".join(lines)

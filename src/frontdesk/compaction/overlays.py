@@ -12,7 +12,7 @@ from frontdesk.messages import SUMMARY_PREFIX
 from frontdesk.records import Compaction
 from frontdesk.scope import Scope
 from frontdesk.store import EditItem, Item, OverlayItem, OverlayRow, Place, Span
-from frontdesk.tree import Tree, drop_first, first_items, last_items, position_of
+from frontdesk.tree import Tree, count, drop_first, first_items, last_items, position_of
 
 
 def find(tree: Tree, compaction_id: str) -> OverlayRow:
@@ -47,6 +47,23 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
             )
         start = _place(rest[0])
     return start, end
+
+
+def source_items(tree: Tree, start: Place, end: Place) -> list[Item]:
+    """What a summary of a range is to be made from: its messages, and in place of some of them the summaries inside it.
+
+    A summary is used only if it is still true, and what is merely hidden is shown: whatever the new one covers, it must
+    have been made from."""
+    inside = tuple(
+        overlay
+        for overlay in tree.overlays
+        if overlay.kind == "summary"
+        and not overlay.stale
+        and tree.precedes(start, overlay.start)
+        and tree.precedes(overlay.end, end)
+    )
+    sound = Tree(msgspec.structs.replace(tree.rows, overlays=inside), tree.session)
+    return drop_first(sound.lay(end), count(tree.lay(tree.before(start), overlays=False)))
 
 
 def _end(tree: Tree, message_id: str) -> tuple[Place, Place]:

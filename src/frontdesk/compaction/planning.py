@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from frontdesk.messages import Message, ReasoningPart
@@ -43,31 +43,61 @@ def plan(
 def allowed_cuts(messages: Sequence[Message]) -> list[bool]:
     """For each index, whether a view may be cut ahead of the message there (the index after the last one included)."""
     allowed = [True] * (len(messages) + 1)
-    first_seen: dict[str, int] = {}
+    for first, last in _bound_together(messages):
+        allowed[first + 1 : last + 1] = [False] * (last - first)
     for index, message in enumerate(messages):
-        for call_id in (*message.tool_call_ids, *message.tool_result_ids):
-            since = first_seen.setdefault(call_id, index)
-            allowed[since + 1 : index + 1] = [False] * (index - since)
         if _only_reasoning(message):
             allowed[index + 1] = False
     allowed[0] = allowed[len(messages)] = True
     return allowed
 
 
+def _bound_together(messages: Sequence[Message]) -> Iterator[Range]:
+    """From each call to its last result, in whichever order they came; a call that still waits for its result binds all
+    that follows. A call id that is used again after it was answered begins anew: some models count from 1 each time."""
+    first: dict[str, int] = {}
+    called: set[str] = set()
+    answered: set[str] = set()
+    for index, message in enumerate(messages):
+        for call_id in message.tool_call_ids:
+            if call_id in called and call_id in answered:
+                answered.discard(call_id)
+                first[call_id] = index
+            called.add(call_id)
+        for call_id in (*message.tool_call_ids, *message.tool_result_ids):
+            yield Range(first.setdefault(call_id, index), index)
+        answered.update(message.tool_result_ids)
+    since = next((i for i in range(len(messages) - 1, -1, -1) if _is_spoken(messages[i])), 0)
+    for call_id in called - answered:
+        if first[call_id] >= since:
+            yield Range(first[call_id], len(messages) - 1)
+
+
+def _is_spoken(message: Message) -> bool:
+    """Whether a user said it: what was still running before is not waited for."""
+    return message.role == "user" and not message.tool_result_ids
+
+
 def tool_runs(messages: Sequence[Message]) -> list[Range]:
-    """The longest stretches of nothing but tool calls and their results, most tokens first; no stretch parts a pair."""
+    """The longest stretches of nothing but tool calls, their results and the reasoning between them, most tokens first;
+    no stretch parts a pair."""
     allowed = allowed_cuts(messages)
     runs: list[Range] = []
-    first: int | None = None
-    for index in range(len(messages) + 1):
-        is_tool = index < len(messages) and _only_tools(messages[index])
-        if is_tool and first is None and allowed[index]:
-            first = index
-        elif not is_tool and first is not None:
-            if allowed[index]:
-                runs.append(Range(first, index - 1))
-            first = None
+    index = 0
+    while index < len(messages):
+        start, index = index, index + 1
+        if not _is_traffic(messages[start]):
+            continue
+        while index < len(messages) and _is_traffic(messages[index]):
+            index += 1
+        cuts = [cut for cut in range(start, index + 1) if allowed[cut]]
+        if len(cuts) > 1 and any(map(_only_tools, messages[cuts[0] : cuts[-1]])):
+            runs.append(Range(cuts[0], cuts[-1] - 1))
     return sorted(runs, key=lambda run: -sum(message.tokens for message in messages[run.first : run.last + 1]))
+
+
+def _is_traffic(message: Message) -> bool:
+    return _only_tools(message) or _only_reasoning(message)
 
 
 def _only_tools(message: Message) -> bool:
@@ -83,10 +113,8 @@ def leading_system(messages: Sequence[Message]) -> int:
 
 
 def _start(messages: Sequence[Message], allowed: Sequence[bool], protect_head: int) -> int:
-    for index, message in enumerate(messages):
-        if message.is_summary:
-            return index
     start = min(leading_system(messages) + protect_head, len(messages))
+    start = next((index for index in range(start) if messages[index].is_summary), start)
     while not allowed[start]:
         start += 1
     return start
@@ -116,7 +144,7 @@ def _end(
 def _only_reasoning(message: Message) -> bool:
     """Whether a message is nothing but thoughts, which belong to what comes next."""
     return (
-        "reasoning" in message.stored.raw
+        ("reasoning" in message.stored.raw or "thinking" in message.stored.raw)
         and bool(message.parts)
         and all(isinstance(part, ReasoningPart) for part in message.parts)
     )

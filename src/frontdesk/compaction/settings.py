@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from frontdesk.compaction.planning import Range, plan
+from frontdesk.calls import call
+from frontdesk.compaction.planning import Range, leading_system, plan
+from frontdesk.errors import CompactionError
 from frontdesk.messages import Message
 
 Model: TypeAlias = Callable[[str], str | Awaitable[str]]
@@ -39,6 +42,8 @@ class CompactionSettings:
     planner: Planner = plan
     on_error: Callable[[str, Exception], Any] | None = None
     pauses: Pauses = field(default_factory=lambda: Pauses())
+    running: dict[str, bool] = field(default_factory=dict)
+    """the sessions that are being compacted beside the conversation, and whether to look at them again afterwards"""
 
     @property
     def can_compact(self) -> bool:
@@ -46,15 +51,26 @@ class CompactionSettings:
         return self.summarize is not None or self.strategy != "summarize"
 
     def plan(self, messages: Sequence[Message], limit: int, *, harder: bool = False) -> Range | None:
-        """The planner's word on a view that shall fit into `limit` tokens; a tail never takes more than half of it."""
+        """The planner's word on a view that shall fit into `limit` tokens; a tail never takes more than half of it, and
+        `harder`, when `limit` has turned out to be too much, no more than a quarter of what there is.
+
+        Raises `CompactionError` for a range that is none."""
         tail = min(self.tail_tokens, int(limit * self.soft_ratio / 2))
-        return self.planner(
+        if harder:
+            tail = min(tail // 2, sum(message.tokens for message in messages) // 4)
+        chosen = self.planner(
             messages,
             protect_head=0 if harder else self.protect_head,
-            tail_tokens=tail // 2 if harder else tail,
+            tail_tokens=tail,
             min_tail_messages=self.min_tail_messages,
             max_tail_messages=None if self.max_messages is None else max(1, self.max_messages // 2),
         )
+        if chosen is None:
+            return None
+        first, last = max(chosen.first, leading_system(messages)), chosen.last
+        if not first <= last < len(messages):
+            raise CompactionError(f"the planner chose {tuple(chosen)} of {len(messages)} messages: that is no range")
+        return Range(first, last)
 
 
 @dataclass
@@ -74,6 +90,18 @@ class MemorySettings:
     @property
     def on(self) -> bool:
         return self.enabled and self.extract is not None
+
+
+async def tell(
+    log: logging.Logger, on_error: Callable[[str, Exception], Any] | None, session_id: str, error: Exception
+) -> None:
+    """Say that work beside the conversation failed; nothing of the conversation is logged."""
+    log.warning("work beside a conversation failed: %s", type(error).__name__)
+    if on_error is not None:
+        try:
+            await call(on_error, session_id, error)
+        except Exception as failure:
+            log.warning("its on_error failed, too: %s", type(failure).__name__)
 
 
 class Pauses:

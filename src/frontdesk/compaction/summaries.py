@@ -63,6 +63,7 @@ _IDENTIFIER = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
+_LIST = "Identifiers: "
 _SENTENCE_MARKS = ".,;:!?*"
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"(?<!`)(``?)(?!`)([^`\n](?:[^\n]{0,198}?[^`\n])??)\1(?!`)")
@@ -228,11 +229,17 @@ def keep_identifiers(summary: str, needed: Sequence[str], limit: int = 40) -> st
     """
     latest_first = [each for each in dict.fromkeys(reversed(needed)) if not _mentions(summary, each)]
     if len(latest_first) > limit:
-        listed = latest_first[: max(0, limit)]
+        kept = latest_first[: max(0, limit)]
     else:
         dropped = set(latest_first)
-        listed = [each for each in dict.fromkeys(needed) if each in dropped]
-    return f"{summary.rstrip()}\n\nIdentifiers: {', '.join(listed)}" if listed else summary
+        kept = [each for each in dict.fromkeys(needed) if each in dropped]
+    return f"{summary.rstrip()}\n\n{_LIST}{', '.join(kept)}" if kept else summary
+
+
+def listed(summary: str) -> list[str]:
+    """What `keep_identifiers` added to a summary."""
+    last = summary.rpartition("\n")[2]
+    return last.removeprefix(_LIST).split(", ") if last.startswith(_LIST) else []
 
 
 def _mentions(summary: str, identifier: str) -> bool:

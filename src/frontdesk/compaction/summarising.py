@@ -10,79 +10,88 @@ from typing import Any
 from frontdesk.calls import call
 from frontdesk.compaction import summaries
 from frontdesk.compaction.settings import CompactionSettings, Model
-from frontdesk.errors import CompactionError
+from frontdesk.errors import CompactionError, ModelRefusedError
 from frontdesk.messages import Message
+from frontdesk.models.overflow import is_context_overflow
 from frontdesk.tokens import MESSAGE_TOKENS, TokenCounter
 
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _SHARE = 0.2
 _LEAST_TARGET = 100
 _MOST_IDENTIFIERS = 40
 
 
 @dataclass
+class Request:
+    """What a summary is made from and for. `before` is what it replaces, in tokens; `calls` collects what the model
+    gave, call by call, whether or not a summary comes of it (a `Completion` carries its usage)."""
+
+    messages: Sequence[Message]
+    before: int
+    instructions: str | None = None
+    prompt: str | None = None
+    calls: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Summary:
     """A text that is good enough to be stored, and what it took to get it."""
 
     text: str = ""
     tokens: int = 0
     attempts: int = 0
-    calls: list[Any] = field(default_factory=list)
-    """what the model gave, call by call; a `Completion` carries its usage"""
 
 
-async def summarise(
-    settings: CompactionSettings,
-    messages: Sequence[Message],
-    counter: TokenCounter,
-    *,
-    instructions: str | None = None,
-    prompt: str | None = None,
-) -> Summary:
-    """A summary of these messages, earlier summaries among them included. Raises `CompactionError`, and what the model
-    raises."""
+async def summarise(settings: CompactionSettings, request: Request, counter: TokenCounter) -> Summary:
+    """A summary of messages, earlier summaries among them included; tried again if it fails or is no good. Raises
+    `CompactionError`, and what the model raised the last time."""
     if settings.summarize is None:
         raise CompactionError("there is no summariser: give one to `with_compaction(summarize=...)`")
-    made = Summary()
-    before = sum(message.tokens for message in messages)
-    reason: str | None = None
-    for made.attempts in range(1, settings.attempts + 1):
-        text = await _condense(settings, messages, counter, made, instructions, prompt, reason)
-        reason = summaries.refuse_summary(text, tokens_before=before - MESSAGE_TOKENS, counter=counter)
-        if reason is None:
-            made.text = _with_identifiers(text, messages, before - MESSAGE_TOKENS, counter)
-            made.tokens = counter(made.text) + MESSAGE_TOKENS
-            return made
-    raise CompactionError(f"the summary was refused {made.attempts} times: {reason}", attempts=made.attempts)
+    room = settings.input_tokens
+    before = request.before - MESSAGE_TOKENS
+    refused: str | None = None
+    failure: Exception | None = None
+    for attempt in range(1, settings.attempts + 1):
+        try:
+            text = await _condense(settings, request, counter, room, refused)
+        except ModelRefusedError:
+            raise  # asking again gets the same answer
+        except Exception as error:
+            failure = error
+            room = max(1, room // 2) if is_context_overflow(error) else room
+            continue
+        refused = summaries.refuse_summary(text, tokens_before=before, counter=counter)
+        if refused is None:
+            text = _with_identifiers(text, request.messages, before, counter)
+            return Summary(text, counter(text) + MESSAGE_TOKENS, attempt)
+        failure = CompactionError(f"the summary was refused, at attempt {attempt}: {refused}", attempts=attempt)
+    assert failure is not None
+    raise failure
 
 
 async def _condense(
-    settings: CompactionSettings,
-    messages: Sequence[Message],
-    counter: TokenCounter,
-    made: Summary,
-    instructions: str | None,
-    prompt: str | None,
-    refused: str | None,
+    settings: CompactionSettings, request: Request, counter: TokenCounter, room: int, refused: str | None
 ) -> str:
     """Chunk after chunk, each summary extended by the next."""
     assert settings.summarize is not None
+    messages = request.messages
     previous = messages[0].text if messages[0].is_summary else None
     rest = messages[1:] if messages[0].is_summary else messages
     again = None if refused is None else f"An earlier attempt was refused: {refused}"
-    wishes = "\n".join(wish for wish in (instructions, again) if wish) or None
+    wishes = "\n".join(wish for wish in (request.instructions, again) if wish) or None
     seen = 0 if previous is None else counter(previous)
-    for chunk in summaries.split_into_chunks(rest, settings.input_tokens, counter):
+    for chunk in summaries.split_into_chunks(rest, room, counter):
         seen += sum(message.tokens for message in chunk)
-        target = max(_LEAST_TARGET, min(settings.summary_tokens, int(seen * _SHARE)))
+        target = min(max(_LEAST_TARGET, min(settings.summary_tokens, int(seen * _SHARE))), max(1, request.before // 2))
         question = summaries.build_summary_prompt(
             summaries.render_for_summary(chunk),
             previous_summary=previous,
             target_tokens=target,
             instructions=wishes,
-            custom=prompt,
+            custom=request.prompt,
         )
         answer = await ask(settings.summarize, question, settings.timeout)
-        made.calls.append(answer)
+        request.calls.append(answer)
         if not answer.strip():
             return ""
         previous = answer.strip()
@@ -101,10 +110,17 @@ async def ask(model: Model, prompt: str, seconds: float) -> str:
     return answer
 
 
+def used(calls: Sequence[Any]) -> dict[str, int]:
+    """The tokens that a model's answers took, as far as they say."""
+    usages = [usage for answer in calls if (usage := getattr(answer, "usage", None)) is not None]
+    return {name: sum(int(getattr(usage, name, 0) or 0) for usage in usages) for name in _TOKENS}
+
+
 def _with_identifiers(text: str, messages: Sequence[Message], before: int, counter: TokenCounter) -> str:
     """The summary with the identifiers that it dropped, as many as fit without outgrowing what it replaces."""
     needed = [name for message in messages for name in summaries.identifiers(summaries.render_for_summary([message]))]
     needed += summaries.quoted_by_user(messages)
+    needed = [name for message in messages if message.is_summary for name in summaries.listed(message.text)] + needed
     for limit in (_MOST_IDENTIFIERS, _MOST_IDENTIFIERS // 4):
         longer = summaries.keep_identifiers(text, needed, limit)
         if counter(longer) < before:

@@ -67,6 +67,10 @@ class Declaration:
         if self.description is not None:
             check_text(self.description, "description")
         check_count(self.max_tokens, "max_tokens")
+        if any(not character.isprintable() for character in self.label + (self.description or "")):
+            raise ConfigurationError(
+                f"label and description of block {self.label!r} must be one line of printable text"
+            )
         if self.label == SYSTEM_LABEL or self.label.startswith(RESERVED):
             raise ConfigurationError(f"the label {self.label!r} is taken by Frontdesk itself: choose another")
         if self.provider is not None and not (callable(self.provider) or hasattr(self.provider, "get")):

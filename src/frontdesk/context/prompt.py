@@ -19,7 +19,8 @@ def render_prompt(blocks: Sequence[ContextBlock]) -> str:
     """Blocks in their order, parted by blank lines: a rule, a header, a rule, the content.
 
     The header is `LABEL (description) [45% — 495/1100 tokens] [writable]`. Empty readonly blocks are left out; empty
-    ones of other kinds are shown, so that the model knows of them."""
+    ones of other kinds are shown, so that the model knows of them. A rule inside a content is shortened, so that no
+    content can pose as another block."""
     return "\n\n".join(_render(block) for block in blocks if block.content or block.kind is not BlockKind.READONLY)
 
 
@@ -29,7 +30,8 @@ def _render(block: ContextBlock) -> str:
         header += f" ({block.description})"
     if block.max_tokens is not None:
         header += f" [{usage(block.tokens, block.max_tokens)}]"
-    return "\n".join(part for part in (RULE, f"{header} {_TAGS[block.kind]}", RULE, block.content) if part)
+    content = block.content.replace(RULE, RULE[:3])
+    return "\n".join(part for part in (RULE, f"{header} {_TAGS[block.kind]}", RULE, content) if part)
 
 
 def usage(tokens: int, max_tokens: int) -> str:

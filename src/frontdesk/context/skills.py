@@ -12,7 +12,7 @@ import msgspec
 
 from frontdesk.context.blocks import RESERVED
 from frontdesk.context.working import WorkingContext
-from frontdesk.messages import Message, StoredMessage
+from frontdesk.messages import Message, StoredMessage, ToolResultPart
 from frontdesk.store import DocumentRow
 
 _LABEL = RESERVED + "skills"
@@ -22,7 +22,7 @@ Rewrite = Callable[[str, Callable[[Any], Any]], Awaitable[None]]
 
 
 class Load(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A skill that was loaded: the mark its text carries, and the message it stands in, once that is known."""
+    """A skill that was loaded: the mark its text begins with, and the message it stands in, once that is known."""
 
     mark: str
     label: str
@@ -41,7 +41,7 @@ class LoadedSkills:
     async def load(self, label: str, key: str, content: str) -> str:
         """Remember a load and give the text that the tool answers with."""
         mark = f"{_MARK}{label}/{key} #{secrets.token_hex(6)}]"
-        await self._change(lambda loads: [*loads, Load(mark, label, key)])
+        await self._change(lambda loads: [*loads, Load(mark, label, key)], makes_session=True)
         return f"{mark}\n{content}"
 
     async def unload(self, label: str, key: str) -> bool:
@@ -61,51 +61,46 @@ class LoadedSkills:
 
     async def loaded(self) -> list[str]:
         """`label/key` of every skill that is loaded now."""
-        return [f"{load.label}/{load.key}" for load in await self._loads() if not load.unloaded]
+        row = await self._context.document(_LABEL)
+        return [f"{load.label}/{load.key}" for load in _decode(row) if not load.unloaded]
 
     async def notice(self, messages: Sequence[StoredMessage]) -> None:
-        """Look at appended messages for the texts of loads, so that unloading finds them."""
-        carrying = [message for message in messages if _MARK in message.raw]
+        """Look at stored messages for the answers that loads gave, so that unloading finds them."""
+        answers = [(message.id, text) for message in messages if _MARK in message.raw for text in _results(message)]
         late: list[tuple[str, Load]] = []
 
         def change(loads: list[Load]) -> list[Load]:
             late.clear()
             kept = []
             for load in loads:
-                message = next((m for m in carrying if _identity(load) in m.raw), None)
-                if message is None:
+                found = next((id for id, text in answers if text.startswith(load.mark)), None)
+                if found is None or load.message_id is not None:
                     kept.append(load)
                 elif load.unloaded:
-                    late.append((message.id, load))
+                    late.append((found, load))
                 else:
-                    kept.append(msgspec.structs.replace(load, message_id=message.id))
+                    kept.append(msgspec.structs.replace(load, message_id=found))
             return kept
 
-        await self._change(change)
+        if answers:
+            await self._change(change)
         for message_id, load in late:
             await self._rewrite(message_id, partial(_without, load))
 
-    async def _loads(self) -> list[Load]:
-        row = await self._context.document(_LABEL)
-        return [] if row is None else msgspec.json.decode(row.content, type=list[Load])
-
-    async def _change(self, change: Callable[[list[Load]], list[Load]]) -> None:
+    async def _change(self, change: Callable[[list[Load]], list[Load]], *, makes_session: bool = False) -> None:
         while True:
             row = await self._context.document(_LABEL)
-            loads = [] if row is None else msgspec.json.decode(row.content, type=list[Load])
+            loads = _decode(row)
             changed = change(list(loads))
-            if changed == loads:
-                return
-            version = 1 if row is None else row.version + 1
             content = msgspec.json.encode(changed).decode()
-            new = DocumentRow(label=_LABEL, version=version, content=content, created_at=self._context.now())
-            if await self._context.put(new):
+            version = 1 if row is None else row.version + 1
+            if changed == loads or await self._context.note(_LABEL, content, version, makes_session=makes_session):
                 return
 
 
 def may_carry(messages: Sequence[StoredMessage]) -> bool:
-    """Whether any of these messages could hold the text of a loaded skill."""
-    return any(message.derived is not None and _MARK in message.raw for message in messages)
+    """Whether any of these messages could hold the answer of a load."""
+    return any(_MARK in message.raw for message in messages)
 
 
 def rewritten(message: Message, change: Callable[[Any], Any]) -> dict[str, Any]:
@@ -114,15 +109,25 @@ def rewritten(message: Message, change: Callable[[Any], Any]) -> dict[str, Any]:
     return {**raw, "id": message.id}
 
 
-def _identity(load: Load) -> str:
-    """The part of a mark that reads the same in JSON, whatever the label and the key are made of."""
-    return load.mark[load.mark.rindex("#") :]
+def _decode(row: DocumentRow | None) -> list[Load]:
+    return [] if row is None else msgspec.json.decode(row.content, type=list[Load])
+
+
+def _results(stored: StoredMessage) -> list[str]:
+    """The texts of tool results in a message."""
+    found: list[str] = []
+    for part in Message.from_stored(stored, None).parts:
+        if isinstance(part, ToolResultPart):
+            content = part.content
+            blocks = content if isinstance(content, list) else [content]
+            found += [block.get("text", "") if isinstance(block, dict) else block for block in blocks]
+    return [text for text in found if isinstance(text, str)]
 
 
 def _without(load: Load, value: Any) -> Any:
-    """A JSON value in which every text that carries the load says that it was unloaded."""
+    """A JSON value in which the text that the load gave says that it was unloaded."""
     if isinstance(value, str):
-        return f"[skill unloaded: {load.key}]" if _identity(load) in value else value
+        return f"[skill unloaded: {load.key}]" if value.startswith(load.mark) else value
     if isinstance(value, list):
         return [_without(load, item) for item in value]
     if isinstance(value, dict):

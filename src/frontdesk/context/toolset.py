@@ -9,7 +9,8 @@ from typing import Any
 from frontdesk.calls import call
 from frontdesk.context.blocks import BlockKind, ContextBlock, digest
 from frontdesk.context.skills import LoadedSkills
-from frontdesk.context.working import Slot, WorkingContext
+from frontdesk.context.slots import Slot
+from frontdesk.context.working import WorkingContext
 from frontdesk.errors import BlockTooLargeError
 from frontdesk.tools import Tool, schema
 
@@ -125,10 +126,10 @@ def _search(context: WorkingContext, slots: list[Slot]) -> Tool:
 
 def entry_key(title: str | None, content: str) -> str:
     """The key of an entry: its title as a slug, with a hash where a slug alone could meet another title's."""
-    slug = _slug(title or "")
+    slug = _slug(title or content[:200])[:_MAX_SLUG]
     if title and title.strip().lower().replace(" ", "-") == slug:
         return slug
-    return f"{slug or _slug(content[:200])[:40]}-{digest(title or content)[:10]}".strip("-")
+    return f"{slug[:40]}-{digest(title or content)[:10]}".strip("-")
 
 
 def _slug(text: str) -> str:

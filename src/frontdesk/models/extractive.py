@@ -5,12 +5,12 @@ For laptops without a key, for tests and demos, and as a last resort when a real
 
 from __future__ import annotations
 
-import math
+import heapq
 import re
 from dataclasses import dataclass
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.models.sentences import Sentence, join, split, weigh
+from frontdesk.models.sentences import Sentence, join, split, weigh, worth
 from frontdesk.tokens import estimate_tokens
 
 NOTICE = "[Extract: sentences picked by rules, not written by a model]"
@@ -19,7 +19,6 @@ NOTICE = "[Extract: sentences picked by rules, not written by a model]"
 _TARGET = re.compile(r"<target_tokens>\s*(\d{1,9})\s*</target_tokens>")
 _DEFAULT_TOKENS = 800
 _MARGIN = 4
-_SCRAP = 8
 
 
 def extractive(*, max_tokens: int | None = None) -> Extractive:
@@ -80,33 +79,40 @@ def _cut(text: str, tag: str) -> tuple[str | None, str]:
 
 
 def _lay_out(sentences: list[Sentence], budget: int) -> str:
-    if not sentences:
-        return ""
-    ranking = sorted(range(len(sentences)), key=lambda index: (-_worth(sentences[index]), index))
-    chosen: list[int] = []
-    messages: set[int] = set()
-    left = budget - estimate_tokens(NOTICE)
-    for index in ranking:
-        sentence = sentences[index]
-        if chosen and sentence.weight <= 0:
-            break
-        cost = sentence.tokens + (_MARGIN if sentence.tag and sentence.message not in messages else 0)
-        if cost <= left or not chosen:
-            chosen.append(index)
-            messages.add(sentence.message)
-            left -= cost
-        if left < _MARGIN:
-            break
+    chosen = _choose(sentences, budget - estimate_tokens(NOTICE))
     text = _render(sentences, chosen)
     while len(chosen) > 1 and estimate_tokens(text) > budget:
         chosen.pop()
         text = _render(sentences, chosen)
-    return text
+    return text if chosen else ""
 
 
-def _worth(sentence: Sentence) -> float:
-    # By the root of the length: per token, scraps of two words would always win.
-    return sentence.weight / math.sqrt(max(sentence.tokens, _SCRAP))
+def _choose(sentences: list[Sentence], room: int) -> list[int]:
+    """The sentences worth most that fit, each judged by what it adds to those before it; the best one in any case."""
+    chosen: list[int] = []
+    messages: set[int] = set()
+    facts: set[str] = set()
+    words: set[str] = set()
+    # Worth only falls as more is known: what is still on top after a second look is the best there is.
+    ranking = [(-worth(sentence, facts, words), index) for index, sentence in enumerate(sentences)]
+    heapq.heapify(ranking)
+    while ranking and (room >= _MARGIN or not chosen):
+        _, index = heapq.heappop(ranking)
+        sentence = sentences[index]
+        now = worth(sentence, facts, words)
+        if chosen and now <= 0:
+            continue
+        if ranking and -now > ranking[0][0]:
+            heapq.heappush(ranking, (-now, index))
+            continue
+        cost = sentence.tokens + (_MARGIN if sentence.tag and sentence.message not in messages else 0)
+        if cost <= room or not chosen:
+            chosen.append(index)
+            messages.add(sentence.message)
+            facts.update(fact for fact, _ in sentence.facts)
+            words |= sentence.words
+            room -= cost
+    return chosen
 
 
 def _render(sentences: list[Sentence], chosen: list[int]) -> str:

@@ -5,13 +5,16 @@ Pure and separate, so that the weights can be read, and tested, without prompts 
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from frontdesk.tokens import estimate_tokens
 
-_TAG = re.compile(r"\[((user|assistant|system|developer|summary|tool)\b[^\]\n]{0,120})\][ \t]*", re.IGNORECASE)
+_TAG = re.compile(
+    r"\[((user|assistant|system|developer|(?:earlier )?summary|tool)\b[^\]\n]{0,120})\][ \t]*", re.IGNORECASE
+)
 _CJK_END = "。！？｡"  # noqa: RUF001
 _CJK_CLOSE = "」』”’）"  # noqa: RUF001
 _SENTENCE_END = re.compile(
@@ -20,7 +23,7 @@ _SENTENCE_END = re.compile(
 _PIECE = re.compile(r".{1,300}(?:\s|$)|.{1,300}")
 _LONG = 300
 
-# What a summary must not lose: these are told apart only by how much they weigh.
+# What a summary must not lose: these are told apart only by how much they weigh. A short number says little by itself.
 _FACT = re.compile(
     r"""
       (?P<strong> https?://[^\s<>"')]+ | [\w.+-]+@[\w-]+\.[\w.]+ | `[^`\n]{1,120}`
@@ -28,21 +31,27 @@ _FACT = re.compile(
     | (?P<path> (?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w.\\/@-]*\w | \b[\w-]+(?:/[\w.-]+)+ | \b[A-Za-z_][\w-]*\.[a-z]{2,5}\b )
     | (?P<name> \b[A-Za-z]+_\w+ | \b[A-Z]{2,}-\d+\b | \b[a-z]+[A-Z]\w+ | \b(?:[A-Z][a-z0-9]+){2,}\b
         | \b[A-Z][A-Z0-9]+\b )
-    | (?P<number> [$€£¥#]?\d[\d.,:/-]*(?:%|\b) )
+    | (?P<figure> [$€£¥#]\d[\d.,:/-]*(?:%|\b) | \d{3,}(?:[.,:/-]\d+)*(?:%|\b) | \d+(?:[.,:/-]\d+)+(?:%|\b) )
+    | (?P<number> \d+(?:%|\b) )
     | (?P<proper> (?<=[a-z,]\ )[A-Z][a-zà-ÿ]+ )
     """,
     re.VERBOSE,
 )
-_FACT_WEIGHTS = {"strong": 2.0, "path": 1.5, "name": 1.2, "number": 1.0, "proper": 0.6}
-_MOST_FACTS = 6.0
+_FACT_WEIGHTS = {"strong": 2.0, "path": 1.5, "name": 1.2, "figure": 1.5, "number": 0.5, "proper": 0.8}
+_MOST_FACTS = 10.0
 _FIRST_MENTION = 0.8
 _LAST_MENTION = 0.4
 
 _DECISION = re.compile(
-    r"\b(?:agreed?|always|approved?|because|blocked|bugs?|cannot|chose|chosen|conclusion|deadline|decid\w+|decision|done"
-    r"|don't|errors?|fail\w*|fixed|goal|important|instead|must|need\w*|never|next|plan\w*|prefer\w*|remember|requires?"
-    r"|resolved|root cause|should|switch\w*|task|todo|want\w*|will)\b"
-    r"|决定|必须|需要|不要|应该|记住|同意|偏好|错误|失败|計画|决策|決め|決定|必要|ください|べき|解决|修复|결정|해야|필요|오류",
+    r"\b(?:agreed|always|approved?|chose|chosen|conclusion|deadline|decid\w+|decision|errors?|exception|fail\w*|goal"
+    r"|instead|must|never|prefer\w*|remember|requires?|resolved|root cause|traceback)\b"
+    r"|决定|必须|不要|记住|同意|偏好|决策|決め|決定|必要|べき|解决|修复|错误|失败|결정|해야|오류",
+    re.IGNORECASE,
+)
+_INTENT = re.compile(
+    r"\b(?:because|blocked|bugs?|cannot|done|don't|fixed|important|need\w*|next|plan\w*|should|switch\w*|task|todo"
+    r"|want\w*|will)\b"
+    r"|需要|应该|計画|ください|필요",
     re.IGNORECASE,
 )
 _CHATTER = re.compile(
@@ -53,20 +62,29 @@ _CHATTER = re.compile(
 )
 _QUESTION = re.compile(rf"[?？][\"')\]{_CJK_CLOSE}]*$")  # noqa: RUF001
 
-_ROLE_WEIGHTS = {"user": 1.6, "summary": 1.4, "assistant": 1.0, "system": 0.8, "developer": 0.8, "tool": 0.5}
+_VOICES = {"user": 1.6, "summary": 1.4, "earlier": 1.4, "assistant": 1.0, "system": 0.8, "developer": 0.8, "tool": 0.35}
 _PLAIN = 1.0
+_WORD = re.compile(r"\w{4,}")
+_EMPTY = 7
+_SCRAP = 8
+_KNOWN = 0.5
+_REPEATED = 0.3
 
 
 @dataclass(slots=True)
 class Sentence:
-    """One sentence: where it stands, who said it (`tag` as written, without brackets), what it costs and weighs."""
+    """One sentence: where it stands, who said it (`tag` as written, without brackets) and what it costs.
+
+    `weight` is what it weighs beside its facts; both count times `voice`, which depends on who speaks."""
 
     text: str
     message: int
     tag: str
     tokens: int
     facts: tuple[tuple[str, float], ...]
+    words: frozenset[str]
     weight: float = 0.0
+    voice: float = 1.0
 
 
 def split(text: str) -> list[Sentence]:
@@ -80,7 +98,7 @@ def split(text: str) -> list[Sentence]:
         for part in _parts(line) if line else ():
             if part not in seen:
                 seen.add(part)
-                sentences.append(Sentence(part, message, tag, estimate_tokens(part) + 1, _facts(part)))
+                sentences.append(Sentence(part, message, tag, estimate_tokens(part) + 1, _facts(part), _words(part)))
     return sentences
 
 
@@ -101,8 +119,12 @@ def _facts(sentence: str) -> tuple[tuple[str, float], ...]:
     return tuple((found[0], _FACT_WEIGHTS[found.lastgroup or "proper"]) for found in _FACT.finditer(sentence))
 
 
+def _words(sentence: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(sentence.casefold()))
+
+
 def weigh(sentences: list[Sentence]) -> None:
-    """Set the weight of each sentence, by what it says, who says it, and where it stands among the others."""
+    """Weigh each sentence and its facts, by what it says, who says it, and where it stands among the others."""
     if not sentences:
         return
     first: dict[str, int] = {}
@@ -114,13 +136,32 @@ def weigh(sentences: list[Sentence]) -> None:
     opening = next((sentence.message for sentence in sentences if sentence.tag.lower() == "user"), None)
     closing = sentences[-1].message
     for index, sentence in enumerate(sentences):
-        mentions = sum(
-            (first[fact] == index) * _FIRST_MENTION + (last[fact] == index) * _LAST_MENTION
-            for fact, _ in sentence.facts
+        sentence.facts = tuple(
+            (fact, value + (first[fact] == index) * _FIRST_MENTION + (last[fact] == index) * _LAST_MENTION)
+            for fact, value in sentence.facts
         )
-        weight = min(_MOST_FACTS, sum(value for _, value in sentence.facts)) + min(_MOST_FACTS, mentions)
-        weight += 1.5 * bool(_DECISION.search(sentence.text)) + bool(_QUESTION.search(sentence.text))
-        weight += 2.0 * (sentence.message == opening) + (sentence.message >= closing - 1)
-        weight -= 2.0 * bool(_CHATTER.match(sentence.text))
-        role = sentence.tag.partition(" ")[0].lower()
-        sentence.weight = (weight + 0.1) * _ROLE_WEIGHTS.get(role, _PLAIN)
+        sentence.weight = 0.1 + _statement(sentence) + _ending(sentence, closing)
+        sentence.weight += 2.0 * (sentence.message == opening) - 2.0 * bool(_CHATTER.match(sentence.text))
+        sentence.voice = _VOICES.get(sentence.tag.partition(" ")[0].lower(), _PLAIN)
+
+
+def _statement(sentence: Sentence) -> float:
+    """What the words say: "I will." decides nothing that could be told from it later."""
+    weight = 1.8 * bool(_DECISION.search(sentence.text)) or 1.0 * bool(_INTENT.search(sentence.text))
+    return weight * min(1.0, max(0, sentence.tokens - _EMPTY) / _EMPTY)
+
+
+def _ending(sentence: Sentence, closing: int) -> float:
+    """What is said last is the state of things, and what is asked last is still open."""
+    is_late = sentence.message >= closing - 1
+    return is_late * (1.0 + bool(_QUESTION.search(sentence.text)))
+
+
+def worth(sentence: Sentence, known_facts: Set[str], known_words: Set[str]) -> float:
+    """What a sentence adds to a choice that knows these facts and words already."""
+    news = sum(value * (_KNOWN if fact in known_facts else 1.0) for fact, value in sentence.facts)
+    weight = sentence.weight
+    if weight > 0 and sentence.words:
+        weight *= 1 - _REPEATED * len(sentence.words & known_words) / len(sentence.words)
+    # By the root of the length: per token, scraps of two words would always win.
+    return (min(_MOST_FACTS, news) + weight) * sentence.voice / math.sqrt(max(sentence.tokens, _SCRAP))

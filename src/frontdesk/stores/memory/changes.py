@@ -62,7 +62,7 @@ class Changes(Documents):
         if plan.view is not None:
             self._views[session.number] = plan.view
         if plan.drop_prompt:
-            self._prompts.pop(session.number, None)
+            self._drop_prompt(session.number)
         for number in plan.delete_sessions:
             self._forget(self._sessions.pop(number))
 

@@ -35,7 +35,13 @@ class Documents(Rows):
             return self._versions(namespace, session_id, label, key)[::-1]
 
     async def put_document(
-        self, namespace: str, session_id: str | None, document: DocumentRow, *, drop_prompt: bool = False
+        self,
+        namespace: str,
+        session_id: str | None,
+        document: DocumentRow,
+        *,
+        keep_history: bool = True,
+        drop_prompt: bool = False,
     ) -> bool:
         with self._held():
             owner = self._owner(namespace, session_id)
@@ -45,9 +51,9 @@ class Documents(Rows):
             if document.version != (versions[-1].version + 1 if versions else 1):
                 return False
             keys = self._documents.setdefault((namespace, owner, document.label), {})
-            keys[document.key] = [*versions, document]
+            keys[document.key] = [*versions, document] if keep_history else [document]
             if drop_prompt:
-                self._prompts.pop(owner, None)
+                self._drop_prompt(owner)
             return True
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None:
@@ -64,6 +70,10 @@ class Documents(Rows):
                 return present
             self._prompts[owner] = replace(prompt, number=(replaces or 0) + 1)
             return self._prompts[owner]
+
+    def _drop_prompt(self, owner: int) -> None:
+        number = self._prompts[owner].number + 1 if owner in self._prompts else 1
+        self._prompts[owner] = PromptRow(number=number, text="", fingerprint="", blocks="{}", created_at=0)
 
     def _versions(self, namespace: str, session_id: str | None, label: str, key: str) -> list[DocumentRow]:
         return self._documents.get((namespace, self._owner(namespace, session_id), label), {}).get(key, [])

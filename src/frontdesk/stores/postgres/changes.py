@@ -96,9 +96,7 @@ class Changer:
         if plan.fork is not None:
             await self._fork(connection, ns, session, plan.fork)
         if plan.drop_prompt:
-            await connection.execute(
-                f"DELETE FROM {self._schema}.prompts WHERE ns = $1 AND session = $2", ns, session.number
-            )
+            await self._documents.drop(connection, ns, session.number)
         await self._delete_sessions(connection, ns, plan.delete_sessions)
         return True
 

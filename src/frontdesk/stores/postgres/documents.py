@@ -78,6 +78,7 @@ class Documents:
         namespace: str,
         session_id: str | None,
         document: DocumentRow,
+        keep_history: bool,
         drop_prompt: bool,
     ) -> bool:
         ns, session = await self._locked(connection, namespace, session_id)
@@ -99,9 +100,28 @@ class Documents:
         )
         if done != "INSERT 0 1":
             return False
+        if not keep_history:
+            await connection.execute(
+                f"DELETE FROM {self._schema}.documents WHERE ns = $1 AND session = $2 AND label_digest = $3"
+                " AND key_digest = $4 AND version < $5",
+                ns,
+                session,
+                digest(document.label),
+                digest(document.key),
+                document.version,
+            )
         if drop_prompt:
-            await connection.execute(f"DELETE FROM {self._schema}.prompts WHERE ns = $1 AND session = $2", ns, session)
+            await self.drop(connection, ns, session)
         return True
+
+    async def drop(self, connection: Connection, ns: int, session: int) -> None:
+        """Drop a session's frozen prompt: what was rendered before cannot be stored any more."""
+        await connection.execute(
+            f"INSERT INTO {self._schema}.prompts AS p VALUES ($1, $2, 1, '', '', '{{}}', 0) ON CONFLICT (ns, session)"
+            " DO UPDATE SET number = p.number + 1, text = '', fingerprint = '', blocks = '{}'",
+            ns,
+            session,
+        )
 
     async def get_prompt(self, connection: Connection, namespace: str, session_id: str) -> PromptRow | None:
         row = await connection.fetchrow(

@@ -27,8 +27,10 @@ from frontdesk.stores.sqlite.rows import MESSAGE, POSITION_BITS, SESSION_COLUMNS
 from frontdesk.stores.sqlite.seeing import before, find, find_all, message_at
 
 _QUALIFIED = ", ".join(f"s.{name}" for name in SESSION_COLUMNS)
+# Ids mostly grow: then a look at the range that they span says that all of them are new.
 _LOAD = (
-    f"SELECT {_QUALIFIED}, m.id, g.number, g.tree, g.last, g.next, g.tokens FROM sessions s"
+    f"SELECT {_QUALIFIED}, (SELECT 1 FROM messages d WHERE d.family = s.family AND d.id BETWEEN ? AND ? LIMIT 1),"
+    " m.id, g.number, g.tree, g.last, g.next, g.tokens FROM sessions s"
     " LEFT JOIN segments g ON g.number = s.head_segment"
     f" LEFT JOIN messages m ON m.place = (s.head_segment << {POSITION_BITS} | s.head_position)"
     " WHERE s.namespace = ? AND s.id = ?"
@@ -47,10 +49,16 @@ _SAVE_SESSION = (
 
 
 def append(connection: Connection, request: Append) -> AppendResult:
-    loaded = connection.execute(_LOAD, (request.namespace, request.session_id)).fetchone()
-    session = None if loaded is None else session_row(loaded)
-    head_id = None if loaded is None else loaded[SESSION_WIDTH]
-    known = {} if session is None else _known(connection, session, request)
+    given = [message.id for message, fresh in zip(request.messages, request.fresh, strict=True) if not fresh]
+    first, last = (min(given), max(given)) if given else (None, None)
+    loaded = connection.execute(_LOAD, (first, last, request.namespace, request.session_id)).fetchone()
+    session: SessionRow | None = None
+    known: dict[str, Place] = {}
+    head_id, segment = None, []
+    if loaded is not None:
+        session = session_row(loaded)
+        any_known, head_id, *segment = loaded[SESSION_WIDTH:]
+        known = find_all(connection, session, given) if any_known else {}
     parent = None
     if not known or any(message.id not in known for message in request.messages):
         if request.expected_head is not None and request.expected_head != head_id:
@@ -60,34 +68,13 @@ def append(connection: Connection, request: Append) -> AppendResult:
         new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
         session = sessions.insert(connection, new)
     chain = _Chain(connection, session)
-    if loaded is not None and session.head is not None:
-        chain.take(*loaded[SESSION_WIDTH + 1 :])
+    if session.head is not None:
+        chain.take(*segment)
     parent_id = head_id
     if parent != session.head:
         parent_id = None if parent is None else message_at(connection, session, parent).id
-    rows: list[AppendedRow] = []
-    run: list[StoredMessage] = []
-    added: set[str] = set()
-    for message in request.messages:
-        message_id = message.id
-        if message_id in known or message_id in added:
-            chain.add(parent, run)
-            run = []
-            parent = known.get(message_id) or find(connection, session, message_id)
-            rows.append(_existing(connection, session, parent))
-        else:
-            added.add(message_id)
-            run.append(message)
-            rows.append(AppendedRow(True, parent_id))
-        parent_id = message_id
-    chain.add(parent, run)
+    rows = chain.put(request.messages, known, parent, parent_id)
     return AppendResult(tuple(rows), chain.finish(request.now))
-
-
-def _known(connection: Connection, session: SessionRow, request: Append) -> dict[str, Place]:
-    """Where the messages are that the session has already."""
-    wanted = [message.id for message, fresh in zip(request.messages, request.fresh, strict=True) if not fresh]
-    return find_all(connection, session, wanted) if wanted else {}
 
 
 def _parent(connection: Connection, session: SessionRow | None, request: Append) -> Place | None:
@@ -127,7 +114,29 @@ class _Chain:
         self._segment = segment
         self._owner, self._last, self._next, self._tokens = owner, last, next_position, tokens
 
-    def add(self, parent: Place | None, run: Sequence[StoredMessage]) -> None:
+    def put(
+        self, messages: Sequence[StoredMessage], known: dict[str, Place], parent: Place | None, parent_id: str | None
+    ) -> list[AppendedRow]:
+        """Chain messages after `parent`; one that is there already is left where it is, and the next one follows it."""
+        rows: list[AppendedRow] = []
+        run: list[StoredMessage] = []
+        added: set[str] = set()
+        for message in messages:
+            message_id = message.id
+            if message_id in known or message_id in added:
+                self._add(parent, run)
+                run = []
+                parent = known.get(message_id) or find(self._connection, self._session, message_id)
+                rows.append(_existing(self._connection, self._session, parent))
+            else:
+                run.append(message)
+                added.add(message_id)
+                rows.append(AppendedRow(True, parent_id))
+            parent_id = message_id
+        self._add(parent, run)
+        return rows
+
+    def _add(self, parent: Place | None, run: Sequence[StoredMessage]) -> None:
         """Put messages after `parent`, one after the other; the last one becomes the head."""
         if not run:
             return
@@ -138,7 +147,7 @@ class _Chain:
             self._revision += 1
         room = SEGMENT_SIZE - self._next
         self._write(run[:room])
-        self.add(self._head, run[room:])
+        self._add(self._head, run[room:])
 
     def _extends(self, parent: Place) -> bool:
         if parent.segment != self._segment:

@@ -39,7 +39,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
     if plan.view is not None:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:
-        _each(connection, "DELETE FROM prompts WHERE session = ?", [session.number])
+        documents.drop(connection, session.number)
     for table, column in (
         ("sessions", "number"),
         ("views", "session"),

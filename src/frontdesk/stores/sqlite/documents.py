@@ -51,7 +51,12 @@ def versions(connection: Connection, namespace: str, session_id: str | None, lab
 
 
 def put(
-    connection: Connection, namespace: str, session_id: str | None, document: DocumentRow, drop_prompt: bool
+    connection: Connection,
+    namespace: str,
+    session_id: str | None,
+    document: DocumentRow,
+    keep_history: bool,
+    drop_prompt: bool,
 ) -> bool:
     owner = SHARED if session_id is None else sessions.get_known(connection, namespace, session_id).number
     current = connection.execute(_CURRENT, (owner, namespace, document.label, document.key)).fetchone()
@@ -61,9 +66,23 @@ def put(
         f"INSERT INTO documents (session, namespace, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (owner, namespace, *msgspec.structs.astuple(document)),
     )
+    if not keep_history:
+        connection.execute(
+            f"DELETE FROM documents WHERE {_OF} AND key = ? AND version < ?",
+            (owner, namespace, document.label, document.key, document.version),
+        )
     if drop_prompt:
-        connection.execute("DELETE FROM prompts WHERE session = ?", (owner,))
+        drop(connection, owner)
     return True
+
+
+def drop(connection: Connection, session: int) -> None:
+    """Drop a session's frozen prompt: what was rendered before cannot be stored any more."""
+    connection.execute(
+        "INSERT INTO prompts (session, number, text, fingerprint, blocks, created_at) VALUES (?, 1, '', '', '{}', 0)"
+        " ON CONFLICT (session) DO UPDATE SET number = number + 1, text = '', fingerprint = '', blocks = '{}'",
+        (session,),
+    )
 
 
 def get_prompt(connection: Connection, namespace: str, session_id: str) -> PromptRow | None:

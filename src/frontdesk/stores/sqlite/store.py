@@ -147,10 +147,16 @@ class SQLiteStore:
         )
 
     async def put_document(
-        self, namespace: str, session_id: str | None, document: DocumentRow, *, drop_prompt: bool = False
+        self,
+        namespace: str,
+        session_id: str | None,
+        document: DocumentRow,
+        *,
+        keep_history: bool = True,
+        drop_prompt: bool = False,
     ) -> bool:
         return await self._engine.write(
-            lambda connection: documents.put(connection, namespace, session_id, document, drop_prompt)
+            lambda connection: documents.put(connection, namespace, session_id, document, keep_history, drop_prompt)
         )
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None:

@@ -15,12 +15,16 @@ One database may serve all tests: each works in a namespace of its own.
 from __future__ import annotations
 
 from frontdesk.testing.session_contract.branches import BranchContract
+from frontdesk.testing.session_contract.compacting import CompactingContract
+from frontdesk.testing.session_contract.condensing import CondensingContract
 from frontdesk.testing.session_contract.context import ContextContract
+from frontdesk.testing.session_contract.covering import CoveringContract
 from frontdesk.testing.session_contract.directory import DirectoryContract
 from frontdesk.testing.session_contract.forks import ForkContract
 from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
+from frontdesk.testing.session_contract.remembering import RememberingContract
 from frontdesk.testing.session_contract.windows import WindowContract
 
 
@@ -32,6 +36,10 @@ class SessionContract(
     ForkContract,
     DirectoryContract,
     ContextContract,
+    CompactingContract,
+    CondensingContract,
+    RememberingContract,
+    CoveringContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""

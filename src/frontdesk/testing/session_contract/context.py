@@ -14,11 +14,12 @@ from frontdesk import (
     ConfigurationError,
     ReadonlyBlockError,
     Session,
+    SessionKey,
     SessionManager,
     SessionNotFoundError,
     Store,
 )
-from frontdesk.context import BlockKind, SharedStoreSearch, StoreSearch
+from frontdesk.context import BlockKind, CallableProvider, SharedStoreSearch, StoreSearch
 from frontdesk.testing.session_contract.setup import SessionSetup, call, say, view
 
 RULE = "═" * 46
@@ -262,8 +263,56 @@ class ContextContract(SessionSetup):
         await guest.set_system_prompt("Answer in rhymes.")
         prompt = await guest.freeze_system_prompt()
         assert prompt.index("Answer in rhymes.") < prompt.index("You are helpful.")
-        with pytest.raises(BlockNotFoundError):
+        assert (await guest.context_block("system")).content == "Answer in rhymes."
+        assert [version.content for version in await guest.block_history("system")] == ["Answer in rhymes."]
+        with pytest.raises(ReadonlyBlockError):
             await guest.replace_context_block("system", "x")
+
+    async def test_what_was_rendered_before_a_change_is_never_frozen_after_it(
+        self, store: Store, namespace: str
+    ) -> None:
+        rendering, changed = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> str:
+            if not changed.is_set():
+                rendering.set()
+                await changed.wait()
+            return "slow"
+
+        manager = (
+            SessionManager(store, namespace=namespace)
+            .with_context("slow", provider=CallableProvider(slow))
+            .with_cached_prompt()
+        )
+        session = await manager.create(id="s")
+        await session.set_system_prompt("OLD")
+        freezing = asyncio.create_task(session.freeze_system_prompt())
+        await rendering.wait()
+        await manager.session("s").set_system_prompt("NEW")
+        changed.set()
+        assert "NEW" in await freezing
+        assert "NEW" in await manager.session("s").freeze_system_prompt()
+
+    async def test_a_freeze_under_way_does_not_bring_a_deleted_session_back(self, store: Store, namespace: str) -> None:
+        rendering, deleted = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> str:
+            rendering.set()
+            await deleted.wait()
+            return "slow"
+
+        manager = (
+            SessionManager(store, namespace=namespace)
+            .with_context("slow", provider=CallableProvider(slow))
+            .with_cached_prompt()
+        )
+        freezing = asyncio.create_task(manager.session("s").freeze_system_prompt())
+        await rendering.wait()
+        assert await manager.delete("s")
+        deleted.set()
+        with pytest.raises(SessionNotFoundError):
+            await freezing
+        assert await manager.get("s") is None
 
     async def test_changes_since_the_freeze_can_be_appended_once(self, guest: Session) -> None:
         assert await guest.context_changes() is None
@@ -277,26 +326,42 @@ class ContextContract(SessionSetup):
         assert (await guest.append(message)).inserted
         assert not (await guest.append(await guest.context_changes() or {})).inserted
         assert await guest.freeze_system_prompt() == frozen
+        for value in ("Likes coffee.", "Likes tea.", ""):
+            await guest.replace_context_block("memory", value)
+            told = await guest.context_changes()
+            assert told is not None
+            assert (await guest.append(told)).inserted
+            assert value in told["content"]
         await guest.refresh_system_prompt()
         assert await guest.context_changes() is None
 
     async def test_a_prompt_store_of_the_users_own_is_scoped_by_session(self, store: Store, namespace: str) -> None:
         class Kept:
             def __init__(self) -> None:
-                self.texts: dict[str, str | None] = {}
+                self.texts: dict[tuple[str, str], str | None] = {}
 
-            async def get(self, session_id: str) -> str | None:
-                return self.texts.get(session_id)
+            async def get(self, namespace: str, session_id: str) -> str | None:
+                return self.texts.get((namespace, session_id))
 
-            async def set(self, session_id: str, text: str | None) -> None:
-                self.texts[session_id] = text
+            async def set(self, namespace: str, session_id: str, text: str | None) -> None:
+                self.texts[namespace, session_id] = text
 
         kept = Kept()
-        manager = SessionManager(store, namespace=namespace).with_context("memory").with_cached_prompt(kept)
+
+        def desk(name: str) -> SessionManager:
+            return SessionManager(store, namespace=name).with_context("memory").with_cached_prompt(kept)
+
+        manager = desk(namespace)
         await manager.session("a").replace_context_block("memory", "secret of a")
-        assert "secret of a" in await manager.session("a").freeze_system_prompt()
+        frozen = await manager.session("a").freeze_system_prompt()
+        assert "secret of a" in frozen
         assert "secret of a" not in await manager.session("b").freeze_system_prompt()
-        assert set(kept.texts) == {"a", "b"}
+        assert "secret of a" not in await desk(namespace + "-other").session("a").freeze_system_prompt()
+        await manager.session("a").append_context_block("memory", "later")
+        fork = await manager.fork("a", new_id="fork")
+        assert await fork.freeze_system_prompt() == frozen
+        await manager.delete("a")
+        assert "secret of a" not in await manager.session("a").freeze_system_prompt()
 
     # declarations
 
@@ -397,6 +462,31 @@ class ContextContract(SessionSetup):
         assert (await session.get_message("r1")).text == "[skill unloaded: bake]"
         assert "Preheat" not in "".join(await view(session))
 
+    async def test_unloading_touches_the_tools_answer_and_nothing_else(self, store: Store, namespace: str) -> None:
+        session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
+        tools = await session.tools()
+        loaded = await tools["load_context"](label="skills", key="bake")
+        mark = loaded.splitlines()[0]
+        await session.append(call("c1", "call-1"))
+        await session.append({"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": loaded})
+        quote = {**call("c2", "call-2"), "content": f"As {mark} says."}
+        await session.append(quote)
+        await session.append({"id": "u1", "role": "user", "content": loaded})
+        await tools["unload_context"](label="skills", key="bake")
+        assert (await session.get_message("r1")).text == "[skill unloaded: bake]"
+        assert (await session.get_message("c2")).raw == quote
+        assert (await session.get_message("u1")).text == loaded
+
+    async def test_an_answer_that_is_written_by_upsert_is_noticed_too(self, store: Store, namespace: str) -> None:
+        session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
+        tools = await session.tools()
+        answer = {"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": "..."}
+        await session.append_all([call("c1", "call-1"), answer])
+        loaded = await tools["load_context"](label="skills", key="bake")
+        await session.upsert({**answer, "content": loaded})
+        await tools["unload_context"](label="skills", key="bake")
+        assert (await session.get_message("r1")).text == "[skill unloaded: bake]"
+
     async def test_unknown_skills_are_answered_with_what_there_is(self, store: Store, namespace: str) -> None:
         session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
         answer = await (await session.tools())["load_context"](label="skills", key="fly")
@@ -448,7 +538,7 @@ class ContextContract(SessionSetup):
         await session.context_blocks()
         await session.tools()
         await session.context_blocks()
-        await manager.session("b").context_blocks()
+        await asyncio.gather(*(manager.session("b").context_blocks() for _ in range(5)))
         assert [provider.calls[0] for provider in made] == [("init", "skills", "a"), ("init", "skills", "b")]
         assert sum(entry[0] == "init" for entry in made[0].calls) == 1
 
@@ -464,3 +554,8 @@ class ContextContract(SessionSetup):
         await desk.session("ghost").context_blocks()
         with pytest.raises(SessionNotFoundError):
             await desk.session("ghost").info()
+        by_key = desk.session(SessionKey("agent", "web", "nobody"))
+        await by_key.context_blocks()
+        await by_key.block_history("memory")
+        assert await by_key.context_changes() is None
+        assert (await desk.list()).items == []

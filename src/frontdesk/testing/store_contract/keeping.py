@@ -72,8 +72,22 @@ class KeepingContract:
         second = await store.put_prompt("ns", room, prompt("second"), first.number)
         assert (await store.put_prompt("ns", room, prompt("third"), first.number)).text == "second"
         assert await store.get_prompt("ns", room) == second
+
+    async def test_a_dropped_prompt_cannot_be_replaced_by_what_was_rendered_before(
+        self, store: Store, room: str
+    ) -> None:
         assert await store.put_document("ns", room, text(1), drop_prompt=True)
-        assert await store.get_prompt("ns", room) is None
+        late = await store.put_prompt("ns", room, prompt("rendered before"), None)
+        assert (late.text, late.fingerprint) == ("", "")
+        fresh = await store.put_prompt("ns", room, prompt("fresh"), late.number)
+        assert await store.put_document("ns", room, text(2), drop_prompt=True)
+        assert (await store.put_prompt("ns", room, prompt("rendered before"), fresh.number)).fingerprint == ""
+
+    async def test_a_document_without_history_keeps_its_newest_version_only(self, store: Store, room: str) -> None:
+        for version in (1, 2, 3):
+            assert await store.put_document("ns", room, text(version, f"v{version}"), keep_history=False)
+        assert [row.version for row in await store.document_versions("ns", room, "label", "")] == [3]
+        assert not await store.put_document("ns", room, text(1), keep_history=False)
 
     async def test_a_lease_has_one_holder_and_numbers_that_grow(self, store: Store, room: str) -> None:
         for owner in (room, None):

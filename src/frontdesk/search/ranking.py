@@ -1,0 +1,171 @@
+"""Which texts answer a query best: pure, the same for every store, over candidates and the figures of their corpus.
+
+Ranked is by bm25 with three additions. A word that stands not in a message but near it in the conversation counts
+for it in part, since question and answer belong together; a word counts once, where it stands nearest. Words that are
+neighbours in the query are worth more as neighbours in the text. And phrases, exclusions and prefixes do as asked.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import NamedTuple
+
+from frontdesk.search.query import Phrase, Query
+
+# The weights were chosen by a coarse grid over public conversations (`bench/search.py`), where the figures around them
+# do as well: none of them is tuned to a question.
+SATURATION = 0.8
+"""bm25's k1: how soon one more occurrence of a word stops counting; messages are short"""
+LENGTH_WEIGHT = 0.3
+"""bm25's b: how much a long message has to hold more to be worth the same"""
+NEIGHBOUR_WEIGHTS = (0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""what a word counts for a message that stands one, two, ... messages away from it"""
+LATER_WEIGHT = 0.8
+"""how much of that is left where the word comes after the message: answers follow questions"""
+ADJACENCY_WEIGHT = 0.3
+"""what two words side by side, as in the query, are worth beside their weights"""
+ADJACENCY_GAP = 2
+"""how far apart "side by side" may be: one word may stand between"""
+PREFIX_WEIGHT = 0.7
+"""what a word that only begins as asked counts against the word itself"""
+MOST_RANKED_TERMS = 64
+"""a longer query is ranked by the rarest of its words"""
+
+
+class Found(NamedTuple):
+    """What a query found in one text: `places` by term, of a text of `length` terms; prefixes end in "*"."""
+
+    length: int
+    places: Mapping[str, Sequence[int]]
+
+
+@dataclass(slots=True)
+class Statistics:
+    """The figures of a corpus: how many texts, how long, and in how many of them each term of the query stands."""
+
+    texts: int = 0
+    length: int = 0
+    frequencies: dict[str, int] = field(default_factory=dict)
+
+    def count(self, length: int, found: Found | None) -> None:
+        """Take one more text into account."""
+        self.texts += 1
+        self.length += length
+        for term in found.places if found else ():
+            self.frequencies[term] = self.frequencies.get(term, 0) + 1
+
+    def weight(self, term: str) -> float:
+        """How much a term says: the rarer the more (bm25's inverse document frequency)."""
+        frequency = self.frequencies.get(term, 0)
+        return log(1 + (self.texts - frequency + 0.5) / (frequency + 0.5))
+
+
+class Matcher:
+    """Finds the terms of one query in lines of terms."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        clauses = [term for phrase in (*query.phrases, *query.excluded) for stretch in phrase for term in stretch]
+        self._wanted = frozenset((*query.words, *clauses))
+        self._prefixes = query.prefixes
+        self._words = frozenset(query.words)
+
+    def find(self, terms: Sequence[str]) -> Found | None:
+        """What a text holds of the query's words and prefixes; None if that is nothing, or not what was demanded."""
+        places = self._places(terms)
+        if not places and (self._query.has_terms or self._query.phrases):
+            return None
+        if not all(_holds(places, phrase) for phrase in self._query.phrases):
+            return None
+        if any(_holds(places, phrase) for phrase in self._query.excluded):
+            return None
+        found = {term: places[term] for term in places if term in self._words or term[-1] == "*"}
+        return Found(len(terms), found) if found or not self._query.has_terms else None
+
+    def _places(self, terms: Sequence[str]) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        if not self._wanted.isdisjoint(terms):
+            for place, term in enumerate(terms):
+                if term in self._wanted:
+                    places.setdefault(term, []).append(place)
+        for prefix in self._prefixes:
+            at = [place for place, term in enumerate(terms) if term.startswith(prefix)]
+            if at:
+                places[f"{prefix}*"] = at
+        return places
+
+
+def _holds(places: Mapping[str, Sequence[int]], phrase: Phrase) -> bool:
+    return all(_stands(places, stretch) for stretch in phrase)
+
+
+def _stands(places: Mapping[str, Sequence[int]], stretch: Sequence[str]) -> bool:
+    """Whether the terms follow one another somewhere without a gap."""
+    if any(term not in places for term in stretch):
+        return False
+    rest = [set(places[term]) for term in stretch[1:]]
+    return any(all(start + step in at for step, at in enumerate(rest, 1)) for start in places[stretch[0]])
+
+
+class Candidate(NamedTuple):
+    """A text to be ranked: what was found in it, and the line (a branch of a conversation) and place it stands at.
+
+    Texts on one line whose places differ by one are neighbours; a text that is a line by itself has none."""
+
+    found: Found
+    line: int
+    place: int
+
+
+def rank(query: Query, candidates: Sequence[Candidate], statistics: Statistics) -> list[float]:
+    """The score of each candidate, in their order; 0 for all where the query has no terms."""
+    weights = _weights(query, statistics)
+    average = statistics.length / statistics.texts if statistics.texts else 1.0
+    own = [_own_scores(query, candidate.found, weights, average or 1.0) for candidate in candidates]
+    at = {(candidate.line, candidate.place): index for index, candidate in enumerate(candidates)}
+    scores: list[float] = []
+    for candidate, mine in zip(candidates, own, strict=True):
+        best = dict(mine)
+        for distance, weight in enumerate(NEIGHBOUR_WEIGHTS, 1):
+            for step, share in ((-distance, weight), (distance, weight * LATER_WEIGHT)):
+                index = at.get((candidate.line, candidate.place + step))
+                for term, score in own[index].items() if index is not None else ():
+                    if score * share > best.get(term, 0.0):
+                        best[term] = score * share
+        scores.append(sum(best.values()))
+    return scores
+
+
+def _weights(query: Query, statistics: Statistics) -> dict[str, float]:
+    """The weights of the terms that are ranked by: those that stand anywhere, and of too many the rarest."""
+    terms = [term for term in query.words if statistics.frequencies.get(term)]
+    rarest = sorted(terms, key=lambda term: statistics.frequencies[term])[:MOST_RANKED_TERMS]
+    weights = {term: statistics.weight(term) for term in rarest}
+    return weights | {f"{prefix}*": PREFIX_WEIGHT * statistics.weight(f"{prefix}*") for prefix in query.prefixes}
+
+
+def _own_scores(query: Query, found: Found, weights: Mapping[str, float], average: float) -> dict[object, float]:
+    """What each term, and each pair of neighbours, is worth in one text."""
+    damping = SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * found.length / average)
+    scores: dict[object, float] = {}
+    for term, places in found.places.items():
+        if term in weights:
+            count = len(places)
+            scores[term] = weights[term] * count * (SATURATION + 1) / (count + damping)
+    for pair in query.pairs if len(scores) > 1 else ():
+        first, second = pair
+        if first in scores and second in scores and _side_by_side(found.places[first], found.places[second]):
+            scores[pair] = ADJACENCY_WEIGHT * (weights[first] + weights[second])
+    return scores
+
+
+def _side_by_side(first: Sequence[int], second: Iterable[int]) -> bool:
+    later = list(second)
+    for place in first:
+        index = bisect_left(later, place + 1)
+        if index < len(later) and later[index] <= place + ADJACENCY_GAP:
+            return True
+    return False

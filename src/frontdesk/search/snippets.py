@@ -1,0 +1,122 @@
+"""The part of a text that shows why it was found, with the matches marked `**like this**`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from frontdesk.search.query import Query
+from frontdesk.search.scripts import IS_SPACELESS
+from frontdesk.search.tokeniser import Run, Tokeniser
+
+MARK = "**"
+SNIPPET_LENGTH = 240
+"""characters of the text that a snippet shows at most"""
+_LEAD = 40
+_LONGEST_READ = 100_000
+_SPACES = re.compile(r"\s+")
+
+
+class _Match(NamedTuple):
+    start: int
+    end: int
+    term: str
+
+
+def snippet(text: str, query: Query, tokeniser: Tokeniser, *, length: int = SNIPPET_LENGTH) -> str:
+    """At most `length` characters around the most different matches, cut between words, in one line.
+
+    Where something was cut off stands an ellipsis. A text without a match gives its beginning."""
+    matches = list(_matches(text[:_LONGEST_READ], query, tokeniser))
+    first = _densest(matches, length)
+    start = 0 if len(text) <= length or not matches else _cut(text, max(0, matches[first].start - _LEAD), forward=True)
+    end = len(text) if len(text) - start <= length else _cut(text, start + length, forward=False)
+    if end <= start:
+        end = start + length
+    marked = _marked(text, start, end, matches)
+    return f"{'…' if start else ''}{_SPACES.sub(' ', marked).strip()}{'…' if end < len(text) else ''}"
+
+
+def _matches(text: str, query: Query, tokeniser: Tokeniser) -> Iterator[_Match]:
+    wanted = frozenset(query.words)
+    for run in tokeniser.runs(text):
+        if IS_SPACELESS(text[run.start]):
+            yield from _in_spaceless(run, wanted)
+            continue
+        for term in run.terms:
+            if term in wanted or (query.prefixes and term.startswith(query.prefixes)):
+                yield _Match(run.start, run.end, term)
+                break
+
+
+def _in_spaceless(run: Run, wanted: frozenset[str]) -> Iterator[_Match]:
+    """The characters that match; the whole run where folding has changed their number."""
+    size = run.end - run.start
+    if len(run.terms) != 2 * size - 1:
+        yield from (_Match(run.start, run.end, term) for term in run.terms if term in wanted)
+        return
+    for index in range(size):
+        single = run.terms[size - 1 + index]
+        if single in wanted:
+            yield _Match(run.start + index, run.start + index + 1, single)
+        if index < size - 1 and run.terms[index] in wanted:
+            yield _Match(run.start + index, run.start + index + 2, run.terms[index])
+
+
+def _densest(matches: Sequence[_Match], length: int) -> int:
+    """The match from which on the most different terms stand within reach."""
+    best, most, end = 0, 0, 0
+    within: dict[str, int] = {}
+    for start, match in enumerate(matches):
+        while end < len(matches) and matches[end].end - match.start <= length - _LEAD:
+            within[matches[end].term] = within.get(matches[end].term, 0) + 1
+            end += 1
+        if len(within) > most:
+            best, most = start, len(within)
+        if end > start:
+            within[match.term] -= 1
+            if not within[match.term]:
+                del within[match.term]
+        else:
+            end = start + 1
+    return best
+
+
+def _cut(text: str, place: int, *, forward: bool) -> int:
+    """The nearest place to part the text: at a space or between letters of a script without spaces, else anywhere but
+    before a mark."""
+    for step in range(_LEAD):
+        at = place + step if forward else place - step
+        if not 0 < at < len(text):
+            return max(0, min(at, len(text)))
+        if text[at - 1].isspace() or (not forward and text[at].isspace()):
+            return at
+        if IS_SPACELESS(text[at]) and IS_SPACELESS(text[at - 1]) and unicodedata.category(text[at])[0] != "M":
+            return at
+    while 0 < place < len(text) and unicodedata.category(text[place])[0] == "M":
+        place -= 1
+    return place
+
+
+def _marked(text: str, start: int, end: int, matches: Sequence[_Match]) -> str:
+    pieces: list[str] = []
+    done = start
+    for first, last in _stretches(text, matches):
+        first, last = max(first, start), min(last, end)
+        if first < last:
+            pieces += (text[done:first], MARK, text[first:last], MARK)
+            done = last
+    return "".join((*pieces, text[done:end]))
+
+
+def _stretches(text: str, matches: Sequence[_Match]) -> list[tuple[int, int]]:
+    """The matches, with those that touch, or have only a space between them, as one."""
+    stretches: list[tuple[int, int]] = []
+    for match in matches:
+        if stretches and not text[stretches[-1][1] : match.start].strip(" "):
+            stretches[-1] = (stretches[-1][0], max(stretches[-1][1], match.end))
+        else:
+            stretches.append((match.start, match.end))
+    return stretches
