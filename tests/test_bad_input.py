@@ -15,6 +15,7 @@ import pytest
 from frontdesk import (
     ConfigurationError,
     FrontdeskError,
+    HeadMovedError,
     InvalidCursorError,
     InvalidIdError,
     InvalidInputError,
@@ -402,3 +403,53 @@ async def test_hostile_namespaces_and_keys_are_valid_and_isolated(store: Store) 
         ]
         assert len(await manager.list(agent=name)) == 2
         assert len(await manager.list(thread=name)) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda manager: manager.list(created_after="2020-01-01"),
+        lambda manager: manager.add_usage("chat", at="yesterday"),
+        lambda manager: manager.add_usage("chat", input_tokens=True),
+        lambda manager: manager.usage(first_day="monday"),
+        lambda manager: manager.create(key="agent:web:ana"),
+        lambda manager: manager.create(tags="abc"),
+        lambda manager: manager.create(tags=None),
+        lambda manager: manager.append_all("chat", None),
+        lambda manager: manager.append_all("chat", {"role": "user", "content": "alone"}),
+        lambda manager: manager.delete_messages("chat", "m1"),
+        lambda manager: manager.delete_messages("chat", 5),
+        lambda manager: manager.delete_messages("chat", [[]]),
+    ],
+)
+async def test_arguments_of_the_wrong_kind_are_a_typed_error(
+    store: Store, call: Callable[[SessionManager], Awaitable[Any]]
+) -> None:
+    manager = SessionManager(store, namespace=new_id())
+    await manager.append("chat", text("m1", "hello"))
+    with pytest.raises(InvalidInputError):
+        await call(manager)
+    assert [info.message_count async for info in manager.iterate()] == [1]
+
+
+@pytest.mark.parametrize("nonsense", [None, 5, b"memory://", object()])
+def test_what_is_no_store_is_refused_at_once(nonsense: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        SessionManager(nonsense)
+
+
+async def test_an_append_that_is_refused_under_a_key_leaves_no_session_behind(store: Store) -> None:
+    manager = SessionManager(store, namespace=new_id())
+    key = SessionKey("agent", "web", "ana")
+    with pytest.raises(MessageNotFoundError):
+        await manager.session(key).append(text("m1", "x"), parent="nowhere")
+    with pytest.raises(HeadMovedError):
+        await manager.session(key).append(text("m1", "x"), expected_head="nowhere")
+    assert await manager.get(key) is None
+
+
+async def test_a_counter_that_says_absurd_figures_is_refused(store: Store) -> None:
+    manager = SessionManager(store, namespace=new_id()).with_token_counter(lambda text: 10**30)
+    with pytest.raises(ConfigurationError):
+        await manager.append("chat", text("m1", "x"))
+    assert await manager.get("chat") is None

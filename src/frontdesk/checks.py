@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from frontdesk.errors import InvalidInputError, InvalidMessageError
@@ -29,6 +30,13 @@ def check_json(value: dict[str, Any], what: str) -> str:
         return exact_json.encode(value).decode()
     except InvalidMessageError as error:
         raise InvalidInputError(f"{what}: {error}") from None
+
+
+def check_list(value: Any, what: str) -> list[Any]:
+    """The members of a collection; a text or a dict alone is not one."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidInputError(f"{what} must be a list, not {type(value).__name__}: put a single one into a list")
+    return list(value)
 
 
 def check_count(value: int | None, what: str, *, most: int | None = None) -> None:

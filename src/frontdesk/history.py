@@ -7,10 +7,17 @@ from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 from frontdesk import plans
-from frontdesk.errors import ConcurrentChangeError, ContextOverflowError, MessageNotFoundError
+from frontdesk.errors import (
+    CompactionNotFoundError,
+    ConcurrentChangeError,
+    ContextOverflowError,
+    MessageNotFoundError,
+    SessionNotFoundError,
+    StoreError,
+)
 from frontdesk.messages import Message, check_id
 from frontdesk.scope import Scope
-from frontdesk.store import Item, Piece, Place, SessionRow, ViewRow
+from frontdesk.store import Item, OverlayRow, Piece, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import Tree, batches, count, drop_first, drop_last, last_items, position_of, whole_view
 
 T = TypeVar("T")
@@ -45,12 +52,20 @@ async def settle(scope: Scope, tree: Tree) -> tuple[SessionRow, list[Item]]:
         session = tree.session
         items = tree.lay(session.head)
         tokens, messages = await measure(scope, tree, items), count(items)
-        settled = await scope.store.apply(plans.settle(tree, tree.view(session.head), tokens, messages, scope.now()))
+        settled = await _hand_back(scope, plans.settle(tree, tree.view(session.head), tokens, messages, scope.now()))
         attempts -= 1
         later = None if settled or not attempts else await load_tree(scope, session.id)
         if later is None:
             return plans.with_totals(session, tokens, messages), items
         tree = later
+
+
+async def _hand_back(scope: Scope, plan: Plan) -> bool:
+    """Store what a reader computed, for the next one; a store that cannot be written can still be read."""
+    try:
+        return await scope.store.apply(plan)
+    except StoreError:
+        return True
 
 
 async def settled_row(scope: Scope, row: SessionRow) -> SessionRow:
@@ -59,6 +74,15 @@ async def settled_row(scope: Scope, row: SessionRow) -> SessionRow:
         return row
     tree = await load_tree(scope, row.id)
     return row if tree is None else (await settle(scope, tree))[0]
+
+
+async def measured_row(scope: Scope, row: SessionRow) -> SessionRow:
+    """The row with its totals known, for this reader only: nothing is written."""
+    tree = await load_tree(scope, row.id) if row.view == "stale" else None
+    if tree is None:
+        return row
+    items = tree.lay(tree.session.head)
+    return plans.with_totals(tree.session, await measure(scope, tree, items), count(items))
 
 
 async def read_view(scope: Scope, session_id: str, leaf: str | None = None, last: int | None = None) -> list[Message]:
@@ -235,32 +259,107 @@ async def leading_system(scope: Scope, items: Sequence[Item]) -> list[Message]:
     return lead
 
 
-async def portions(scope: Scope, items: Sequence[Item], *, reverse: bool = False) -> AsyncIterator[list[Message]]:
-    """Messages in portions, so that a path of any length needs the memory of one portion."""
-    for batch in batches(items, PORTION, reverse=reverse):
-        messages = await read_items(scope, batch)
-        yield messages[::-1] if reverse else messages
+Load = Callable[[str | None, int], Awaitable[list[Item]]]
+"""gives the items behind a message (None: from the beginning) after so many messages were given, as they are now"""
 
 
-async def transcript_items(
+async def portions(scope: Scope, load: Load, *, reverse: bool = False) -> AsyncIterator[list[Message]]:
+    """Messages in portions, so that a path of any length needs the memory of one portion.
+
+    Where a session is changed while it is read, what is left is looked up anew: no message that stays is left out."""
+    last: list[str] = []
+    total = 0
+    items = await load(None, 0)
+    while items:
+        for batch in batches(items, PORTION, reverse=reverse):
+            messages = await read_items(scope, batch)
+            if len(messages) != count(batch):
+                items = await _rest(load, last, total)
+                break
+            messages = messages[::-1] if reverse else messages
+            last = [message.id for message in messages]
+            total += len(messages)
+            yield messages
+        else:
+            return
+
+
+async def _rest(load: Load, last: Sequence[str], total: int) -> list[Item]:
+    """What comes behind the last message that was given and is still there."""
+    if not last:
+        return await load(None, 0)
+    for message_id in last[:0:-1]:
+        try:
+            return await load(message_id, total)
+        except MessageNotFoundError:
+            continue
+    return await load(last[0], total)
+
+
+def fixed(items: Sequence[Item]) -> Load:
+    """Items that are not looked up anew: what goes while they are read is left out."""
+
+    async def load(after: str | None, given: int) -> list[Item]:
+        return [] if after or given else list(items)
+
+    return load
+
+
+def transcript_load(
     scope: Scope, session_id: str, leaf: str | None, after: str | None, limit: int | None, reverse: bool
-) -> list[Item]:
-    """The items of the path as it was written; see `Session.transcript`."""
-    wanted = [message_id for message_id in (leaf, after) if message_id is not None]
-    tree = await load_tree(scope, session_id, find=wanted)
-    if tree is None:
-        if wanted:
+) -> Load:
+    """The path as it was written, to where it ended when it was first looked at; see `Session.transcript`."""
+    end: Place | None = None
+
+    async def load(behind: str | None, given: int) -> list[Item]:
+        nonlocal end
+        start = behind or after
+        wanted = [message_id for message_id in (leaf, start) if message_id is not None]
+        tree = await load_tree(scope, session_id, find=wanted)
+        if tree is None:
+            if given or not wanted:
+                return _nothing_left(scope, session_id, given)
             raise MessageNotFoundError(wanted[0], session_id)
-        return []
-    items = tree.lay(tree.session.head if leaf is None else place_of(tree, leaf), overlays=False)
-    if after is not None:
-        ahead = position_of(items, place_of(tree, after))
-        if ahead is None:
-            raise MessageNotFoundError(after, session_id)
-        items = drop_last(items, count(items) - ahead) if reverse else drop_first(items, ahead + 1)
-    if limit is not None:
-        items = last_items(items, limit) if reverse else drop_last(items, count(items) - limit)
-    return items
+        if not given:
+            end = tree.session.head if leaf is None else place_of(tree, leaf)
+        items = _behind(tree, tree.lay(tree.at_or_before(end), overlays=False), start, reverse)
+        if limit is None:
+            return items
+        room = limit - given
+        return last_items(items, room) if reverse else drop_last(items, count(items) - room)
+
+    return load
+
+
+def covered_load(scope: Scope, session_id: str, compaction_id: str, find: Callable[[Tree, str], OverlayRow]) -> Load:
+    """The messages under a compaction; see `Session.expand`."""
+
+    async def load(behind: str | None, given: int) -> list[Item]:
+        tree = await load_tree(scope, session_id, find=[behind] if behind else ())
+        if tree is None:
+            if given:
+                return _nothing_left(scope, session_id, given)
+            raise CompactionNotFoundError(compaction_id, session_id)
+        return _behind(tree, tree.covered_items(find(tree, compaction_id)), behind, False)
+
+    return load
+
+
+def _behind(tree: Tree, items: list[Item], after: str | None, reverse: bool) -> list[Item]:
+    """The part of some items that is read after a message."""
+    if after is None:
+        return items
+    ahead = position_of(items, place_of(tree, after))
+    if ahead is None:
+        raise MessageNotFoundError(after, tree.session.id)
+    return drop_last(items, count(items) - ahead) if reverse else drop_first(items, ahead + 1)
+
+
+def _nothing_left(scope: Scope, session_id: str, given: int) -> list[Item]:
+    """A session that was never written to has an empty path; one that went while it was read is an error."""
+    if given:
+        raise SessionNotFoundError(session_id, scope.namespace)
+    return []
 
 
 def place_of(tree: Tree, message_id: str) -> Place:

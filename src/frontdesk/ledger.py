@@ -27,7 +27,7 @@ def usage_line(
 ) -> UsageRow:
     """A line for a store. Raises `InvalidInputError` for what is not a count or not an amount."""
     for what, count in tokens.items():
-        if not isinstance(count, int) or not 0 <= count <= MOST_TOKENS:
+        if type(count) is not int or not 0 <= count <= MOST_TOKENS:
             raise InvalidInputError(f"{what} must be a whole number that is not negative, not {count!r}")
     moment = now if at is None else to_microseconds(at)
     return UsageRow(

@@ -11,8 +11,8 @@ import msgspec
 
 from frontdesk import cursors, history, plans
 from frontdesk.builder import Configurable
-from frontdesk.checks import check_count, check_json, check_text
-from frontdesk.errors import InvalidInputError, SessionExistsError, SessionNotFoundError
+from frontdesk.checks import check_count, check_json, check_list, check_text
+from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.ledger import MOST_TOKENS, usage_line
 from frontdesk.messages import check_id, new_id
@@ -145,6 +145,8 @@ class SessionManager(Configurable):
             if text is not None:
                 check_text(text, what)
         check_count(max_tokens, "max_tokens", most=MOST_TOKENS)
+        if key is not None and not isinstance(key, SessionKey):
+            raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse` for a text")
         agent, channel, peer, thread = key.parts if key is not None else (None, None, None, None)
         return NewSession(
             namespace=self.namespace,
@@ -158,7 +160,7 @@ class SessionManager(Configurable):
             parent_session_id=None if parent is None else check_id(parent, "parent session id"),
             model=model,
             source=source,
-            tags=_json(list(dict.fromkeys(check_id(tag, "tag") for tag in tags))),
+            tags=_json(list(dict.fromkeys(check_id(tag, "tag") for tag in check_list(tags, "tags")))),
             metadata=check_json(metadata or {}, "metadata"),
             max_tokens=max_tokens,
         )
@@ -202,7 +204,7 @@ class SessionManager(Configurable):
         shown = rows[:limit]
         more = len(rows) > limit
         next_cursor = cursors.seal([shown[-1].last_active_at, shown[-1].number], call) if more else None
-        infos = [SessionInfo.from_row(await history.settled_row(self._scope, row)) for row in shown]
+        infos = [SessionInfo.from_row(await history.measured_row(self._scope, row)) for row in shown]
         return Page(infos, next_cursor)
 
     async def iterate(self, **filters: Any) -> AsyncIterator[SessionInfo]:
@@ -349,9 +351,12 @@ class SessionManager(Configurable):
         await child._cover_all(text)
         return child
 
-    async def search(self, query: str, *, limit: int = 20) -> SearchResults:
-        """Messages of any session of the namespace that hold words of the query, those with most of them first."""
-        return await scan.search_namespace(self._scope, query, limit)
+    async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+        """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
+        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
+
+        Raises `InvalidCursorError`."""
+        return await scan.search_namespace(self._scope, query, limit, cursor)
 
     def tools(self) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search`."""
@@ -495,5 +500,7 @@ def _json(value: Any) -> str:
 
 
 def _day(day: date) -> str:
+    if not isinstance(day, date):
+        raise InvalidInputError(f"a day is a date, not {type(day).__name__}")
     moment = day.astimezone(UTC).date() if isinstance(day, datetime) and day.tzinfo else day
     return moment.strftime("%Y-%m-%d")

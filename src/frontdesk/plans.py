@@ -104,7 +104,7 @@ def remove_overlay(tree: Tree, overlay: OverlayRow, now: int) -> Plan:
     """Take an overlay away; what it covered is seen again. Wants the whole family where others may see the overlay."""
     mine = _alone(tree, overlay, _others(tree))
     return Plan(
-        guards=_guards(tree.rows, tree.session),
+        guards=_guard(tree.session),
         now=now,
         set={**_unknown_view(tree.session.head), "updated_at": now},
         add={"compaction_count": -1},
@@ -125,7 +125,7 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
     in_tail = session.view != "stale" and session.head is not None and place.segment == session.head.segment
     in_tail = in_tail and session.head is not None and session.tail <= place.position <= session.head.position
     common: dict[str, Any] = {
-        "guards": _guards(tree.rows, session),
+        "guards": _guard(session),
         "now": now,
         "set": {"updated_at": now} if in_tail else {**_unknown_view(session.head), "updated_at": now},
         "add": {"view_tokens": change} if in_tail else {},
@@ -152,9 +152,40 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
     if place.position == segment.next - 1:
         head = session.head if session.head and session.head.segment == place.segment else None
         return Plan(**common, head=head, add_edits=marks, replace_rows=((place, message, change),))
-    adjusted = NewEdit(kind="adjusted", segment=place.segment, first=place.position, last=place.position, tokens=change)
-    edits = (*marks, adjusted) if change else marks
-    return Plan(**common, add_edits=edits, replace_rows=((place, message, 0),))
+    before = [edit for edit in _own_edits(tree, "adjusted") if (edit.segment, edit.first) == place]
+    total = change + sum(edit.tokens for edit in before)
+    adjusted = NewEdit(kind="adjusted", segment=place.segment, first=place.position, last=place.position, tokens=total)
+    return Plan(
+        **common,
+        add_edits=(*marks, adjusted) if total else marks,
+        delete_edits=tuple(edit.number for edit in before),
+        replace_rows=((place, message, 0),),
+    )
+
+
+def _own_edits(tree: Tree, kind: str) -> list[EditRow]:
+    """The edits of a kind that this session made and no fork inherited: they may be merged."""
+    return [edit for edit in tree.rows.edits if edit.kind == kind and not is_shared(tree, edit)]
+
+
+def _grown(tree: Tree, runs: Sequence[Span]) -> tuple[list[Span], list[int]]:
+    """Removed runs joined with those beside them, and the edits that they take the place of."""
+    grown: list[Span] = []
+    merged: list[int] = []
+    earlier = _own_edits(tree, "removed")
+    ends = {(edit.segment, edit.last): edit for edit in earlier}
+    starts = {(edit.segment, edit.first): edit for edit in earlier}
+    for run in runs:
+        first, last = run.first, run.last
+        if (left := ends.pop((run.segment, first - 1), None)) is not None:
+            first = left.first
+            merged.append(left.number)
+        if (right := starts.get((run.segment, last + 1))) is not None:
+            last = right.last
+            merged.append(right.number)
+            ends.pop((right.segment, right.last), None)
+        grown.append(Span(run.segment, first, last, None))
+    return grown, merged
 
 
 def touches_others(tree: Tree, places: Sequence[Place]) -> bool:
@@ -178,6 +209,7 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
     """
     session, others = tree.session, _others(tree)
     runs = list(_runs(places))
+    grown, merged = _grown(tree, runs)
     after = Tree(_with_removed(tree, runs), session)
     covering = tree.covering(places)
     gone = [overlay for overlay in covering if not count(after.between(overlay.start, overlay.end))]
@@ -188,7 +220,7 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
     if head != session.head:
         values["head"] = head
     return Plan(
-        guards=_guards(tree.rows, session),
+        guards=_guard(session),
         now=now,
         head=session.head if head != session.head else None,
         set=values,
@@ -203,11 +235,12 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
         mark_overlays=stale,
         delete_overlays=tuple(own_gone),
         add_edits=(
-            *(NewEdit(kind="removed", segment=run.segment, first=run.first, last=run.last) for run in runs),
+            *(NewEdit(kind="removed", segment=run.segment, first=run.first, last=run.last) for run in grown),
             *marks,
             *(NewEdit(kind="overlay-gone", overlay=row.number) for row in gone if row.number not in own_gone),
         ),
         delete_edits=(
+            *merged,
             *_superseded(tree, places, others),
             *(edit.number for edit in tree.rows.edits if edit.overlay in own_gone),
         ),
@@ -225,21 +258,24 @@ def clear_messages(rows: TreeRows, now: int) -> Plan:
         "compaction_count": 0,
         "updated_at": now,
     }
+    released = _release(rows, session)
     return Plan(
-        guards=_guards(rows, session),
+        guards=_release_guards(rows, session, released),
         now=now,
         set=values,
         view=ViewRow(),
         fresh_tree=True,
         drop_prompt=True,
-        **_release(rows, session),
+        **released,
     )
 
 
 def delete_session(rows: TreeRows, now: int) -> Plan:
     """Remove a session and what nobody else sees. Wants the whole family."""
     session = rows.session
-    return Plan(guards=_guards(rows, session), now=now, delete_sessions=(session.number,), **_release(rows, session))
+    released = _release(rows, session)
+    guards = _release_guards(rows, session, released)
+    return Plan(guards=guards, now=now, delete_sessions=(session.number,), **released)
 
 
 def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
@@ -441,6 +477,11 @@ def _guard(session: SessionRow) -> tuple[tuple[int, int], ...]:
     return ((session.number, session.revision),)
 
 
-def _guards(rows: TreeRows, session: SessionRow) -> tuple[tuple[int, int], ...]:
-    others = [(other.number, other.revision) for other in rows.sessions if other.number != session.number]
-    return (*_guard(session), *others)
+def _release_guards(rows: TreeRows, leaving: SessionRow, released: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    """The session itself, and those whose next fork could share again what is shared no more.
+
+    No other session needs one: what nobody sees can be seen again by nobody, for a fork sees what its source saw."""
+    trees = {segment.number: segment.tree for segment in rows.segments}
+    owners = {trees[place.segment] for place in released["set_shared"]}
+    others = [(other.number, other.revision) for other in rows.sessions if other.tree in owners]
+    return (*_guard(leaving), *(guard for guard in others if guard[0] != leaving.number))

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 import msgspec
 
+from frontdesk.errors import InvalidInputError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.store import OverlayRow, SessionRow, UsageRow
@@ -289,7 +290,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResults(Sequence[SearchHit]):
-    """Hits, best first; `total` counts all that matched, and `next_cursor` gets the next ones (None: there are none)."""
+    """Hits, best first; `total` counts all that matched; `next_cursor` gets the next ones and is None at the end."""
 
     hits: tuple[SearchHit, ...]
     total: int
@@ -313,6 +314,8 @@ def to_datetime(microseconds: int) -> datetime:
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Microseconds since the epoch; a datetime without a zone is taken as UTC."""
+    """Microseconds since the epoch; a datetime without a zone is taken as UTC. Raises `InvalidInputError`."""
+    if not isinstance(moment, datetime):
+        raise InvalidInputError(f"a moment is a datetime, not {type(moment).__name__}")
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)

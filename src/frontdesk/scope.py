@@ -26,8 +26,10 @@ class Scope:
         check_id(namespace, "namespace")
         if len(namespace) > MAX_NAMESPACE:
             raise InvalidIdError(f"namespace has {len(namespace)} characters: at most {MAX_NAMESPACE} are allowed")
-        if max_message_bytes < 1:
-            raise ConfigurationError(f"max_message_bytes must be positive, not {max_message_bytes}")
+        if type(max_message_bytes) is not int or max_message_bytes < 1:
+            raise ConfigurationError(f"max_message_bytes must be a positive whole number, not {max_message_bytes!r}")
+        if not isinstance(store, str | Store):
+            raise ConfigurationError(f"a store is a URL or a Store, not {type(store).__name__}")
         self.owns_store = isinstance(store, str)
         self._store = open_url(store) if isinstance(store, str) else store
         self.namespace = namespace

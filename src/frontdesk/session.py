@@ -8,9 +8,9 @@ from typing import Any, Self
 import msgspec
 
 from frontdesk import formats, history, plans
-from frontdesk.checks import check_count, check_format, check_json, check_text
+from frontdesk.checks import check_count, check_format, check_json, check_list, check_text
 from frontdesk.context.skills import rewritten
-from frontdesk.errors import InvalidInputError, InvalidMessageError, MessageNotFoundError
+from frontdesk.errors import HeadMovedError, InvalidMessageError, MessageNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id
 from frontdesk.records import Appended, SearchResults, SessionInfo
@@ -86,7 +86,7 @@ class Session(CompactionCalls):
         """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
         it. Raises as `append` does."""
         now = self._scope.now()
-        given = list(messages)
+        given = check_list(messages, "messages")
         stored = tuple([self._ingest(message, now) for message in given])
         if not stored:
             return []
@@ -95,7 +95,7 @@ class Session(CompactionCalls):
                 check_id(message_id, what)
         request = Append(
             namespace=self._scope.namespace,
-            session_id=await self._writable_id(),
+            session_id=await self._append_id(parent, expected_head),
             messages=stored,
             fresh=tuple([not _has_id(message) for message in given]),
             now=now,
@@ -109,6 +109,15 @@ class Session(CompactionCalls):
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
             for message, row in zip(stored, result.rows, strict=True)
         ]
+
+    async def _append_id(self, parent: str | FollowHead | None, expected_head: str | None) -> str:
+        """The session to append to. Under a key without one, what can only be refused does not make it."""
+        if self._id is None and await self._readable_id() is None:
+            if expected_head is not None:
+                raise HeadMovedError(expected_head, None, self._name())
+            if isinstance(parent, str):
+                raise MessageNotFoundError(parent, self._name())
+        return await self._writable_id()
 
     async def upsert(self, message: Given) -> Appended:
         """Replace the message that has this id, where it stands, or append it. Atomic; `inserted` says which."""
@@ -160,13 +169,10 @@ class Session(CompactionCalls):
         """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
 
         Gives how many were there. A summary's id raises `InvalidMessageError`."""
-        if isinstance(ids, str):
-            raise InvalidInputError("delete_messages takes a list of ids: put a single one into a list")
-        wanted = list(dict.fromkeys(ids))
+        wanted = list(dict.fromkeys(check_id(message_id, "message id") for message_id in check_list(ids, "ids")))
         for message_id in wanted:
-            if isinstance(message_id, str) and message_id.startswith(SUMMARY_PREFIX):
+            if message_id.startswith(SUMMARY_PREFIX):
                 raise InvalidMessageError(f"{message_id!r} is a summary, not a message: use `undo_compaction`")
-            check_id(message_id, "message id")
         removed = 0
 
         async def build(tree: Tree) -> Plan | None:
@@ -223,8 +229,8 @@ class Session(CompactionCalls):
         check_count(limit, "limit")
         session_id = await self._readable_id()
         if session_id is not None:
-            items = await history.transcript_items(self._scope, session_id, leaf, after, limit, reverse)
-            async for portion in history.portions(self._scope, items, reverse=reverse):
+            load = history.transcript_load(self._scope, session_id, leaf, after, limit, reverse)
+            async for portion in history.portions(self._scope, load, reverse=reverse):
                 for message in portion:
                     yield message
         elif leaf or after:
@@ -276,10 +282,14 @@ class Session(CompactionCalls):
             raise MessageNotFoundError(leaf, self._name())
         return await self.get_message(leaf)
 
-    async def search(self, query: str, *, limit: int = 20) -> SearchResults:
-        """Messages on any branch that hold words of the query, those with most of them first."""
+    async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
+
+        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
+        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
+        Raises `InvalidCursorError`."""
         session_id = await self._readable_id()
-        return await scan.search_session(self._scope, session_id, query, limit)
+        return await scan.search_session(self._scope, session_id, query, limit, cursor)
 
     # attributes
 

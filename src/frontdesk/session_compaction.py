@@ -32,7 +32,9 @@ from frontdesk.errors import (
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.records import Compaction, CompactionResult, ContextUsage
-from frontdesk.search import scan
+from frontdesk.search.ranking import rank_texts
+from frontdesk.search.texts import searchable_text
+from frontdesk.search.tokeniser import TOKENISER
 from frontdesk.session_memory import MemoryCalls
 from frontdesk.store import NewOverlay, Plan, SessionRow
 from frontdesk.tools import Tool
@@ -145,11 +147,11 @@ class CompactionCalls(MemoryCalls):
 
     async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
         """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
-        tree = await self._tree()
-        if tree is None:
+        session_id = await self._readable_id()
+        if session_id is None:
             raise CompactionNotFoundError(compaction_id, self._name())
-        covered = tree.covered_items(overlays.find(tree, compaction_id))
-        async for portion in history.portions(self._scope, covered):
+        load = history.covered_load(self._scope, session_id, compaction_id, overlays.find)
+        async for portion in history.portions(self._scope, load):
             for message in portion:
                 yield message
 
@@ -179,17 +181,16 @@ class CompactionCalls(MemoryCalls):
 
     async def _recall(self, question: str) -> list[Message]:
         """The messages that overlays keep out of the view and that answer a question best, best first."""
-        words = scan.words_of(question)
         tree = await self._tree()
         if tree is None:
             return []
-        found: list[tuple[int, Message]] = []
+        hidden: list[Message] = []
         for _, _, overlay in tree.outermost(tree.path(tree.session.head)):
             if overlay.kind != "reset":
-                async for portion in history.portions(self._scope, tree.covered_items(overlay)):
-                    found += [(score, message) for message in portion if (score := scan.match(message.text, words))]
-        found.sort(key=lambda pair: (-pair[0], -pair[1].stored.created_at))
-        return [message for _, message in found]
+                async for portion in history.portions(self._scope, history.fixed(tree.covered_items(overlay))):
+                    hidden += portion
+        ranked = rank_texts(question, map(searchable_text, hidden), TOKENISER, in_line=True)
+        return [hidden[index] for index, _ in ranked]
 
     # how full it is
 

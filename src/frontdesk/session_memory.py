@@ -17,7 +17,7 @@ from frontdesk.compaction.summarising import ask, used
 from frontdesk.context.blocks import RESERVED
 from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
 from frontdesk.ledger import usage_line
-from frontdesk.messages import Message
+from frontdesk.messages import Message, new_id
 from frontdesk.models.windows import context_window
 from frontdesk.session_context import ContextCalls
 from frontdesk.store import SessionRow
@@ -169,12 +169,10 @@ class MemoryCalls(ContextCalls):
     def _refresh_beside(self, session_id: str) -> None:
         """Start an extraction that nothing waits for."""
         if self._scope.settings(MemorySettings).on:
-            self._scope.spawn(self._refresh_quietly(session_id), f"memory {session_id}")
+            self._scope.spawn(self._refresh_quietly(session_id), f"memory {session_id} {new_id()}")
 
     async def _refresh_quietly(self, session_id: str) -> None:
         try:
-            if await self._scope.store.get_lease(self._scope.namespace, session_id, _LEASE) is not None:
-                return
             fresh, _ = await self._unextracted()
             if len(fresh) >= _LEAST_MESSAGES:
                 await self.refresh_memory()

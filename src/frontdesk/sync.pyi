@@ -252,8 +252,12 @@ class Session:
     def switch(self, leaf: str) -> Message:
         """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
 
-    def search(self, query: str, *, limit: int = 20) -> SearchResults:
-        """Messages on any branch that hold words of the query, those with most of them first."""
+    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
+
+        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
+        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
+        Raises `InvalidCursorError`."""
 
     def rename(self, name: str) -> None:
         """Give the session another name."""
@@ -586,8 +590,11 @@ class SessionManager:
         the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
         Raises `SessionNotFoundError`, `CompactionError`."""
 
-    def search(self, query: str, *, limit: int = 20) -> SearchResults:
-        """Messages of any session of the namespace that hold words of the query, those with most of them first."""
+    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+        """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
+        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
+
+        Raises `InvalidCursorError`."""
 
     def tools(self) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search`."""

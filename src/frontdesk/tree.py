@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from frontdesk.store import (
     EditItem,
     EditRow,
+    Found,
     Item,
     OverlayItem,
     OverlayRow,
@@ -46,6 +47,8 @@ class Tree:
         edits = [edit for edit in rows.edits if self._inherits(edit.tree, edit.revision)]
         self._removed = _merged(edits)
         self.replaced = self._winning_replacements(edits)
+        self._replaced_in = _positions(self.replaced)
+        self._places_of = _places(rows.found)
         self._adjusted = _adjustments(edits)
         self.overlays = self._visible_overlays(edits)
 
@@ -123,17 +126,7 @@ class Tree:
 
     def find(self, message_id: str) -> Place | None:
         """Where the session sees a message, among those that were looked up with the tree."""
-        for found in self.rows.found:
-            if found.id == message_id and self.sees(found.place):
-                return found.place
-        return None
-
-    def tokens_at(self, place: Place) -> int:
-        """Tokens of a message that was looked up with the tree, as this session sees it."""
-        edit = self.replaced.get(place)
-        if edit is not None and edit.message is not None:
-            return edit.message.tokens
-        return next(found.tokens for found in self.rows.found if found.place == place)
+        return next((place for place in self._places_of.get(message_id, ()) if self.sees(place)), None)
 
     def adjustment(self, place: Place) -> int:
         """What in-place changes have added to a row's tokens since the running sums were written."""
@@ -246,9 +239,9 @@ class Tree:
         """Lay the messages of one stretch, around what is removed or replaced in it."""
         for run_first, run_last in self._present(segment, first, last):
             position = run_first
-            for place in sorted(
-                p for p in self.replaced if p.segment == segment and run_first <= p.position <= run_last
-            ):
+            replaced = self._replaced_in.get(segment, ())
+            for at in replaced[bisect_left(replaced, run_first) : bisect_right(replaced, run_last)]:
+                place = Place(segment, at)
                 if place.position > position:
                     items.append(self._span(segment, position, place.position - 1))
                 edit = self.replaced[place]
@@ -279,13 +272,16 @@ class Tree:
         """The overlays that apply to a path, in its order: newest first, none that overlaps one taken before it."""
         index = {place.segment: i for i, place in enumerate(path)}
         taken: list[tuple[tuple[int, int], tuple[int, int], OverlayRow]] = []
+        starts: list[tuple[int, int]] = []
         for overlay in self.overlays:
             start, end = _on(path, index, overlay.start), _on(path, index, overlay.end)
             if start is None or end is None:
                 continue
-            if all(end < other_start or start > other_end for other_start, other_end, _ in taken):
-                taken.append((start, end, overlay))
-        return sorted(taken, key=lambda cover: cover[0])
+            at = bisect_right(starts, start)
+            if (at == 0 or taken[at - 1][1] < start) and (at == len(starts) or end < starts[at]):
+                starts.insert(at, start)
+                taken.insert(at, (start, end, overlay))
+        return taken
 
     def covering(self, places: Iterable[Place]) -> list[OverlayRow]:
         """Every overlay, outermost or not, whose range holds one of these places."""
@@ -459,6 +455,22 @@ def _ends(span: Span) -> tuple[Place, Place]:
 def _on(path: Sequence[Place], index: Mapping[int, int], place: Place) -> tuple[int, int] | None:
     i = index.get(place.segment)
     return None if i is None or place.position > path[i].position else (i, place.position)
+
+
+def _positions(places: Iterable[Place]) -> dict[int, list[int]]:
+    """Segment -> its positions among these places, sorted."""
+    found: dict[int, list[int]] = {}
+    for place in sorted(places):
+        found.setdefault(place.segment, []).append(place.position)
+    return found
+
+
+def _places(rows: Iterable[Found]) -> dict[str, list[Place]]:
+    """Message id -> the places in the family where one with this id stands."""
+    found: dict[str, list[Place]] = {}
+    for row in rows:
+        found.setdefault(row.id, []).append(row.place)
+    return found
 
 
 def _merged(edits: Iterable[EditRow]) -> dict[int, list[tuple[int, int]]]:

@@ -21,6 +21,10 @@ _LEAST_TARGET = 100
 _MOST_IDENTIFIERS = 40
 
 
+class _RefusedError(Exception):
+    """An answer that must not be stored, and why."""
+
+
 @dataclass
 class Request:
     """What a summary is made from and for. `before` is what it replaces, in tokens; `calls` collects what the model
@@ -54,17 +58,16 @@ async def summarise(settings: CompactionSettings, request: Request, counter: Tok
     for attempt in range(1, settings.attempts + 1):
         try:
             text = await _condense(settings, request, counter, room, refused)
+            text = _with_identifiers(text, request.messages, before, counter)
+            return Summary(text, counter(text) + MESSAGE_TOKENS, attempt)
+        except _RefusedError as error:
+            refused = str(error)
+            failure = CompactionError(f"the summary was refused, at attempt {attempt}: {refused}", attempts=attempt)
         except ModelRefusedError:
             raise  # asking again gets the same answer
         except Exception as error:
             failure = error
             room = max(1, room // 2) if is_context_overflow(error) else room
-            continue
-        refused = summaries.refuse_summary(text, tokens_before=before, counter=counter)
-        if refused is None:
-            text = _with_identifiers(text, request.messages, before, counter)
-            return Summary(text, counter(text) + MESSAGE_TOKENS, attempt)
-        failure = CompactionError(f"the summary was refused, at attempt {attempt}: {refused}", attempts=attempt)
     assert failure is not None
     raise failure
 
@@ -72,7 +75,7 @@ async def summarise(settings: CompactionSettings, request: Request, counter: Tok
 async def _condense(
     settings: CompactionSettings, request: Request, counter: TokenCounter, room: int, refused: str | None
 ) -> str:
-    """Chunk after chunk, each summary extended by the next."""
+    """Chunk after chunk, each summary extended by the next: one that is no good would lose all that went before it."""
     assert settings.summarize is not None
     messages = request.messages
     previous = messages[0].text if messages[0].is_summary else None
@@ -80,7 +83,8 @@ async def _condense(
     again = None if refused is None else f"An earlier attempt was refused: {refused}"
     wishes = "\n".join(wish for wish in (request.instructions, again) if wish) or None
     seen = 0 if previous is None else counter(previous)
-    for chunk in summaries.split_into_chunks(rest, room, counter):
+    chunks = summaries.split_into_chunks(rest, room, counter)
+    for number, chunk in enumerate(chunks, 1):
         seen += sum(message.tokens for message in chunk)
         target = min(max(_LEAST_TARGET, min(settings.summary_tokens, int(seen * _SHARE))), max(1, request.before // 2))
         question = summaries.build_summary_prompt(
@@ -92,9 +96,11 @@ async def _condense(
         )
         answer = await ask(settings.summarize, question, settings.timeout)
         request.calls.append(answer)
-        if not answer.strip():
-            return ""
         previous = answer.strip()
+        replaced = seen if number < len(chunks) else request.before - MESSAGE_TOKENS
+        reason = summaries.refuse_summary(previous, tokens_before=replaced, counter=counter)
+        if reason is not None:
+            raise _RefusedError(reason)
     return previous or ""
 
 

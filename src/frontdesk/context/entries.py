@@ -5,7 +5,8 @@ from __future__ import annotations
 from frontdesk.checks import check_text
 from frontdesk.messages import check_id
 from frontdesk.scope import Scope
-from frontdesk.search import scan
+from frontdesk.search.ranking import rank_texts
+from frontdesk.search.tokeniser import TOKENISER
 from frontdesk.store import DocumentRow
 
 _HITS = 10
@@ -32,10 +33,10 @@ class StoreSearch:
         return f"{len(entries)} entries indexed." if entries else None
 
     async def search(self, query: str) -> str | None:
-        words = scan.words_of(query)
-        ranked = [(scan.match(row.content, words), row) for row in await self._entries()]
-        best = sorted((pair for pair in ranked if pair[0]), key=lambda pair: (-pair[0], pair[1].key))[:_HITS]
-        return "\n\n".join(f"[{row.key}]\n{row.content}" for _, row in best) or None
+        rows = sorted(await self._entries(), key=lambda row: row.key)
+        ranked = rank_texts(query, (f"{row.key}\n{row.content}" for row in rows), TOKENISER, in_line=False)
+        best = [rows[index] for index, _ in ranked[:_HITS]]
+        return "\n\n".join(f"[{row.key}]\n{row.content}" for row in best) or None
 
     async def set(self, key: str, content: str) -> None:
         scope = self._store()

@@ -13,6 +13,9 @@ from frontdesk.messages import DataPart, FilePart, Part, ReasoningPart, TextPart
 from frontdesk.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS, TokenCounter
 
 # What an application keeps for itself: no provider is sent it.
+MOST_TOKENS = 2**40
+"""more than any text has; sums of such counts still fit into 64 bits"""
+
 _APPLICATION_DATA = ("data", "source-", "step-start")
 _IMAGE_TYPES = frozenset({"image", "image_url", "input_image", "computer_screenshot", "image_generation_call"})
 _OPAQUE = re.compile(r"[A-Za-z0-9+/_-]{1024,}={0,2}")
@@ -21,9 +24,9 @@ _OPAQUE = re.compile(r"[A-Za-z0-9+/_-]{1024,}={0,2}")
 def count_text(text: str, counter: TokenCounter) -> int:
     """What `counter` says of `text`; raises `ConfigurationError` where that is not a number of tokens."""
     count = counter(text) if text else 0
-    if type(count) is int and count >= 0:
+    if type(count) is int and 0 <= count <= MOST_TOKENS:
         return count
-    if isinstance(count, int | float) and isfinite(count) and count >= 0:
+    if isinstance(count, int | float) and isfinite(count) and 0 <= count <= MOST_TOKENS:
         return ceil(count)
     name = getattr(counter, "__qualname__", None) or repr(counter)
     raise ConfigurationError(f"the token counter {name} returned {count!r}: it must return a whole number, 0 or more")

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from math import log
 from typing import NamedTuple
 
-from frontdesk.search.query import Phrase, Query
+from frontdesk.search.query import Phrase, Query, parse
+from frontdesk.search.tokeniser import Tokeniser
 
 # The weights were chosen by a coarse grid over public conversations (`bench/search.py`), where the figures around them
 # do as well: none of them is tuned to a question.
@@ -33,6 +34,12 @@ PREFIX_WEIGHT = 0.7
 """what a word that only begins as asked counts against the word itself"""
 MOST_RANKED_TERMS = 64
 """a longer query is ranked by the rarest of its words"""
+
+_NEIGHBOURS = tuple(
+    step
+    for distance, weight in enumerate(NEIGHBOUR_WEIGHTS, 1)
+    for step in ((-distance, weight), (distance, weight * LATER_WEIGHT))
+)
 
 
 class Found(NamedTuple):
@@ -72,6 +79,12 @@ class Matcher:
         self._wanted = frozenset((*query.words, *clauses))
         self._prefixes = query.prefixes
         self._words = frozenset(query.words)
+
+    def take(self, terms: Sequence[str], statistics: Statistics) -> Found | None:
+        """What `find` gives, counted in."""
+        found = self.find(terms)
+        statistics.count(len(terms), found)
+        return found
 
     def find(self, terms: Sequence[str]) -> Found | None:
         """What a text holds of the query's words and prefixes; None if that is nothing, or not what was demanded."""
@@ -113,11 +126,11 @@ def _stands(places: Mapping[str, Sequence[int]], stretch: Sequence[str]) -> bool
 class Candidate(NamedTuple):
     """A text to be ranked: what was found in it, and the line (a branch of a conversation) and place it stands at.
 
-    Texts on one line whose places differ by one are neighbours; a text that is a line by itself has none."""
+    Texts on one line are neighbours by their places; one without a line stands for itself."""
 
     found: Found
-    line: int
-    place: int
+    line: int | None = None
+    place: int = 0
 
 
 def rank(query: Query, candidates: Sequence[Candidate], statistics: Statistics) -> list[float]:
@@ -125,18 +138,30 @@ def rank(query: Query, candidates: Sequence[Candidate], statistics: Statistics) 
     weights = _weights(query, statistics)
     average = statistics.length / statistics.texts if statistics.texts else 1.0
     own = [_own_scores(query, candidate.found, weights, average or 1.0) for candidate in candidates]
-    at = {(candidate.line, candidate.place): index for index, candidate in enumerate(candidates)}
+    at = {(line, place): index for index, (_, line, place) in enumerate(candidates)}
     scores: list[float] = []
     for candidate, mine in zip(candidates, own, strict=True):
         best = dict(mine)
-        for distance, weight in enumerate(NEIGHBOUR_WEIGHTS, 1):
-            for step, share in ((-distance, weight), (distance, weight * LATER_WEIGHT)):
-                index = at.get((candidate.line, candidate.place + step))
-                for term, score in own[index].items() if index is not None else ():
-                    if score * share > best.get(term, 0.0):
-                        best[term] = score * share
+        for step, share in _NEIGHBOURS if candidate.line is not None else ():
+            index = at.get((candidate.line, candidate.place + step))
+            for term, score in own[index].items() if index is not None else ():
+                if score * share > best.get(term, 0.0):
+                    best[term] = score * share
         scores.append(sum(best.values()))
     return scores
+
+
+def rank_texts(text: str, documents: Iterable[str], tokeniser: Tokeniser, *, in_line: bool) -> list[tuple[int, float]]:
+    """(index, score) of the documents that match the words of a query, best first and equals in their order.
+
+    With `in_line` they follow one another in one conversation."""
+    query = parse(text, tokeniser)
+    matcher, statistics = Matcher(query), Statistics()
+    found = [matcher.take(tokeniser.terms(document), statistics) for document in documents]
+    matched = [(index, one) for index, one in enumerate(found) if one is not None and query.has_terms]
+    scores = rank(query, [Candidate(one, 0 if in_line else None, index) for index, one in matched], statistics)
+    pairs = [(index, score) for (index, _), score in zip(matched, scores, strict=True)]
+    return sorted(pairs, key=lambda pair: -pair[1])
 
 
 def _weights(query: Query, statistics: Statistics) -> dict[str, float]:

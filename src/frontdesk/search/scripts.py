@@ -49,7 +49,7 @@ DROPPED_MARKS = re.compile(
 )
 # Letters that differ from a plainer one by a stroke, which is no mark to Unicode.
 FOLDED_LETTERS = str.maketrans(
-    {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "ی": "ي", "ک": "ك"}
+    {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ی": "ي", "ک": "ك"}
 )
 
 _STEMMERS = (

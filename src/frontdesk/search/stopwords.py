@@ -1,5 +1,6 @@
 """Words that questions are built with and that say nothing of what is asked: left out of a query that has others."""
 
+# ruff: noqa: RUF001 (Cyrillic letters are meant)
 from __future__ import annotations
 
 _ENGLISH = """
@@ -39,8 +40,13 @@ _RUSSIAN = """
     он она они оно от по под при про с сам свой себя со так такой там то тогда того тоже той только том ты у уже чего
     чем что чтобы эта эти это этого этой этом этот я
 """
-_ARABIC = "في من على عن إلى الى ما ماذا متى أين كيف هل لماذا هو هي هذا هذه ذلك تلك التي الذي أن إن كان كانت مع أو ثم لم لا قد"
-_HINDI = "का की के को में से पर है हैं था थी थे और या यह वह ये वे क्या कब कहाँ कैसे क्यों कौन ने हो भी तो ही कि जो इस उस एक नहीं"
+_ARABIC = (
+    "في من على عن إلى الى ما ماذا متى أين كيف هل لماذا هو هي هذا هذه ذلك تلك التي الذي أن إن كان كانت مع أو ثم لم لا قد"
+)
+_HINDI = """
+    का की के को में से पर है हैं था थी थे और या यह वह ये वे क्या कब
+    कहाँ कैसे क्यों कौन ने हो भी तो ही कि जो इस उस एक नहीं
+"""
 
 BY_SCRIPT = f"{_RUSSIAN} {_ARABIC} {_HINDI}"
 """of scripts that no other language option speaks for"""

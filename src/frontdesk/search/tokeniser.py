@@ -8,12 +8,12 @@ an emoji is a term. Neighbours in a text stay neighbours in the line, so that a 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
-import Stemmer
+import Stemmer  # type: ignore[import-not-found]
 
 from frontdesk.errors import ConfigurationError
 from frontdesk.search.irregular import ENGLISH
@@ -106,9 +106,9 @@ class _Terms(dict[str, tuple[str, ...]]):
 
     def _stemmed(self, word: str) -> str:
         if word.isascii():
-            return word if word.isdecimal() else self._stem.stemWord(self._bases.get(word, word))
+            return word if word.isdecimal() else self._stem(self._bases.get(word, word))
         script = stemmer_for_script(word)
-        return (self._stem if script is None else _stemmer(script)).stemWord(word)
+        return (self._stem if script is None else _stemmer(script))(word)
 
 
 def fold(text: str) -> str:
@@ -125,9 +125,12 @@ def _pairs_and_singles(run: str) -> tuple[str, ...]:
 
 
 @cache
-def _stemmer(language: str) -> Stemmer.Stemmer:
-    """The stemmer without a cache of its own: ours also spares the folding."""
-    return Stemmer.Stemmer(language, 0)
+def _stemmer(language: str) -> Callable[[str], str]:
+    """A stemmer without a cache of its own: ours also spares the folding."""
+    stem: Callable[[str], str] = Stemmer.Stemmer(language, 0).stemWord
+    return stem
 
 
 LANGUAGES = frozenset(Stemmer.algorithms())
+TOKENISER = Tokeniser()
+"""the one that sessions are searched with; what it has met once it knows"""

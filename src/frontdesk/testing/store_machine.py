@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from frontdesk import plans
 from frontdesk.messages import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
-from frontdesk.testing.store_model import Conversation, Kind, Shown
+from frontdesk.testing.store_model import Conversation, Kind, Shown, tokens_at
 from frontdesk.tree import Tree, count, whole_view
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert place is not None
                 if plans.touches_others(tree, [place]) and not tree.rows.sessions:
                     return None
-                return plans.replace_message(tree, place, message, tree.tokens_at(place), self._tick())
+                return plans.replace_message(tree, place, message, tokens_at(tree, place), self._tick())
 
             self._change(name, build, find=[id])
             self._model[name].replace(id, _text(message), message.tokens)

@@ -162,6 +162,17 @@ class CondensingContract(SessionSetup):
             assert all(f"summary {n}\n" in prompt for n, prompt in enumerate(model.prompts[1:], 1))
             assert (made.summary, made.attempts) == (f"summary {len(model.prompts)}", 1)
 
+    @pytest.mark.parametrize("bad", ["", "long " * 500], ids=["blank", "too long"])
+    async def test_a_bad_answer_to_one_chunk_does_not_lose_what_went_before(
+        self, store: Store, namespace: str, bad: str
+    ) -> None:
+        model = Scripted("good", bad)
+        async with compacting(store, namespace, model, auto=False, input_tokens=350) as manager:
+            made = await (await filled(manager, 12)).compact()
+            assert made is not None
+            assert made.attempts == 2
+            assert [name for shown in model.shown[2:] for name in shown] == [f"m{n}" for n in range(2, 11)]
+
     async def test_a_model_that_says_it_was_too_much_is_given_less(self, store: Store, namespace: str) -> None:
         model = Scripted(ValueError("This model's maximum context length is 500 tokens"))
         async with compacting(store, namespace, model, auto=False, input_tokens=1000) as manager:

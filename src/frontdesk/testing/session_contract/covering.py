@@ -27,16 +27,22 @@ class Witness:
 
     async def __call__(self, prompt: str) -> str:
         if self._chance.random() < self._failing:
-            return self._chance.choice(["", "far too long " * 5000])
+            return self._chance.choice(["", "far too long " * 50_000])
         name = f"S{len(self.made_from)}"
         self.made_from[name] = NAMED.findall(prompt)
         return name
 
     def leaves(self, name: str) -> list[str]:
         """The messages that a summary was made from, through all earlier summaries."""
-        return [
-            leaf for each in self.made_from[name] for leaf in (self.leaves(each) if each in self.made_from else [each])
-        ]
+        found: list[str] = []
+        left = [name]
+        while left:
+            each = left.pop()
+            if each in self.made_from:
+                left += reversed(self.made_from[each])
+            else:
+                found.append(each)
+        return found
 
 
 def names(messages: Iterable[Message]) -> list[str]:

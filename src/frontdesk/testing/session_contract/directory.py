@@ -277,7 +277,7 @@ class DirectoryContract(SessionSetup):
         await say(other.session("only-there"), "m2")
         for each, text in ((manager, "here"), (other, "there")):
             assert [message.text for message in await each.history("s")] == [f"word {text}"]
-            assert [hit.snippet for hit in await each.search("word")] == [f"word {text}"]
+            assert [hit.snippet for hit in await each.search("word")] == [f"**word** {text}"]
             assert (await each.usage()).input_tokens == 5
         assert await manager.get("only-there") is None
         assert [info.id for info in await manager.list()] == ["s"]

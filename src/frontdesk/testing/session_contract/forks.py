@@ -263,3 +263,50 @@ class ForkContract(SessionSetup):
         assert await forks[0].info() == before
         for each in forks[::250][:2] + forks[-1:]:
             assert await view(each) == ["m1", "m2", "m3", "m4"]
+
+    async def test_a_stream_leaves_nothing_out_that_is_changed_while_it_is_read(
+        self, manager: SessionManager, session: Session
+    ) -> None:
+        names = [f"m{number}" for number in range(2_500)]
+        await say(session, *names)
+        fork = await manager.fork("chat", new_id="fork")
+        await fork.update_message(user("m2400", "first change"))
+        stream = fork.transcript()
+        read = [await anext(stream)]
+        await fork.update_message(user("m2400", "second change"))
+        read += [message async for message in stream]
+        assert ids(read) == names
+        assert next(message.text for message in read if message.id == "m2400") == "second change"
+
+    async def test_a_stream_of_a_session_that_is_deleted_meanwhile_is_an_error(
+        self, manager: SessionManager, session: Session
+    ) -> None:
+        await say(session, *(f"m{number}" for number in range(2_500)))
+        stream = session.transcript()
+        await anext(stream)
+        await manager.delete("chat")
+        with pytest.raises(SessionNotFoundError):
+            async for _ in stream:
+                pass
+
+    async def test_relatives_that_are_busy_do_not_hold_up_a_deletion(
+        self, manager: SessionManager, session: Session
+    ) -> None:
+        await say(session, "m1", "m2")
+        forks = [await manager.fork("chat", new_id=f"fork-{number}") for number in range(8)]
+        done = asyncio.Event()
+
+        async def be_busy(fork: Session) -> None:
+            while not done.is_set():
+                await fork.rename("again")
+
+        busy = [asyncio.create_task(be_busy(fork)) for fork in forks]
+        try:
+            async with asyncio.timeout(30):
+                assert await session.delete_messages(["m1"]) == 1
+                assert await manager.delete("fork-0")
+        finally:
+            done.set()
+            await asyncio.gather(*busy, return_exceptions=True)
+        assert await path(session) == ["m2"]
+        assert await path(forks[1]) == ["m1", "m2"]

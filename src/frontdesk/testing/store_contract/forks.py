@@ -310,10 +310,23 @@ class ForkContract:
         assert not await store.apply(plan)
         assert await path(store, "f") == ["m1", "m2"]
 
-    async def test_a_release_made_before_a_fork_of_the_fork_is_refused(self, store: Store) -> None:
+    async def test_a_release_made_before_a_fork_of_the_fork_takes_nothing_from_it(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
+        await cover(store, "s", "o", "m1", "m1")
         await fork(store, "s", "f")
         plan = plans.delete_session((await tree(store, "s", family=True)).rows, NOW)
         await fork(store, "f", "g")
+        assert await store.apply(plan)
+        for session_id in ("f", "g"):
+            assert await path(store, session_id) == ["m1", "m2"]
+            assert len((await tree(store, session_id)).overlays) == 1
+
+    async def test_a_release_is_refused_if_the_owner_shares_again_meanwhile(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await fork(store, "s", "f")
+        plan = plans.delete_session((await tree(store, "f", family=True)).rows, NOW)
+        await fork(store, "s", "g")
         assert not await store.apply(plan)
-        assert await path(store, "s") == ["m1", "m2"]
+        await delete_session(store, "f")
+        await delete(store, "s", "m1")
+        assert await path(store, "g") == ["m1", "m2"]

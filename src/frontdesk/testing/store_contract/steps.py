@@ -21,6 +21,7 @@ from frontdesk.store import (
     SessionRow,
     Store,
 )
+from frontdesk.testing.store_model import tokens_at
 from frontdesk.tree import Tree, count
 
 NAMESPACE = "here"
@@ -167,7 +168,7 @@ async def delete(store: Store, session_id: str, *ids: str) -> None:
 async def replace(store: Store, session_id: str, changed: StoredMessage) -> None:
     def build(seen: Tree) -> Plan:
         here = at(seen, changed.id)
-        return plans.replace_message(seen, here, changed, seen.tokens_at(here), NOW)
+        return plans.replace_message(seen, here, changed, tokens_at(seen, here), NOW)
 
     await change(store, session_id, build, changed.id)
 
