@@ -80,6 +80,10 @@ check: lint types layers test test-wheel ## all of the above that must hold befo
 bench: $(BENCH_READY) ## measure against the targets and the peers (own environment, not part of check)
 	@.venv-bench/bin/python -m bench
 
+.PHONY: bench-compaction
+bench-compaction: $(READY) ## measure what compaction keeps, per strategy
+	@$(BIN)/python -m bench.compaction
+
 .PHONY: dist
 dist: $(READY) ## build the wheel into dist/
 	@rm -rf dist

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -83,10 +84,10 @@ async def measure_recall(path: Path, every: int) -> None:
         inside = dict.fromkeys(_DEPTHS, 0.0)
         for name, questions in asked.items():
             session = manager.session(name)
-            found = await recall(questions, lambda text, session=session: session.search(text, limit=_DEPTHS[-1]))
+            found = await recall(questions, partial(session.search, limit=_DEPTHS[-1]))
             inside = {depth: inside[depth] + found[depth] * len(questions) / total for depth in _DEPTHS}
         everything = [question for questions in asked.values() for question in questions]
-        across = await recall(everything, lambda text: manager.search(text, limit=_DEPTHS[-1]))
+        across = await recall(everything, partial(manager.search, limit=_DEPTHS[-1]))
     for label, figures in (("in the right conversation", inside), ("across all of them", across)):
         print(f"  {label:26}" + "".join(f"   {depth:>2}: {figures[depth]:6.1%}" for depth in _DEPTHS))
     verdict = "PASS" if inside[10] >= _AIM else "MISSED"
@@ -101,11 +102,14 @@ _KINDS = {
     "prefix": "zanz*",
     "Chinese": "部署",
 }
-_WORDS = ["the", "report", "server", "queue", "cache", "login", "mail", "import", "page", "error", "nightly", "deploy", "meeting", "customer", "invoice", "budget", "plan", "review", "table", "column", "index", "data", "network", "Friday", "Monday", "morning", "we", "you", "they", "think", "said", "will", "should", "could", "check", "fix"]
+_WORDS = """
+    the report server queue cache login mail import page error nightly deploy meeting customer invoice budget plan
+    review table column index data network Friday Monday morning we you they think said will should could check fix
+"""
 
 
 def _generated(source: random.Random, number: int) -> dict[str, Any]:
-    words = source.choices(_WORDS, k=50) + [f"item{source.randrange(20_000)}" for _ in range(10)]
+    words = source.choices(_WORDS.split(), k=50) + [f"item{source.randrange(20_000)}" for _ in range(10)]
     source.shuffle(words)
     rare = " zanzibar 我们明天部署服务器" if number % 997 == 0 else ""
     return {"id": f"m{number}", "role": ("user", "assistant")[number % 2], "content": " ".join(words) + rare}
@@ -119,8 +123,8 @@ async def measure_latency(sessions: int, messages: int) -> None:
             await manager.session(f"s{number}").append_all(batch)
         print(f"Scan of {sessions} sessions with {messages} messages of 60 words each (memory://), milliseconds")
         for kind, query in _KINDS.items():
-            one = await _milliseconds(lambda query=query: manager.session("s0").search(query))
-            everything = await _milliseconds(lambda query=query: manager.search(query))
+            one = await _milliseconds(partial(manager.session("s0").search, query))
+            everything = await _milliseconds(partial(manager.search, query))
             per = everything * 1000 / (sessions * messages)
             print(f"  {kind:12} one session {one:8.1f}   everything {everything:8.1f}   {per:5.1f} µs a message")
 

@@ -209,7 +209,7 @@ class Found(NamedTuple):
 class TreeRows(msgspec.Struct, frozen=True, kw_only=True):
     """The shape of one session's messages, without their content: what `tree` reasons about.
 
-    `segments` are those the session owns and those it inherits; overlays and edits those of its tree and lineage.
+    `segments` are those the session owns and those it inherits, `lineage` its own; overlays and edits those of both.
     With `family=True` all of the family, and then `sessions` holds every living session of it. `forked_until` is the
     highest revision that a living fork inherited (-1: there is none).
     """

@@ -9,6 +9,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
@@ -243,8 +244,9 @@ async def test_a_file_without_write_permission_can_be_read(
     await store.close()
     if os.geteuid() == 0:  # nobody must be able to come here
         base = tmp_path_factory.getbasetemp()
-        for parent in (base.parent, base, tmp_path):
-            parent.chmod(0o755)
+        for parent in (base.parent.parent, base.parent, base, tmp_path):
+            if parent != Path(tempfile.gettempdir()):
+                parent.chmod(0o755)
     path.chmod(0o444)
     folder.chmod(0o555)
     parent_end, child_end = multiprocessing.Pipe()

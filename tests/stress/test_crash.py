@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -19,11 +21,13 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "crash.db"
 
 
-def killed(url: str, namespace: str, work: str, name: str, after: int) -> list[list[str]]:
-    """What a worker had acknowledged, [session, message] each, when it was killed after so many lines."""
+def killed(url: str, namespace: str, work: str, name: str, chance: random.Random) -> list[list[str]]:
+    """What a worker had acknowledged, [session, message] each, when it was killed a moment after some lines."""
     with working(url, namespace, work, name) as worker:
         assert worker.stdout is not None
-        lines = [worker.stdout.readline() for _ in range(after)]
+        lines = [worker.stdout.readline() for _ in range(chance.randrange(1, 40))]
+        with suppress(subprocess.TimeoutExpired):
+            worker.wait(chance.uniform(0, 0.005))
         worker.kill()
         lines += worker.stdout.readlines()
     return [line.split() for line in lines if line.endswith("\n")]
@@ -41,7 +45,7 @@ async def test_every_acknowledged_append_survives_ten_of_fifty_kills(database: P
     url = f"sqlite:///{database}"
     chance = random.Random(seed)
     for number in ROUNDS:
-        acknowledged = killed(url, f"round{number}", "many", f"w{number}", chance.randrange(1, 60))
+        acknowledged = killed(url, f"round{number}", "many", f"w{number}", chance)
         assert acknowledged
         async with SessionManager(url, namespace=f"round{number}") as manager:
             paths = await prove_sound(manager)
@@ -57,7 +61,7 @@ async def test_killed_among_deletes_forks_and_overlays_all_sessions_are_sound(da
     url = f"sqlite:///{database}"
     chance = random.Random(seed)
     for number in ROUNDS:
-        acknowledged = killed(url, f"round{number}", "change", f"w{number}", chance.randrange(1, 25))
+        acknowledged = killed(url, f"round{number}", "change", f"w{number}", chance)
         async with SessionManager(url, namespace=f"round{number}") as manager:
             paths = await prove_sound(manager)
             for session_id, message_id in acknowledged:

@@ -16,7 +16,7 @@ from frontdesk.search.tokeniser import Tokeniser, fold
 
 MOST_CHARACTERS = 10_000
 """what comes after them is not read"""
-MOST_TERMS = 256
+MOST_TERMS = 1024
 """words that a query keeps; the ranking looks for the rarest of them"""
 MOST_CLAUSES = 32
 """phrases, prefixes, exclusions and values of a filter, of each so many"""
@@ -130,7 +130,7 @@ class _Reading:
 
     def _words(self, text: str) -> None:
         for terms in self._tokeniser.query_runs(text):
-            self._line += terms
+            self._line += (terms[0], *filter(_says_something, terms[1:])) if terms else ()
 
     def _phrase(self, text: str) -> list[Phrase]:
         """One phrase, or none where the text has no terms. Pairs of characters have no neighbours beyond their run."""
@@ -147,7 +147,7 @@ class _Reading:
 
     def query(self) -> Query:
         stop = _stop_terms(self._tokeniser.language)
-        line = self._line[: MOST_TERMS * 4]
+        line = self._line
         demanded = set(self._demanded)
         telling = [term for term in line if term not in stop or term in demanded]
         words = telling if telling or self._prefixes else line
@@ -163,6 +163,11 @@ class _Reading:
             after=self._after,
             before=self._before,
         )
+
+
+def _says_something(part: str) -> bool:
+    """Whether a part of an identifier is worth looking for without the rest: "file" of "file_1", but not "1"."""
+    return len(part) > 2 or (len(part) == 2 and not part.isdecimal())
 
 
 def _few(values: Iterable[T]) -> tuple[T, ...]:

@@ -79,7 +79,8 @@ class _Terms(dict[str, tuple[str, ...]]):
     def __init__(self, language: str) -> None:
         super().__init__()
         self._stem = _stemmer(language)
-        self._bases = ENGLISH if language == "english" else {}
+        self._is_english = language == "english"
+        self._bases = ENGLISH if self._is_english else {}
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         if IS_SPACELESS(run):
@@ -94,21 +95,24 @@ class _Terms(dict[str, tuple[str, ...]]):
     def _word_terms(self, run: str) -> Iterator[str]:
         if len(run) > _LONGEST_IDENTIFIER:
             return
-        parts = [fold(part) for part in (ASCII_PARTS if run.isascii() else PARTS).findall(run)]
+        parts = (ASCII_PARTS if run.isascii() else PARTS).findall(run) or [run]
         whole = fold(run)
-        if len(parts) > 1:
+        if len(parts) > 1 or fold(parts[0]) != whole:
             yield whole[:_LONGEST_TERM]
             if whole[0] == "v" and whole[1:2].isdecimal() and len(parts) > 2:
                 yield whole[1:_LONGEST_TERM]
-        for part in parts or (whole,):
-            if part:
-                yield self._stemmed(part[:_LONGEST_TERM])
+        for part in parts:
+            yield self._stemmed(part[:_LONGEST_TERM])
 
-    def _stemmed(self, word: str) -> str:
-        if word.isascii():
+    def _stemmed(self, part: str) -> str:
+        word = fold(part)
+        if word.isascii() and (part.isascii() or self._is_english):
             return word if word.isdecimal() else self._stem(self._bases.get(word, word))
         script = stemmer_for_script(word)
-        return (self._stem if script is None else _stemmer(script))(word)
+        if script is not None:
+            return _stemmer(script)(word)
+        # Endings such as French -é are known by their accents, which English words have lost or never had.
+        return fold(self._stem(unicodedata.normalize("NFC", part).lower()))
 
 
 def fold(text: str) -> str:

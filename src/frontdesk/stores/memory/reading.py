@@ -136,7 +136,7 @@ class Reading(Rows):
             edits=tuple(self._edits_until(untils)),
             lineage=tuple(
                 Lineage(tree, ancestor, until)
-                for tree in untils
+                for tree in (untils if family else (session.tree,))
                 for ancestor, until in self._ancestors.get(tree, {}).items()
             ),
             forked_until=max(self._descendants.get(session.tree, {}).values(), default=-1),

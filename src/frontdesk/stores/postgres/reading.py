@@ -130,6 +130,7 @@ SELECT {session}, (SELECT v.items FROM {schema}.views v WHERE v.ns = s.ns AND v.
 ), (
     SELECT json_agg(json_build_array(l.tree, l.ancestor, l.until) ORDER BY l.tree, l.ancestor)
     FROM trees o JOIN {schema}.lineage l ON l.ns = o.ns AND l.tree = o.tree
+    WHERE $4::boolean OR o.tree = s.tree
 ), (
     SELECT coalesce(max(l.until), -1) FROM {schema}.lineage l WHERE l.ns = s.ns AND l.ancestor = s.tree
 ), (

@@ -130,7 +130,7 @@ class Database:
 
     def patiently(self, step: Callable[[], T]) -> T:
         """Do a step again while it fails for a lock: not every lock asks the busy handler."""
-        deadline = time.monotonic() + self.busy_timeout
+        deadline = time.monotonic() + 0.9 * self.busy_timeout
         while True:
             try:
                 return step()

@@ -123,7 +123,7 @@ def tree(connection: Connection, namespace: str, session_id: str, find: Sequence
         segments=segments,
         overlays=tuple(overlay_row(row) for row in _of_trees(connection, "overlays", OVERLAY, untils)),
         edits=tuple(edit_row(row) for row in _of_trees(connection, "edits", EDIT, untils)),
-        lineage=tuple(_lineage(connection, untils)),
+        lineage=tuple(_lineage(connection, untils if family else [session.tree])),
         forked_until=-1 if forked[0] is None else forked[0],
         found=tuple(_found(connection, session, find)),
         sessions=relatives,

@@ -545,7 +545,7 @@ class ContextContract(SessionSetup):
     async def test_session_search_finds_what_was_said_elsewhere(self, desk: SessionManager) -> None:
         await desk.session("old").append({"id": "m1", "role": "user", "content": "The code of the safe is 4711."})
         search = desk.tools()["session_search"]
-        assert "The code of the safe is 4711." in await search(query="safe code")
+        assert "The **code** of the **safe** is 4711." in await search(query="safe code")
         assert await search(query="umbrella") == "No results found."
         assert (await search()).startswith("Error: ")
         assert (await search(query="safe", limit=0)).startswith("Error: ")
