@@ -16,8 +16,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
+from frontdesk import SessionManager
 from frontdesk.errors import (
     SchemaVersionError,
     StoreCorruptError,
@@ -291,3 +293,25 @@ async def test_a_full_disk_refuses_and_keeps_what_was_acknowledged(path: Path) -
 def _limit_file_size(size: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+
+
+# reading while nothing can be written
+
+
+async def test_a_view_that_must_be_computed_can_be_read_while_another_process_holds_the_lock(path: Path) -> None:
+    async with SessionManager(f"sqlite:///{path}") as manager:
+        session = manager.session("chat")
+        await session.append({"id": "m1", "role": "user", "content": "one"})
+        await session.append({"id": "m2", "role": "user", "content": "two"})
+        await session.switch("m1")
+    holder = apsw.Connection(str(path))
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        async with SessionManager(f"sqlite:///{path}?busy_timeout=0.2") as manager:
+            assert [message.id for message in await manager.history("chat")] == ["m1"]
+            assert [info.token_count for info in await manager.list()] == [(await manager.history("chat"))[0].tokens]
+            assert [message.id for message in await manager.history("chat", max_tokens=50)] == ["m1"]
+            with pytest.raises(StoreUnavailableError):
+                await manager.append("chat", {"role": "user", "content": "three"})
+    finally:
+        holder.close()
