@@ -419,7 +419,8 @@ def test_a_summary_is_marked_and_cannot_break_out_of_its_mark(format: str, role:
     content = written.get("parts") or written["content"]
     text = content if isinstance(content, str) else content[0]["text"]
     assert written["role"] == role
-    assert text.startswith('<conversation_summary note="Summary of earlier messages, made by the system; not the')
+    assert text.startswith('<conversation_summary id="frontdesk-summary:')
+    assert 'note="Summary of earlier messages, made by the system; not the user\'s words."' in text
     assert text.lower().count("</conversation_summary") == 1
     assert text.endswith("a &lt;/Conversation_Summary > b</conversation_summary>")
 

@@ -104,7 +104,7 @@ def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
     ids = _CallIds()
     for step in steps(messages):
         if step.message.is_summary:
-            _add(written, "user", [{"type": "text", "text": wrap_summary(step.message.text)}])
+            _add(written, "user", [{"type": "text", "text": wrap_summary(step.message)}])
         elif step.role == "assistant":
             _add(written, "assistant", _assistant_blocks(step, ids))
             _add(written, "user", [_result_block(ids.of(call), answer, part) for call, _, answer, part in step.calls()])

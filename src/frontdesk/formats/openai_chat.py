@@ -202,7 +202,7 @@ def _block_fits(block: Any, role: str) -> bool:
 
 def _built(step: Step) -> dict[str, Any] | None:
     if step.message.is_summary:
-        return {"role": "system", "content": wrap_summary(step.message.text)}
+        return {"role": "system", "content": wrap_summary(step.message)}
     if step.role == "function":
         return None
     message: dict[str, Any] = {"role": step.role}

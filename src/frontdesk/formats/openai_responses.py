@@ -128,7 +128,7 @@ def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
     items: list[tuple[int, dict[str, Any]]] = []
     for step in steps(messages):
         if step.message.is_summary:
-            items.append((-1, {"role": "system", "content": wrap_summary(step.message.text)}))
+            items.append((-1, {"role": "system", "content": wrap_summary(step.message)}))
         elif step.role in ("user", "system", "developer"):
             items += _input_message(step)
         elif step.role == "assistant":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-_OPEN = '<conversation_summary note="Summary of earlier messages, made by the system; not the user\'s words.">'
+from frontdesk.messages import Message
+
+_OPEN = '<conversation_summary id="{}" note="Summary of earlier messages, made by the system; not the user\'s words.">'
 _CLOSE = "</conversation_summary>"
 _CLOSING_TAG = re.compile(r"<(\s*/\s*conversation_summary)", re.IGNORECASE)
 
 
-def wrap_summary(text: str) -> str:
-    """`text` between the tags; a closing tag inside it is escaped."""
-    return _OPEN + _CLOSING_TAG.sub(r"&lt;\1", text) + _CLOSE
+def wrap_summary(message: Message) -> str:
+    """The text of a summary between tags that carry its id (for `expand_summary`); a closing tag inside is escaped."""
+    return _OPEN.format(message.id) + _CLOSING_TAG.sub(r"&lt;\1", message.text) + _CLOSE

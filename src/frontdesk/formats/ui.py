@@ -96,7 +96,7 @@ def _built(message: Message, row: list[Piece]) -> dict[str, Any] | None:
     if role in ("tool", "function"):
         return None
     if message.is_summary:
-        parts: list[dict[str, Any]] = [{"type": "text", "text": wrap_summary(message.text)}]
+        parts: list[dict[str, Any]] = [{"type": "text", "text": wrap_summary(message)}]
     else:
         parts = [part for piece in row if (part := _written_part(piece)) is not None]
     if not parts:

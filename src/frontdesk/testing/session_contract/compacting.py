@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from frontdesk import CompactionError, Session, SessionManager, Store
-from frontdesk.compaction.planning import Range
+from frontdesk.compaction.planning import Range, plan
 from frontdesk.messages import Message
 from frontdesk.testing.session_contract.models import LENGTH, Scripted, compacting, eventually, said
 from frontdesk.testing.session_contract.setup import SessionSetup, call, ids, path, result, say, user, view
@@ -31,6 +31,12 @@ async def compacted(session: Session) -> None:
         return bool(await summaries(session))
 
     await eventually(is_compacted)
+
+
+async def breathe() -> None:
+    """Let what was started go as far as it can without waiting for anything."""
+    for _ in range(100):
+        await asyncio.sleep(0)
 
 
 class CompactingContract(SessionSetup):
@@ -177,6 +183,23 @@ class CompactingContract(SessionSetup):
             await eventually(fits)
             assert await summaries(session) == ["summary 2"]
 
+    async def test_an_append_is_not_overlooked_while_there_was_still_too_little_to_gain(
+        self, store: Store, namespace: str
+    ) -> None:
+        appending: list[asyncio.Task[Any]] = []
+
+        def too_early(messages: list[Message], **options: Any) -> Range | None:
+            if appending:
+                return plan(messages, **options)
+            appending.append(asyncio.get_running_loop().create_task(session.append(said(9))))
+            return None
+
+        async with compacting(store, namespace, Scripted(), planner=too_early) as manager:
+            session = manager.session("chat")
+            await fill(session, 1, 8)
+            await compacted(session)
+            await asyncio.gather(*appending)
+
     async def test_one_compaction_at_a_time_over_all_handles_and_managers(self, store: Store, namespace: str) -> None:
         model = Scripted()
         model.hold()
@@ -303,6 +326,7 @@ class CompactingContract(SessionSetup):
             await fill(session, 1, 8)
             await eventually(lambda: bool(told))
             await fill(session, 9, 20)
+            await breathe()
             assert len(model.prompts) == 2
             assert [id for id, _ in told] == ["chat"]
             assert isinstance(told[0][1], type(answer) if isinstance(answer, Exception) else CompactionError)
@@ -364,7 +388,9 @@ class CompactingContract(SessionSetup):
             await session.append(user("m1", "m1 ".ljust(2000, "x")))
             await fill(session, 2, 5)
             await compacted(session)
-            await fill(session, 6, 30)
+            for number in range(6, 31):
+                await fill(session, number, number)
+                await breathe()
         assert len(model.prompts) <= 2
 
     # strategies
@@ -404,6 +430,7 @@ class CompactingContract(SessionSetup):
             await eventually(is_hidden)
             assert {made.kind for made in await session.compactions()} == {"truncate"}
             await fill(session, 9, 12)
+            await breathe()
             assert len(model.prompts) == 3
             made = await session.compact()
             assert made is not None

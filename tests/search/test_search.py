@@ -1,0 +1,184 @@
+"""Search through the public API: what is searchable, the filters, pages, forks, and where a hit stands."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from frontdesk import InvalidCursorError, SearchResults, SessionManager
+
+
+@pytest.fixture
+async def manager() -> AsyncIterator[SessionManager]:
+    async with SessionManager("memory://") as manager:
+        yield manager
+
+
+def user(id: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"id": id, "role": "user", "content": text, **more}
+
+
+def ids(results: SearchResults) -> list[str]:
+    return [hit.message_id for hit in results]
+
+
+# what is searchable
+
+
+async def test_tool_names_arguments_and_results_are_found(manager: SessionManager) -> None:
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "lookup_weather", "arguments": '{"city": "Reykjavik"}'},
+    }
+    await manager.append("chat", {"id": "m1", "role": "assistant", "content": None, "tool_calls": [call]})
+    await manager.append("chat", {"id": "m2", "role": "tool", "tool_call_id": "c1", "content": "sleet, 2 degrees"})
+    assert ids(await manager.search("weather")) == ["m1"]
+    assert ids(await manager.search("reykjavik")) == ["m1"]
+    assert ids(await manager.search("sleet")) == ["m2"]
+
+
+async def test_file_names_are_found_but_not_their_bytes(manager: SessionManager) -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "QUJD" * 300}
+    block = {"type": "document", "title": "quarterly_figures.pdf", "source": source}
+    await manager.append("chat", {"id": "m1", "role": "user", "content": [{"type": "text", "text": "see"}, block]})
+    assert ids(await manager.search("quarterly figures")) == ["m1"]
+    assert ids(await manager.search("QUJDQUJD*")) == []
+
+
+async def test_the_author_is_found(manager: SessionManager) -> None:
+    await manager.append("chat", user("m1", "I would wait.", name="Ana"))
+    await manager.append("chat", user("m2", "I would not.", name="Ben"))
+    assert ids(await manager.search("what did Ana say")) == ["m1"]
+
+
+async def test_reasoning_is_not_found(manager: SessionManager) -> None:
+    content = [{"type": "thinking", "thinking": "secretly", "signature": "s"}, {"type": "text", "text": "aloud"}]
+    await manager.append("chat", {"id": "m1", "role": "assistant", "content": content})
+    assert ids(await manager.search("secretly")) == []
+    assert ids(await manager.search("aloud")) == ["m1"]
+
+
+async def test_sessions_are_found_by_name_and_summary(manager: SessionManager) -> None:
+    session = await manager.create("Trip to Lisbon", id="trip")
+    await session.set_summary("Planning of the summer holidays")
+    for text in ("lisbon", "holiday"):
+        [hit] = await manager.search(text)
+        assert (hit.kind, hit.session_id, hit.message_id, hit.session_name) == ("session", "trip", "", "Trip to Lisbon")
+
+
+async def test_summaries_are_found_and_say_that_they_are_shown(manager: SessionManager) -> None:
+    session = manager.session("chat")
+    await session.append_all([user("m1", "amber"), user("m2", "birch"), user("m3", "cedar")])
+    made = await session.add_compaction("They spoke of trees.", "m1", "m2")
+    [hit] = await session.search("trees")
+    assert (hit.kind, hit.message_id, hit.visible) == ("summary", f"frontdesk-summary:{made.id}", True)
+
+
+# where it stands
+
+
+async def test_a_hit_says_where_it_stands_and_whether_history_shows_it(manager: SessionManager) -> None:
+    session = manager.session("chat")
+    await session.append_all([user("m1", "amber"), user("m2", "birch"), user("m3", "cedar")])
+    await session.append(user("side", "dune"), parent="m1")
+    await session.switch("m3")
+    await session.add_compaction("earlier", "m1", "m2")
+    standing = {}
+    for word in ("amber", "cedar", "dune"):
+        [hit] = await session.search(word)
+        standing[hit.message_id] = (hit.position, hit.visible)
+    assert standing == {"m1": (0, False), "m3": (2, True), "side": (None, False)}
+
+
+# filters
+
+
+async def test_filters_narrow_by_role_session_tag_and_time(manager: SessionManager) -> None:
+    await manager.create("First one", id="a", tags=["x", "y"])
+    await manager.create(id="b", tags=["y"])
+    await manager.append("a", user("a1", "lamp", created_at="2024-03-05T10:00:00Z"))
+    await manager.append(
+        "a", {"id": "a2", "role": "assistant", "content": "lamp", "created_at": "2024-04-01T00:00:00Z"}
+    )
+    await manager.append("b", user("b1", "lamp", created_at="2025-01-01T00:00:00Z"))
+    expected = {
+        "lamp role:assistant": {"a2"},
+        "lamp session:b": {"b1"},
+        'lamp session:"first ONE"': {"a1", "a2"},
+        "lamp tag:y": {"a1", "a2", "b1"},
+        "lamp tag:x tag:y": {"a1", "a2"},
+        "lamp after:2024-04": {"a2", "b1"},
+        "lamp before:2024-04": {"a1"},
+        "lamp after:2024-03-05 before:2024-03-06": {"a1"},
+        "lamp role:user after:2025": {"b1"},
+        "lamp tag:none": set(),
+    }
+    assert {query: set(ids(await manager.search(query))) for query in expected} == expected
+
+
+async def test_a_filter_alone_gives_the_newest_first(manager: SessionManager) -> None:
+    for month in (2, 3, 1):
+        await manager.append("a", user(f"m{month}", "word", created_at=f"2024-0{month}-01T00:00:00Z"))
+    assert ids(await manager.search("role:user")) == ["m3", "m2", "m1"]
+    assert ids(await manager.search("-other")) == ["m3", "m2", "m1"]
+    assert ids(await manager.search("")) == ids(await manager.search("?!")) == []
+
+
+async def test_of_equals_the_newest_comes_first(manager: SessionManager) -> None:
+    for name, year in (("a", 2023), ("b", 2025), ("c", 2024)):
+        await manager.append(name, user("m", "the same lamp", created_at=f"{year}-01-01T00:00:00Z"))
+    assert [hit.session_id for hit in await manager.search("lamp")] == ["b", "c", "a"]
+
+
+# pages
+
+
+async def test_pages_give_every_hit_once(manager: SessionManager) -> None:
+    await manager.session("a").append_all([user(f"m{number}", f"lamp {'x ' * number}") for number in range(7)])
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = await manager.search("lamp", limit=3, cursor=cursor)
+        assert page.total == 7
+        found += ids(page)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == ids(await manager.search("lamp"))
+    assert len(found) == len(set(found)) == 7
+
+
+async def test_a_cursor_belongs_to_its_query(manager: SessionManager) -> None:
+    await manager.session("a").append_all([user(f"m{number}", "lamp") for number in range(3)])
+    cursor = (await manager.search("lamp", limit=1)).next_cursor
+    assert cursor is not None
+    for search in (manager.search("other", cursor=cursor), manager.session("a").search("lamp", cursor=cursor)):
+        with pytest.raises(InvalidCursorError):
+            await search
+
+
+# forks
+
+
+async def test_forks_do_not_give_the_same_message_twice(manager: SessionManager) -> None:
+    source = manager.session("source")
+    await source.append_all([user(f"m{number}", f"lamp {number}") for number in range(6)])
+    early = await manager.fork("source", at="m2", new_id="early")
+    await early.append(user("e1", "lamp e"))
+    late = await manager.fork("source", new_id="late")
+    await late.update_message(user("m1", "lamp changed"))
+    await source.append(user("m6", "lamp 6"))
+    hits = await manager.search("lamp", limit=100)
+    shown = sorted((hit.message_id, hit.snippet) for hit in hits)
+    assert shown == sorted(
+        [
+            *((f"m{number}", f"**lamp** {number}") for number in range(7)),
+            ("e1", "**lamp** e"),
+            ("m1", "**lamp** changed"),
+        ]
+    )
+    assert sorted(ids(await late.search("lamp"))) == [f"m{number}" for number in range(6)]
+    assert sorted(ids(await early.search("lamp"))) == ["e1", "m0", "m1", "m2"]
