@@ -32,6 +32,7 @@ from frontdesk.records import (
 )
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
 from frontdesk.search import scan
+from frontdesk.search.tool import search_tool
 from frontdesk.session import Given, Session
 from frontdesk.store import (
     FOLLOW_HEAD,
@@ -43,11 +44,10 @@ from frontdesk.store import (
     Store,
     UsageQuery,
 )
-from frontdesk.tools import Tool, schema
+from frontdesk.tools import Tool
 from frontdesk.tree import Tree
 
 _PAGE = 50
-_TOOL_HITS = 10
 _MAX_PAGE = 1000
 
 
@@ -360,28 +360,8 @@ class SessionManager(Configurable):
 
     def tools(self) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search`."""
-
-        async def run(query: str, limit: int | None = None) -> str:
-            results = await self.search(query, limit=limit or _TOOL_HITS)
-            return _told(results)
-
-        search = Tool(
-            name="session_search",
-            description="Search what was said in all conversations. Any of the words may match; ask in plain words.",
-            parameters=schema(
-                {"query": {"type": "string", "description": "What to look for."}},
-                {
-                    "limit": {
-                        "type": "integer",
-                        "minimum": 1,
-                        "maximum": 50,
-                        "description": "How many hits, 10 if left out.",
-                    }
-                },
-            ),
-            run=run,
-        )
-        return {search.name: search}
+        tool = search_tool(lambda query, limit: self.search(query, limit=limit))
+        return {tool.name: tool}
 
     # usage and totals
 
@@ -444,18 +424,6 @@ class SessionManager(Configurable):
             cost=Decimal(row.cost),
             store_bytes=row.store_bytes,
         )
-
-
-def _told(results: SearchResults) -> str:
-    """Hits as text for a model."""
-    if not results:
-        return "No results found."
-    hits = [
-        f"[{hit.created_at:%Y-%m-%d} {hit.role} in {hit.session_id}, {hit.message_id}]\n{hit.snippet}"
-        for hit in results
-    ]
-    more = results.total - len(results)
-    return "\n\n".join([*hits, f"({more} more)"] if more else hits)
 
 
 def _status(status: str) -> str:

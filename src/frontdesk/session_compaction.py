@@ -466,15 +466,13 @@ class CompactionCalls(MemoryCalls):
         try:
             if await self._scope.store.get_lease(self._scope.namespace, session_id, _LEASE) is not None:
                 return
-            has_compacted = False
             while not settings.pauses.holds(session_id, time.monotonic()) and await self.needs_compaction():
-                if await self.compact() is not None:
-                    has_compacted = True
-                elif has_compacted:
-                    # Still too long, and there is nothing left to gain: the next append is no reason to ask again.
-                    settings.pauses.failed(session_id, time.monotonic())
-                else:
+                made = await self.compact()
+                if made is None:
                     return
+                if made.tokens_after >= settings.hard_ratio * (await self.context_usage()).max:
+                    # What must stay is too long by itself: the next append is no reason to ask the model again.
+                    settings.pauses.failed(session_id, time.monotonic())
         except SessionNotFoundError:
             pass  # deleted meanwhile: there is nothing left to compact
         except Exception as error:
