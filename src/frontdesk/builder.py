@@ -96,8 +96,24 @@ class Configurable:
             raise ConfigurationError(f"ratios must be 0 < soft <= hard <= 1, not {soft_ratio} and {hard_ratio}")
         if strategy not in ("summarize", "truncate", "hybrid"):
             raise ConfigurationError(f"strategy must be summarize, truncate or hybrid, not {strategy!r}")
-        for what, value in (("max_tokens", max_tokens), ("max_messages", max_messages), ("attempts", attempts)):
+        counts = {
+            "max_tokens": max_tokens,
+            "max_messages": max_messages,
+            "attempts": attempts,
+            "tail_tokens": tail_tokens,
+            "min_tail_messages": min_tail_messages,
+            "summary_tokens": summary_tokens,
+            "input_tokens": input_tokens,
+        }
+        for what, value in counts.items():
             check_count(value, what)
+        if protect_head < 0 or timeout <= 0 or not (summarize is None or callable(summarize)):
+            raise ConfigurationError("protect_head must not be negative, timeout positive, summarize a callable")
+        if max_messages is not None and max_messages <= protect_head + min_tail_messages:
+            raise ConfigurationError(
+                f"max_messages={max_messages} leaves no room beside protect_head={protect_head} and"
+                f" min_tail_messages={min_tail_messages}: raise it, or lower them"
+            )
         self._unused().set_settings(
             CompactionSettings(
                 summarize=summarize,

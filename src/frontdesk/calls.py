@@ -3,14 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
 
 async def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of a function: an async one is awaited, a sync one runs in a thread."""
+    """The result of a function: an async one is awaited, a sync one runs in a thread of its own.
+
+    The thread is nobody else's, and nobody waits for it at the end of the process: a function that hangs holds up
+    nothing but its caller."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return await function(*arguments)
-    result = await asyncio.to_thread(function, *arguments)
+    result = await _in_thread(function, arguments)
     return await result if inspect.isawaitable(result) else result
+
+
+async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(result: Any, error: BaseException | None) -> None:
+        if not future.done():
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+    def run() -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = context.run(function, *arguments)
+        except StopIteration as stop:
+            error = RuntimeError(f"{function!r} raised StopIteration({stop.value!r})")
+        except BaseException as failure:
+            error = failure
+        try:
+            loop.call_soon_threadsafe(deliver, result, error)
+        except RuntimeError:
+            pass  # the loop was closed meanwhile: nobody waits any more
+
+    threading.Thread(target=run, name="frontdesk-call", daemon=True).start()
+    return await future

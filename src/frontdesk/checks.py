@@ -22,6 +22,13 @@ def check_text(value: object, what: str) -> str:
     return value
 
 
+def check_summary(value: object) -> str:
+    """A text that can stand in for messages."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInputError("a summary must be a text that is not blank")
+    return check_text(value, "summary")
+
+
 def check_json(value: dict[str, Any], what: str) -> str:
     """The JSON text of a dict that comes back exactly as it was given."""
     if not isinstance(value, dict):

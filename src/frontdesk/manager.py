@@ -11,7 +11,8 @@ import msgspec
 
 from frontdesk import cursors, history, plans
 from frontdesk.builder import Configurable
-from frontdesk.checks import check_count, check_json, check_list, check_text
+from frontdesk.checks import check_count, check_json, check_list, check_summary, check_text
+from frontdesk.compaction.settings import CompactionSettings
 from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.ledger import MOST_TOKENS, usage_line
@@ -204,7 +205,9 @@ class SessionManager(Configurable):
         shown = rows[:limit]
         more = len(rows) > limit
         next_cursor = cursors.seal([shown[-1].last_active_at, shown[-1].number], call) if more else None
-        infos = [SessionInfo.from_row(await history.measured_row(self._scope, row)) for row in shown]
+        window = self._scope.settings(CompactionSettings).window
+        measured = [await history.measured_row(self._scope, row) for row in shown]
+        infos = [SessionInfo.from_row(row, window(row.max_tokens, row.model)) for row in measured]
         return Page(infos, next_cursor)
 
     async def iterate(self, **filters: Any) -> AsyncIterator[SessionInfo]:
@@ -335,6 +338,8 @@ class SessionManager(Configurable):
         The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
         the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
         Raises `SessionNotFoundError`, `CompactionError`."""
+        if summary is not None:
+            check_summary(summary)
         source = await self._existing(id)
         text = summary if summary is not None else await source._summarise_all()
         made = new_id()

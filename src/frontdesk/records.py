@@ -15,7 +15,6 @@ from frontdesk.errors import InvalidInputError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.store import OverlayRow, SessionRow, UsageRow
-from frontdesk.tokens import DEFAULT_MAX_TOKENS
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -175,8 +174,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
     @classmethod
-    def from_row(cls, row: SessionRow) -> SessionInfo:
-        limit = DEFAULT_MAX_TOKENS if row.max_tokens is None else row.max_tokens
+    def from_row(cls, row: SessionRow, limit: int) -> SessionInfo:
+        """What a row says; `limit` is the window of the session."""
         key = None
         if row.agent is not None and row.channel is not None and row.peer is not None:
             key = SessionKey(row.agent, row.channel, row.peer, row.thread)

@@ -63,7 +63,8 @@ class Session(CompactionCalls):
 
     async def info(self) -> SessionInfo:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
-        return SessionInfo.from_row(await history.settled_row(self._scope, await self._row()))
+        row = await history.settled_row(self._scope, await self._row())
+        return SessionInfo.from_row(row, self._window(row))
 
     # writing
 
@@ -104,7 +105,8 @@ class Session(CompactionCalls):
         )
         result = await self._scope.store.append(request)
         await self._notice_skills(stored)
-        self._after_append(result.session, sum(message.tokens for message in stored))
+        inserted = zip(stored, result.rows, strict=True)
+        self._after_append(result.session, sum(message.tokens for message, row in inserted if row.inserted))
         return [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
             for message, row in zip(stored, result.rows, strict=True)

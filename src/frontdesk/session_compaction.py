@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from frontdesk import history, plans
-from frontdesk.checks import check_text
+from frontdesk.checks import check_summary
 from frontdesk.compaction import overlays
 from frontdesk.compaction.expanding import expand_tool
 from frontdesk.compaction.leasing import holding
@@ -23,8 +23,8 @@ from frontdesk.context.blocks import RESERVED
 from frontdesk.errors import (
     CompactionError,
     CompactionNotFoundError,
+    ContextOverflowError,
     FrontdeskError,
-    InvalidInputError,
     InvalidRangeError,
     MessageNotFoundError,
     SessionNotFoundError,
@@ -90,9 +90,7 @@ class CompactionCalls(MemoryCalls):
 
         An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
         Raises `InvalidRangeError`, `MessageNotFoundError`."""
-        if not isinstance(summary, str) or not summary.strip():
-            raise InvalidInputError("a summary must be a text that is not blank")
-        check_text(summary, "summary")
+        check_summary(summary)
         compaction_id = await self._lay("summary", summary, from_id, to_id)
         return await self._compaction(compaction_id)
 
@@ -260,14 +258,14 @@ class CompactionCalls(MemoryCalls):
         session_id = await self._readable_id()
         if session_id is None:
             return None
-        self._refresh_beside(session_id)
         return await self._compact(session_id, instructions, prompt, harder=False)
 
     async def on_overflow(self, error: BaseException) -> bool:
         """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
         harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
         session_id = await self._readable_id()
-        if session_id is None or not is_context_overflow(error):
+        too_long = isinstance(error, ContextOverflowError) or is_context_overflow(error)
+        if session_id is None or not too_long:
             return False
         try:
             return await self._compact(session_id, None, None, harder=True) is not None
@@ -284,7 +282,8 @@ class CompactionCalls(MemoryCalls):
         before = {overlay.id for overlay in tree.overlays}
         async with holding(self._scope, session_id, _LEASE):
             tree = await self._tree()
-            joined = [made.id for made in tree.overlays if made.id not in before] if tree is not None else []
+            overlaid = tree.overlays if tree is not None else []
+            joined = [made.id for made in overlaid if made.id not in before and made.details != "{}"]
             if joined:
                 return CompactionResult.of(await self._compaction(joined[0]))
             return await self._compact_holding(instructions, prompt, harder)
@@ -299,6 +298,7 @@ class CompactionCalls(MemoryCalls):
             part = settings.plan(view, self._window(row), harder=harder)
             if part is None:
                 return None
+            self._refresh_beside(row.id)
             try:
                 return await self._replace_range(_Chosen(view, part), instructions, prompt)
             except (_RangeChangedError, MessageNotFoundError, InvalidRangeError):

@@ -18,10 +18,8 @@ from frontdesk.context.blocks import RESERVED
 from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
 from frontdesk.ledger import usage_line
 from frontdesk.messages import Message, new_id
-from frontdesk.models.windows import context_window
 from frontdesk.session_context import ContextCalls
 from frontdesk.store import SessionRow
-from frontdesk.tokens import DEFAULT_MAX_TOKENS
 from frontdesk.tree import count, drop_first, position_of
 
 _log = logging.getLogger("frontdesk.memory")
@@ -29,12 +27,16 @@ _LABEL = RESERVED + "memory"
 _LEASE = "memory"
 _MOST_FINGERPRINTS = 5_000
 _LEAST_MESSAGES = 3
+_MOST_RECENT = 50
+"""ids of extracted messages that are remembered: where one of them is on the path, extraction goes on behind it"""
+_MOST_LEFT_OVER = 200
 
 
 class _Extracted(msgspec.Struct, omit_defaults=True):
     """How far extraction has come, and which facts the sink has."""
 
-    last: str | None = None
+    recent: list[str] = []
+    left_over: list[str] = []
     stored: list[str] = []
 
 
@@ -80,14 +82,14 @@ class MemoryCalls(ContextCalls):
             answer = await ask(settings.extract, question, settings.timeout)
             await self._record_usage([answer])
             facts += memory.normalise_memory(answer)
-        new = {memory.memory_fingerprint(fact): fact for fact in facts}
+        new = {memory.memory_fingerprint(fact): fact for fact in (*known.left_over, *facts)}
         wanted = [fact for mark, fact in new.items() if mark not in known.stored]
         taken, failure = await self._hand_over(settings, wanted) if wanted else ([], None)
         marks = [*known.stored, *(memory.memory_fingerprint(fact) for fact in taken)]
-        if fresh:
-            # What was left over is looked at again: its facts are not stored yet.
-            last = known.last if failure is not None else fresh[-1].id
-            await self._remember(_Extracted(last, marks[-_MOST_FINGERPRINTS:]))
+        if fresh or taken:
+            recent = [*known.recent, *(message.id for message in fresh)][-_MOST_RECENT:]
+            left_over = [fact for fact in wanted if fact not in taken][-_MOST_LEFT_OVER:]
+            await self._remember(_Extracted(recent, left_over, marks[-_MOST_FINGERPRINTS:]))
         if failure is not None:
             raise failure
         return taken
@@ -103,13 +105,13 @@ class MemoryCalls(ContextCalls):
         """The messages on the path since the last extraction, and what is known of it."""
         row = await self._context.document(_LABEL)
         known = _Extracted() if row is None else msgspec.json.decode(row.content, type=_Extracted)
-        tree = await self._tree(find=() if known.last is None else [known.last])
+        tree = await self._tree(find=known.recent)
         if tree is None:
             return [], known
         items = tree.lay(tree.session.head, overlays=False)
-        place = None if known.last is None else tree.find(known.last)
-        ahead = None if place is None else position_of(items, place)
-        fresh = items if ahead is None else drop_first(items, ahead + 1)
+        places = [place for message_id in reversed(known.recent) if (place := tree.find(message_id)) is not None]
+        ahead = (position_of(items, place) for place in places)
+        fresh = drop_first(items, next((at + 1 for at in ahead if at is not None), 0))
         messages = await history.read_items(self._scope, fresh) if count(fresh) else []
         return [message for message in messages if message.role != "system"], known
 
@@ -155,14 +157,8 @@ class MemoryCalls(ContextCalls):
                 return
 
     def _window(self, row: SessionRow | None) -> int:
-        """The window: what the session says, what `with_compaction` says, what is known of its model, the default."""
         settings = self._scope.settings(CompactionSettings)
-        if row is not None and row.max_tokens is not None:
-            return row.max_tokens
-        if settings.max_tokens is not None:
-            return settings.max_tokens
-        known = context_window(row.model) if row is not None and row.model else None
-        return known or DEFAULT_MAX_TOKENS
+        return settings.window(None, None) if row is None else settings.window(row.max_tokens, row.model)
 
     # beside the conversation
 

@@ -58,6 +58,20 @@ def test_words_near_a_message_count_for_it() -> None:
     assert together[10] > alone[10]
 
 
+def test_what_a_branch_follows_counts_for_it() -> None:
+    query = parse("amber lamp", TOKENISER)
+    matcher, statistics = Matcher(query), Statistics()
+    question, answer = (matcher.take(TOKENISER.terms(text), statistics) for text in ("which amber?", "the lamp"))
+    assert question is not None
+    assert answer is not None
+    candidates = [Candidate(question, 1, 7), Candidate(answer, 2, 0)]
+    apart = rank(query, candidates, statistics)
+    follows = rank(query, candidates, statistics, {2: (1, 7)})
+    assert follows[0] > apart[0]
+    assert follows[1] > apart[1]
+    assert rank(query, candidates, statistics, {2: (1, 0)}) == apart
+
+
 def test_a_long_query_is_ranked_by_its_rarest_words() -> None:
     common = [f"common{number}x" for number in range(500)]
     texts = [*(" ".join(common) for _ in range(5)), "needle"]

@@ -101,7 +101,8 @@ def _is_traffic(message: Message) -> bool:
 
 
 def _only_tools(message: Message) -> bool:
-    return bool(message.tool_call_ids or message.tool_result_ids) and (message.role == "tool" or not message.text)
+    """Whether a message is part of tool traffic; the few words beside a call go with it."""
+    return bool(message.tool_call_ids or message.tool_result_ids)
 
 
 def leading_system(messages: Sequence[Message]) -> int:

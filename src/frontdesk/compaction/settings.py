@@ -11,6 +11,8 @@ from frontdesk.calls import call
 from frontdesk.compaction.planning import Range, leading_system, plan
 from frontdesk.errors import CompactionError
 from frontdesk.messages import Message
+from frontdesk.models.windows import context_window
+from frontdesk.tokens import DEFAULT_MAX_TOKENS
 
 Model: TypeAlias = Callable[[str], str | Awaitable[str]]
 Sink: TypeAlias = Callable[[str, list[str]], Any]
@@ -44,6 +46,14 @@ class CompactionSettings:
     pauses: Pauses = field(default_factory=lambda: Pauses())
     running: dict[str, bool] = field(default_factory=dict)
     """the sessions that are being compacted beside the conversation, and whether to look at them again afterwards"""
+
+    def window(self, max_tokens: int | None, model: str | None) -> int:
+        """A session's window: its own figure, that of `with_compaction`, what is known of its model, the default."""
+        if max_tokens is not None:
+            return max_tokens
+        if self.max_tokens is not None:
+            return self.max_tokens
+        return (context_window(model) if model else None) or DEFAULT_MAX_TOKENS
 
     @property
     def can_compact(self) -> bool:

@@ -58,7 +58,8 @@ async def summarise(settings: CompactionSettings, request: Request, counter: Tok
     for attempt in range(1, settings.attempts + 1):
         try:
             text = await _condense(settings, request, counter, room, refused)
-            text = _with_identifiers(text, request.messages, before, counter)
+            room_for_names = min(before, counter(text) + settings.summary_tokens // 2)
+            text = _with_identifiers(text, request.messages, room_for_names, counter)
             return Summary(text, counter(text) + MESSAGE_TOKENS, attempt)
         except _RefusedError as error:
             refused = str(error)
@@ -96,7 +97,7 @@ async def _condense(
         )
         answer = await ask(settings.summarize, question, settings.timeout)
         request.calls.append(answer)
-        previous = answer.strip()
+        previous = answer.replace("\0", "").encode("utf-8", "replace").decode().strip()
         replaced = seen if number < len(chunks) else request.before - MESSAGE_TOKENS
         reason = summaries.refuse_summary(previous, tokens_before=replaced, counter=counter)
         if reason is not None:

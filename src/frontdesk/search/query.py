@@ -43,7 +43,7 @@ class Query:
     prefixes: tuple[str, ...] = ()
     phrases: tuple[Phrase, ...] = ()
     excluded: tuple[Phrase, ...] = ()
-    pairs: frozenset[tuple[str, str]] = frozenset()
+    pairs: tuple[tuple[str, str], ...] = ()
     """words that stand side by side in the query"""
     roles: frozenset[str] = frozenset()
     sessions: frozenset[str] = frozenset()
@@ -156,7 +156,7 @@ class _Reading:
             prefixes=_few(self._prefixes),
             phrases=_few(self._phrases),
             excluded=_few(self._excluded),
-            pairs=frozenset(pairwise(words)),
+            pairs=tuple(dict.fromkeys(pairwise(words))),
             roles=frozenset(_few(map(str.lower, self._values["role"]))),
             sessions=frozenset(_few(self._values["session"])),
             tags=frozenset(_few(self._values["tag"])),

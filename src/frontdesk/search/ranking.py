@@ -8,7 +8,7 @@ neighbours in the query are worth more as neighbours in the text. And phrases, e
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from typing import NamedTuple
@@ -35,11 +35,7 @@ PREFIX_WEIGHT = 0.7
 MOST_RANKED_TERMS = 64
 """a longer query is ranked by the rarest of its words"""
 
-_NEIGHBOURS = tuple(
-    step
-    for distance, weight in enumerate(NEIGHBOUR_WEIGHTS, 1)
-    for step in ((-distance, weight), (distance, weight * LATER_WEIGHT))
-)
+_NO_PARENTS: Mapping[int, tuple[int, int]] = {}
 
 
 class Found(NamedTuple):
@@ -133,22 +129,48 @@ class Candidate(NamedTuple):
     place: int = 0
 
 
-def rank(query: Query, candidates: Sequence[Candidate], statistics: Statistics) -> list[float]:
-    """The score of each candidate, in their order; 0 for all where the query has no terms."""
+def rank(
+    query: Query,
+    candidates: Sequence[Candidate],
+    statistics: Statistics,
+    parents: Mapping[int, tuple[int, int]] = _NO_PARENTS,
+) -> list[float]:
+    """The score of each candidate, in their order; 0 for all where the query has no terms.
+
+    `parents` says after which (line, place) a line branches off."""
     weights = _weights(query, statistics)
-    average = statistics.length / statistics.texts if statistics.texts else 1.0
-    own = [_own_scores(query, candidate.found, weights, average or 1.0) for candidate in candidates]
+    average = statistics.length / statistics.texts if statistics.length else 1.0
+    pairs = [pair for pair in query.pairs if pair[0] in weights and pair[1] in weights]
+    own = [_own_scores(candidate.found, weights, pairs, average) for candidate in candidates]
     at = {(line, place): index for index, (_, line, place) in enumerate(candidates)}
-    scores: list[float] = []
-    for candidate, mine in zip(candidates, own, strict=True):
-        best = dict(mine)
-        for step, share in _NEIGHBOURS if candidate.line is not None else ():
-            index = at.get((candidate.line, candidate.place + step))
-            for term, score in own[index].items() if index is not None else ():
-                if score * share > best.get(term, 0.0):
-                    best[term] = score * share
-        scores.append(sum(best.values()))
-    return scores
+    best = [dict(scores) for scores in own]
+    for index, candidate in enumerate(candidates):
+        for weight, where in zip(NEIGHBOUR_WEIGHTS, _before(candidate, parents), strict=False):
+            other = at.get(where)
+            if other is not None:
+                _lend(best[index], own[other], weight)
+                _lend(best[other], own[index], weight * LATER_WEIGHT)
+    return [sum(scores.values()) for scores in best]
+
+
+def _before(candidate: Candidate, parents: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Where the texts ahead of a candidate stand, nearest first."""
+    _, line, place = candidate
+    while line is not None:
+        if place > 0:
+            place -= 1
+        elif line in parents:
+            line, place = parents[line]
+        else:
+            return
+        yield line, place
+
+
+def _lend(scores: dict[object, float], others: Mapping[object, float], share: float) -> None:
+    """Let each term count where it is worth most: here, or there in part."""
+    for term, score in others.items():
+        if score * share > scores.get(term, 0.0):
+            scores[term] = score * share
 
 
 def rank_texts(text: str, documents: Iterable[str], tokeniser: Tokeniser, *, in_line: bool) -> list[tuple[int, float]]:
@@ -172,7 +194,9 @@ def _weights(query: Query, statistics: Statistics) -> dict[str, float]:
     return weights | {f"{prefix}*": PREFIX_WEIGHT * statistics.weight(f"{prefix}*") for prefix in query.prefixes}
 
 
-def _own_scores(query: Query, found: Found, weights: Mapping[str, float], average: float) -> dict[object, float]:
+def _own_scores(
+    found: Found, weights: Mapping[str, float], pairs: Sequence[tuple[str, str]], average: float
+) -> dict[object, float]:
     """What each term, and each pair of neighbours, is worth in one text."""
     damping = SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * found.length / average)
     scores: dict[object, float] = {}
@@ -180,7 +204,7 @@ def _own_scores(query: Query, found: Found, weights: Mapping[str, float], averag
         if term in weights:
             count = len(places)
             scores[term] = weights[term] * count * (SATURATION + 1) / (count + damping)
-    for pair in query.pairs if len(scores) > 1 else ():
+    for pair in pairs if len(scores) > 1 else ():
         first, second = pair
         if first in scores and second in scores and _side_by_side(found.places[first], found.places[second]):
             scores[pair] = ADJACENCY_WEIGHT * (weights[first] + weights[second])

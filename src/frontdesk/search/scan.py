@@ -93,6 +93,7 @@ class _Scan:
         self._statistics = Statistics()
         self._entries: list[_Entry] = []
         self._candidates: list[Candidate] = []
+        self._parents: dict[int, tuple[int, int]] = {}
         self._taken = _Taken()
 
     def add_session(self, row: SessionRow) -> None:
@@ -106,6 +107,7 @@ class _Scan:
         tree = await history.load_tree(self._scope, session_id)
         if tree is None or not _is_wanted(tree.session, self._query):
             return
+        self._parents.update((segment.number, segment.parent) for segment in tree.visible_segments() if segment.parent)
         for batch in batches(self._taken.leave_out(_all_items(tree)), history.PORTION):
             pieces = await self._scope.store.read(batch)
             for item, piece in zip(batch, pieces, strict=True):
@@ -137,7 +139,7 @@ class _Scan:
 
     def ranked(self) -> list[tuple[float, _Entry]]:
         """What passes the filters, best first, and of equals the newest first."""
-        scores = rank(self._query, self._candidates, self._statistics)
+        scores = rank(self._query, self._candidates, self._statistics, self._parents)
         pairs = [pair for pair in zip(scores, self._entries, strict=True) if _passes(pair[1], self._query)]
         pairs.sort(key=lambda pair: (-pair[0], -pair[1].created_at, pair[1].row.id, pair[1].id))
         return pairs
