@@ -438,11 +438,12 @@ class CompactionCalls(MemoryCalls):
 
     def _start_what_is_due(self, row: SessionRow, added: int) -> None:
         settings = self._scope.settings(CompactionSettings)
-        if row.view_tokens - added < settings.soft_ratio * self._window(row) <= row.view_tokens:
+        total = row.view_tokens + self._prompt.known_tokens
+        if total - added < settings.soft_ratio * self._window(row) <= total:
             self._refresh_beside(row.id)
         if not settings.auto or not settings.can_compact or settings.pauses.holds(row.id, time.monotonic()):
             return
-        if not self._is_full(row, row.view_tokens):
+        if not self._is_full(row, total):
             return
         if row.id in settings.running:
             settings.running[row.id] = True

@@ -65,6 +65,7 @@ _IDENTIFIER = re.compile(
 )
 _LIST = "Identifiers: "
 _SENTENCE_MARKS = ".,;:!?*"
+_SPEAKER = re.compile(r"\n(?=\[(?:user|assistant|system|developer|tool|file|earlier summary)\b)", re.IGNORECASE)
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"(?<!`)(``?)(?!`)([^`\n](?:[^\n]{0,198}?[^`\n])??)\1(?!`)")
 
@@ -80,12 +81,17 @@ def render_for_summary(messages: Sequence[Message], *, max_tool_chars: int = 200
 
 def _lines(message: Message, names: dict[str, str], limit: int) -> Iterator[str]:
     if message.is_summary:
-        yield f"[earlier summary] {message.text}"
+        yield _one_speaker(f"[earlier summary] {message.text}")
         return
     for part in message.parts:
         line = _line(part, message.role, names, limit)
         if line is not None:
-            yield _without_data(line)
+            yield _one_speaker(_without_data(line))
+
+
+def _one_speaker(line: str) -> str:
+    """A message whose further lines cannot pose as those of others."""
+    return _SPEAKER.sub("\n ", line)
 
 
 def _line(part: Part, role: str, names: dict[str, str], limit: int) -> str | None:
@@ -192,6 +198,15 @@ def _units(messages: Sequence[Message], sizes: list[int], max_tokens: int) -> It
         else:
             yield from ((each, each + 1) for each in range(start, end + 1))
         start = end + 1
+
+
+def slices(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
+    """A text in parts of about as many tokens as are allowed: what one message says may be more than a model reads."""
+    tokens = counter(text)
+    if tokens <= max_tokens:
+        return [text]
+    size = max(1, len(text) * max_tokens // tokens)
+    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def identifiers(text: str) -> list[str]:

@@ -85,11 +85,13 @@ async def _condense(
     wishes = "\n".join(wish for wish in (request.instructions, again) if wish) or None
     seen = 0 if previous is None else counter(previous)
     chunks = summaries.split_into_chunks(rest, room, counter)
-    for number, chunk in enumerate(chunks, 1):
-        seen += sum(message.tokens for message in chunk)
+    texts = [summaries.render_for_summary(chunk) for chunk in chunks]
+    pieces = [piece for text in texts for piece in summaries.slices(text, room, counter)]
+    for number, piece in enumerate(pieces, 1):
+        seen += counter(piece)
         target = min(max(_LEAST_TARGET, min(settings.summary_tokens, int(seen * _SHARE))), max(1, request.before // 2))
         question = summaries.build_summary_prompt(
-            summaries.render_for_summary(chunk),
+            piece,
             previous_summary=previous,
             target_tokens=target,
             instructions=wishes,
@@ -98,7 +100,7 @@ async def _condense(
         answer = await ask(settings.summarize, question, settings.timeout)
         request.calls.append(answer)
         previous = answer.replace("\0", "").encode("utf-8", "replace").decode().strip()
-        replaced = seen if number < len(chunks) else request.before - MESSAGE_TOKENS
+        replaced = seen if number < len(pieces) else request.before - MESSAGE_TOKENS
         reason = summaries.refuse_summary(previous, tokens_before=replaced, counter=counter)
         if reason is not None:
             raise _RefusedError(reason)

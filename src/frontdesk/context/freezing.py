@@ -25,6 +25,9 @@ class FrozenPrompt:
         self._context = context
         self._settings = scope.settings(ContextSettings)
         self._own: PromptRow | None = None
+        self._last = ""
+        self.known_tokens = 0
+        """the tokens of the prompt when this handle last saw it"""
 
     async def freeze(self) -> str:
         """The frozen prompt; rendered and stored if there is none, or if the declarations changed since."""
@@ -34,7 +37,7 @@ class FrozenPrompt:
             owner = await self._context.make_owner()
             while frozen is None or frozen.fingerprint != mark:
                 frozen = await self._put(owner, await self._render(mark), frozen)
-        return frozen.text
+        return self._known(frozen.text)
 
     async def refresh(self) -> str:
         """Render the prompt anew from what the blocks hold now, and freeze that."""
@@ -45,7 +48,7 @@ class FrozenPrompt:
             rendered = await self._render(mark)
             stored = await self._put(owner, rendered, frozen)
             if stored.number == _next(frozen) and stored.text == rendered.text:
-                return stored.text
+                return self._known(stored.text)
 
     async def forget(self, session_id: str) -> None:
         """Forget a prompt that the store does not keep (in the store it goes with the change that outdates it)."""
@@ -61,7 +64,13 @@ class FrozenPrompt:
     async def tokens(self) -> int:
         """The tokens of the frozen prompt; nothing is rendered for it."""
         frozen = await self._get()
-        return self._scope.counter(frozen.text) if frozen is not None and frozen.text else 0
+        self._known("" if frozen is None else frozen.text)
+        return self.known_tokens
+
+    def _known(self, text: str) -> str:
+        if text != self._last:
+            self._last, self.known_tokens = text, self._context.count(text)
+        return text
 
     async def changes(self) -> dict[str, Any] | None:
         """What the blocks hold now and the frozen prompt does not, as a message to append; None if nothing changed.
