@@ -16,8 +16,8 @@ from typing import NamedTuple
 from frontdesk.search.query import Phrase, Query, parse
 from frontdesk.search.tokeniser import Tokeniser
 
-# The weights were chosen by a coarse grid over five public conversations (`bench/search.py`); the figures around them do
-# nearly as well there.
+# The weights were chosen by a coarse grid over five public conversations (`bench/search.py`), where the figures around
+# them do nearly as well.
 SATURATION = 0.8
 """bm25's k1: how soon one more occurrence of a word stops counting; messages are short"""
 LENGTH_WEIGHT = 0.3
