@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
-import Stemmer  # type: ignore[import-not-found]
+import Stemmer
 
 from frontdesk.errors import ConfigurationError
 from frontdesk.search.irregular import ENGLISH
