@@ -75,9 +75,10 @@ async def branch_and_fork(manager: SessionManager) -> Session:
 async def remember(session: Session) -> None:
     title("4. A tool call writes a context block; the frozen prompt stays until it is refreshed")
     frozen = await session.freeze_system_prompt()
+    print(f"{DIM}{frozen}{RESET}")
     update = (await session.tools())["update_context"]
     print(f"  the model is told: {await update(label='memory', content='Prefers trains to planes.')}")
-    print(f"  byte for byte the same: {await session.freeze_system_prompt() == frozen}; refreshed:")
+    print(f"  the prompt is byte for byte the same: {await session.freeze_system_prompt() == frozen}; refreshed:")
     print(f"{DIM}{await session.refresh_system_prompt()}{RESET}")
 
 
@@ -103,8 +104,8 @@ async def look_back(manager: SessionManager) -> None:
     async for info in manager.iterate():
         print(f"  {info.id:<14} {info.name:<17} {info.message_count} messages, {info.token_count} tokens in view")
 
-    title("7. Search: what was the budget?")
-    for hit in await manager.search("budget euro night", limit=2):
+    title("7. Search, in a sentence: what was the budget for a night?")
+    for hit in await manager.search("What was the budget for a night?", limit=2):
         print(f"  {hit.session_id}: {hit.snippet}")
 
     title("8. A key finds its session from any worker; usage is a ledger")
