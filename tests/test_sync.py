@@ -263,7 +263,8 @@ def test_after_a_fork_parent_and_child_both_work() -> None:
 
 
 HANG = """
-import asyncio, threading
+import asyncio, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.sync import SessionManager
 cancelled = threading.Event()
