@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import abstractmethod
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
@@ -102,8 +103,9 @@ class _Worker:
             with self._lock:
                 self._let_go()
 
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """What the thread does until it is told to stop."""
 
     def _connect(self) -> apsw.Connection:
         if self._stamp is not None and self._stamp != self._database.stamp():
