@@ -10,6 +10,7 @@ import pytest
 from frontdesk import CompactionError, Session, SessionManager, Store
 from frontdesk.compaction.planning import Range, plan
 from frontdesk.messages import Message
+from frontdesk.store import LeaseRow
 from frontdesk.testing.session_contract.models import LENGTH, Scripted, compacting, eventually, said
 from frontdesk.testing.session_contract.setup import SessionSetup, call, ids, path, result, say, user, view
 
@@ -37,6 +38,25 @@ async def breathe() -> None:
     """Let what was started go as far as it can without waiting for anything."""
     for _ in range(100):
         await asyncio.sleep(0)
+
+
+class LeaseWatch:
+    """The store itself, and which tasks were refused a lease: a sign that they wait for it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.refused: set[asyncio.Task[Any] | None] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def acquire_lease(
+        self, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
+    ) -> LeaseRow | None:
+        lease = await self._store.acquire_lease(namespace, session_id, name, holder, ttl)
+        if lease is None:
+            self.refused.add(asyncio.current_task())
+        return lease
 
 
 class CompactingContract(SessionSetup):
@@ -203,15 +223,17 @@ class CompactingContract(SessionSetup):
     async def test_one_compaction_at_a_time_over_all_handles_and_managers(self, store: Store, namespace: str) -> None:
         model = Scripted()
         model.hold()
+        watched: Any = LeaseWatch(store)
         async with (
-            compacting(store, namespace, model) as manager,
-            compacting(store, namespace, model) as other,
+            compacting(watched, namespace, model) as manager,
+            compacting(watched, namespace, model) as other,
         ):
             await fill(manager.session("chat"), 1, 8)
             await model.asked()
             await fill(other.session("chat"), 9, 10)
             joined = [asyncio.create_task(each.compact("chat")) for each in (manager, other, other)]
             await fill(other.session("chat"), 11, 11)
+            await eventually(lambda: watched.refused.issuperset(joined))
             model.release()
             results = await asyncio.gather(*joined)
             assert len(model.prompts) == 1
