@@ -17,6 +17,7 @@ from frontdesk.tokens import MESSAGE_TOKENS, TokenCounter
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _SHARE = 0.2
+_MOST_SHARE = 0.4
 _LEAST_TARGET = 100
 _MOST_IDENTIFIERS = 40
 
@@ -84,12 +85,14 @@ async def _condense(
     again = None if refused is None else f"An earlier attempt was refused: {refused}"
     wishes = "\n".join(wish for wish in (request.instructions, again) if wish) or None
     seen = 0 if previous is None else counter(previous)
-    chunks = summaries.split_into_chunks(rest, room, counter)
-    texts = [summaries.render_for_summary(chunk) for chunk in chunks]
-    pieces = [piece for text in texts for piece in summaries.slices(text, room, counter)]
-    for number, piece in enumerate(pieces, 1):
-        seen += counter(piece)
-        target = min(max(_LEAST_TARGET, min(settings.summary_tokens, int(seen * _SHARE))), max(1, request.before // 2))
+    pieces = [
+        piece for chunk in summaries.split_into_chunks(rest, room, counter) for piece in _pieces(chunk, room, counter)
+    ]
+    for number, (piece, tokens) in enumerate(pieces, 1):
+        carried = 0 if previous is None else counter(previous)
+        seen += tokens
+        wanted = min(settings.summary_tokens, int(carried + _SHARE * tokens), int(_MOST_SHARE * (carried + tokens)))
+        target = min(max(_LEAST_TARGET, wanted), max(1, request.before // 2))
         question = summaries.build_summary_prompt(
             piece,
             previous_summary=previous,
@@ -105,6 +108,13 @@ async def _condense(
         if reason is not None:
             raise _RefusedError(reason)
     return previous or ""
+
+
+def _pieces(chunk: Sequence[Message], room: int, counter: TokenCounter) -> list[tuple[str, int]]:
+    """A chunk as the model reads it, in slices if it is too long for one, each with its share of the tokens."""
+    parts = summaries.slices(summaries.render_for_summary(chunk), room, counter)
+    tokens = sum(message.tokens for message in chunk)
+    return [(part, tokens // len(parts)) for part in parts]
 
 
 async def ask(model: Model, prompt: str, seconds: float) -> str:
