@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -199,3 +201,43 @@ async def test_a_frozen_prompt_costs_one_read_and_the_tools_nothing_after_first_
     assert watched.calls == {"get_prompt": 1}
     await session.tools()
     assert watched.calls == {"get_prompt": 1}
+
+
+FREEZE = """
+import asyncio, sys
+from frontdesk import SessionManager
+
+async def main():
+    manager = SessionManager(sys.argv[1]).with_context("memory", shared=True).with_cached_prompt()
+    async with manager:
+        await manager.session("warm-up").freeze_system_prompt()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(20):
+            session = manager.session(f"s{number}")
+            await session.append_context_block("memory", f"{number} by worker {sys.argv[2]}")
+            print(await session.freeze_system_prompt())
+
+asyncio.run(main())
+"""
+
+
+def test_freezes_in_many_processes_agree_on_one_text(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", FREEZE, url, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for number in range(6)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    prompts = [worker.communicate(timeout=60)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * 6
+    assert len(set(prompts)) == 1
+    assert "19 by worker" in prompts[0]
