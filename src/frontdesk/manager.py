@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
 from typing import Any, Self
 
 import msgspec
 
 from frontdesk import cursors, history, plans
-from frontdesk.builder import Configurable
 from frontdesk.checks import check_count, check_json, check_list, check_summary, check_text
 from frontdesk.compaction.settings import CompactionSettings
 from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
-from frontdesk.ledger import MOST_TOKENS, usage_line
+from frontdesk.ledger import MOST_TOKENS
+from frontdesk.manager_search import SearchCalls
 from frontdesk.messages import check_id, new_id
 from frontdesk.records import (
-    Appended,
-    Compaction,
-    CompactionResult,
     EndReason,
     Page,
-    SearchResults,
     SessionInfo,
     SessionStatus,
-    Stats,
-    Usage,
-    UsageDay,
     to_microseconds,
 )
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
-from frontdesk.search import scan
-from frontdesk.search.tool import search_tool
-from frontdesk.session import Given, Session
+from frontdesk.session import Session
 from frontdesk.store import (
-    FOLLOW_HEAD,
-    FollowHead,
     NewSession,
     Plan,
     SessionQuery,
     SessionRow,
     Store,
-    UsageQuery,
 )
-from frontdesk.tools import Tool
 from frontdesk.tree import Tree
 
 _PAGE = 50
 _MAX_PAGE = 1000
 
 
-class SessionManager(Configurable):
+class SessionManager(SearchCalls):
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
     Set it up with the chainable calls, then use it in `async with`, or close it; a store given by URL is closed, too.
@@ -80,16 +66,6 @@ class SessionManager(Configurable):
 
     def __repr__(self) -> str:
         return f"SessionManager(namespace={self._scope.namespace!r})"
-
-    @property
-    def namespace(self) -> str:
-        return self._scope.namespace
-
-    # sessions
-
-    def session(self, ref: str | SessionKey) -> Session:
-        """A handle on a session, by id or key; no I/O."""
-        return Session(self._scope, ref)
 
     async def create(
         self,
@@ -257,79 +233,6 @@ class SessionManager(Configurable):
         await source._prompt.copy_to(made)
         return Session(self._scope, made)
 
-    async def _existing(self, ref: str | SessionKey) -> Session:
-        session = self.session(ref)
-        await session._row()
-        return session
-
-    async def _id_of(self, ref: str | SessionKey) -> str:
-        session_id = await self.session(ref)._readable_id()
-        if session_id is None:
-            raise SessionNotFoundError(str(ref), self.namespace)
-        return session_id
-
-    # messages, by id
-
-    async def append(
-        self,
-        id: str | SessionKey,
-        message: Given,
-        *,
-        parent: str | FollowHead | None = FOLLOW_HEAD,
-        expected_head: str | None = None,
-    ) -> Appended:
-        """`Session.append` by id."""
-        return await self.session(id).append(message, parent=parent, expected_head=expected_head)
-
-    async def append_all(
-        self,
-        id: str | SessionKey,
-        messages: Iterable[Given],
-        *,
-        parent: str | FollowHead | None = FOLLOW_HEAD,
-        expected_head: str | None = None,
-    ) -> Sequence[Appended]:
-        """`Session.append_all` by id."""
-        return await self.session(id).append_all(messages, parent=parent, expected_head=expected_head)
-
-    async def upsert(self, id: str | SessionKey, message: Given) -> Appended:
-        """`Session.upsert` by id."""
-        return await self.session(id).upsert(message)
-
-    async def history(
-        self,
-        id: str | SessionKey,
-        *,
-        leaf: str | None = None,
-        last: int | None = None,
-        max_tokens: int | None = None,
-        format: str | None = None,
-    ) -> Any:
-        """`Session.history` by id."""
-        return await self.session(id).history(leaf=leaf, last=last, max_tokens=max_tokens, format=format)
-
-    async def delete_messages(self, id: str | SessionKey, ids: Iterable[str]) -> int:
-        """`Session.delete_messages` by id."""
-        return await self.session(id).delete_messages(ids)
-
-    async def clear_messages(self, id: str | SessionKey) -> None:
-        """`Session.clear_messages` by id."""
-        await self.session(id).clear_messages()
-
-    async def add_compaction(self, id: str | SessionKey, summary: str, from_id: str, to_id: str) -> Compaction:
-        """`Session.add_compaction` by id."""
-        return await self.session(id).add_compaction(summary, from_id, to_id)
-
-    async def needs_compaction(self, id: str | SessionKey) -> bool:
-        """`Session.needs_compaction` by id."""
-        return await self.session(id).needs_compaction()
-
-    async def compact(
-        self, id: str | SessionKey, *, instructions: str | None = None, prompt: str | None = None
-    ) -> CompactionResult | None:
-        """`Session.compact` by id."""
-        return await self.session(id).compact(instructions=instructions, prompt=prompt)
-
     async def compact_and_split(
         self, id: str | SessionKey, summary: str | None = None, name: str | None = None
     ) -> Session:
@@ -355,80 +258,6 @@ class SessionManager(Configurable):
         child = Session(self._scope, made)
         await child._cover_all(text)
         return child
-
-    async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
-        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
-
-        Raises `InvalidCursorError`."""
-        return await scan.search_namespace(self._scope, query, limit, cursor)
-
-    def tools(self) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search`."""
-        tool = search_tool(lambda query, limit: self.search(query, limit=limit))
-        return {tool.name: tool}
-
-    # usage and totals
-
-    async def add_usage(
-        self,
-        id: str | SessionKey,
-        *,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_read_tokens: int = 0,
-        cache_write_tokens: int = 0,
-        reasoning_tokens: int = 0,
-        cost: Decimal | int | float | str = 0,
-        model: str | None = None,
-        usage_id: str | None = None,
-        at: datetime | None = None,
-    ) -> bool:
-        """Enter a model call into the ledger of a session. The same `usage_id` counts once: the second time is False.
-
-        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
-        line = usage_line(
-            self._scope.now(),
-            {
-                "input_tokens": input_tokens,
-                "output_tokens": output_tokens,
-                "cache_read_tokens": cache_read_tokens,
-                "cache_write_tokens": cache_write_tokens,
-                "reasoning_tokens": reasoning_tokens,
-            },
-            cost=cost,
-            model=model,
-            usage_id=usage_id,
-            at=at,
-        )
-        return await self._scope.store.add_usage(self.namespace, await self._id_of(id), line)
-
-    async def usage(
-        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
-    ) -> Usage:
-        """Totals of one session, or of the whole namespace, per day (UTC) and model.
-
-        The namespace's days keep what sessions cost that were deleted since."""
-        query = UsageQuery(
-            namespace=self.namespace,
-            session_id=None if id is None else await self._id_of(id),
-            first_day=None if first_day is None else _day(first_day),
-            last_day=None if last_day is None else _day(last_day),
-        )
-        return Usage(tuple(UsageDay.from_row(row) for row in await self._scope.store.usage(query)))
-
-    async def stats(self) -> Stats:
-        """Totals over the namespace."""
-        row = await self._scope.store.stats(self.namespace)
-        return Stats(
-            sessions=sum(row.sessions.values()),
-            by_status=row.sessions,
-            messages=row.messages,
-            input_tokens=row.input_tokens,
-            output_tokens=row.output_tokens,
-            cost=Decimal(row.cost),
-            store_bytes=row.store_bytes,
-        )
 
 
 def _status(status: str) -> str:
@@ -470,10 +299,3 @@ def _forked(
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _day(day: date) -> str:
-    if not isinstance(day, date):
-        raise InvalidInputError(f"a day is a date, not {type(day).__name__}")
-    moment = day.astimezone(UTC).date() if isinstance(day, datetime) and day.tzinfo else day
-    return moment.strftime("%Y-%m-%d")

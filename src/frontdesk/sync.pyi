@@ -462,11 +462,6 @@ class SessionManager:
     def close(self) -> None:
         """Finish what is in flight and let go of the store; idempotent."""
 
-    @property
-    def namespace(self) -> str: ...
-    def session(self, ref: str | SessionKey) -> Session:
-        """A handle on a session, by id or key; no I/O."""
-
     def create(
         self,
         name: str = "",
@@ -532,6 +527,55 @@ class SessionManager:
         It sees the messages, overlays, tags and metadata as they are now; from here on both go their own ways.
         Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
 
+    def compact_and_split(self, id: str | SessionKey, summary: str | None = None, name: str | None = None) -> Session:
+        """End a session (reason `compaction`) and go on in a new one that opens with the summary of it.
+
+        The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
+        the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
+        Raises `SessionNotFoundError`, `CompactionError`."""
+
+    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+        """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
+        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
+
+        Raises `InvalidCursorError`."""
+
+    def tools(self) -> dict[str, Tool]:
+        """The tools that reach beyond one session, by name: `session_search`."""
+
+    def add_usage(
+        self,
+        id: str | SessionKey,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        cost: Decimal | int | float | str = 0,
+        model: str | None = None,
+        usage_id: str | None = None,
+        at: datetime | None = None,
+    ) -> bool:
+        """Enter a model call into the ledger of a session. The same `usage_id` counts once: the second time is False.
+
+        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
+
+    def usage(
+        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
+    ) -> Usage:
+        """Totals of one session, or of the whole namespace, per day (UTC) and model.
+
+        The namespace's days keep what sessions cost that were deleted since."""
+
+    def stats(self) -> Stats:
+        """Totals over the namespace."""
+
+    @property
+    def namespace(self) -> str: ...
+    def session(self, ref: str | SessionKey) -> Session:
+        """A handle on a session, by id or key; no I/O."""
+
     def append(
         self,
         id: str | SessionKey,
@@ -582,50 +626,6 @@ class SessionManager:
         self, id: str | SessionKey, *, instructions: str | None = None, prompt: str | None = None
     ) -> CompactionResult | None:
         """`Session.compact` by id."""
-
-    def compact_and_split(self, id: str | SessionKey, summary: str | None = None, name: str | None = None) -> Session:
-        """End a session (reason `compaction`) and go on in a new one that opens with the summary of it.
-
-        The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
-        the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
-        Raises `SessionNotFoundError`, `CompactionError`."""
-
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
-        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
-
-        Raises `InvalidCursorError`."""
-
-    def tools(self) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search`."""
-
-    def add_usage(
-        self,
-        id: str | SessionKey,
-        *,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_read_tokens: int = 0,
-        cache_write_tokens: int = 0,
-        reasoning_tokens: int = 0,
-        cost: Decimal | int | float | str = 0,
-        model: str | None = None,
-        usage_id: str | None = None,
-        at: datetime | None = None,
-    ) -> bool:
-        """Enter a model call into the ledger of a session. The same `usage_id` counts once: the second time is False.
-
-        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
-
-    def usage(
-        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
-    ) -> Usage:
-        """Totals of one session, or of the whole namespace, per day (UTC) and model.
-
-        The namespace's days keep what sessions cost that were deleted since."""
-
-    def stats(self) -> Stats:
-        """Totals over the namespace."""
 
     def with_token_counter(self, counter: TokenCounter) -> Self:
         """Count tokens with `counter(text) -> int` instead of the built-in estimate."""

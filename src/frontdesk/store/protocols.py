@@ -1,0 +1,135 @@
+"""What a store must do: the `Store` protocol, and the parts that it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from frontdesk.store.requests import Append, AppendResult, Choose, NewSession, Plan, SessionQuery, UsageQuery
+from frontdesk.store.rows import (
+    DocumentRow,
+    Item,
+    LeaseRow,
+    Piece,
+    Place,
+    PromptRow,
+    SessionRow,
+    StatsRow,
+    TreeRows,
+    UsageRow,
+    ViewRead,
+)
+
+
+class DocumentStore(Protocol):
+    """Versioned texts and frozen prompts. `session_id` None means the namespace: shared by all of its sessions."""
+
+    async def get_documents(
+        self, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]
+    ) -> list[DocumentRow]:
+        """The current versions of the documents with these (label, key), of those that exist."""
+
+    async def list_documents(self, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
+        """The current versions of all documents under a label, by key."""
+
+    async def document_versions(
+        self, namespace: str, session_id: str | None, label: str, key: str
+    ) -> list[DocumentRow]:
+        """Every version of a document, newest first."""
+
+    async def put_document(
+        self,
+        namespace: str,
+        session_id: str | None,
+        document: DocumentRow,
+        *,
+        keep_history: bool = True,
+        drop_prompt: bool = False,
+    ) -> bool:
+        """Add a version if it is the one after the newest; False, and nothing changed, if it is not.
+
+        In the same transaction earlier versions go unless `keep_history`, and with `drop_prompt` the session's frozen
+        prompt is dropped. Raises `SessionNotFoundError`."""
+
+    async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None: ...
+
+    async def put_prompt(self, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None) -> PromptRow:
+        """Store a prompt if the one there has the number `replaces` (None: there is none); gives the one there is then.
+
+        The store gives the number. Raises `SessionNotFoundError`."""
+
+
+class LeaseStore(Protocol):
+    """Leases by name, of a session or (None) of the namespace. Time is the store's; `ttl` is in microseconds.
+
+    Those of a session go with it. A lease that nobody holds may still be there, expired."""
+
+    async def get_lease(self, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
+        """The lease, if somebody holds it now."""
+
+    async def acquire_lease(
+        self, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
+    ) -> LeaseRow | None:
+        """Take a lease that nobody holds, under the next number; None if somebody does. `SessionNotFoundError`."""
+
+    async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
+        """Hold on to a lease; False if it expired or is another's."""
+
+    async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
+        """Let go of a lease; False if it expired or is another's."""
+
+
+@runtime_checkable
+class Store(DocumentStore, LeaseStore, Protocol):
+    """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
+    when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date under a lock. `SchemaVersionError` if it is newer than the code."""
+
+    async def close(self) -> None:
+        """Finish what is in flight and let go of everything. Idempotent."""
+
+    async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
+        """The new session and True, or the one that has its id (or its key, as the current one) already, and False."""
+
+    async def get(self, namespace: str, session_id: str) -> SessionRow | None: ...
+
+    async def get_current(self, namespace: str, key: tuple[str, str, str, str | None]) -> SessionRow | None:
+        """The current session under a key."""
+
+    async def page(self, query: SessionQuery) -> list[SessionRow]: ...
+
+    async def append(self, request: Append) -> AppendResult:
+        """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
+
+        In this order: a duplicate id is skipped, and the next message follows it; `expected_head` that is not the head
+        raises `HeadMovedError`, an unknown parent `MessageNotFoundError`, unless every message is a duplicate.
+        When it returns, it is durable.
+        """
+
+    async def view(self, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
+        """Session and view as of one moment, and the rows of the items that `choose` picks from them."""
+
+    async def tree(
+        self, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
+    ) -> TreeRows | None:
+        """The shape of a session's messages as of one moment, and where in the family the ids in `find` stand."""
+
+    async def read(self, items: Sequence[Item]) -> tuple[Piece, ...]:
+        """The rows of these items, as of one moment; rows deleted since the items were computed are left out."""
+
+    async def sums(self, places: Sequence[Place]) -> list[tuple[int, int]]:
+        """(tokens, running sum) of the row at each place; (0, 0) where there is none."""
+
+    async def apply(self, plan: Plan) -> bool:
+        """Apply a plan in one transaction; False, and nothing changed, if a guard does not hold any more.
+
+        A fork's id that is taken raises `SessionExistsError`."""
+
+    async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
+        """Enter a line and move the totals; False if the session has a line with this id already."""
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]: ...
+
+    async def stats(self, namespace: str) -> StatsRow: ...

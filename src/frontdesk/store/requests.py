@@ -1,0 +1,172 @@
+"""What is asked of a store: messages to append, a page to read, and the one plan that every other change comes as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from frontdesk.messages import StoredMessage
+from frontdesk.store.rows import EditKind, Item, Place, SessionRow, Span, ViewRow
+
+Choose = Callable[[SessionRow, ViewRow], Sequence[Item]]
+
+
+class FollowHead:
+    """The parent of an append that was not given one."""
+
+
+FOLLOW_HEAD = FollowHead()
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session to be created; the store gives it its numbers."""
+
+    namespace: str
+    id: str
+    now: int
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    thread: str | None = None
+    name: str = ""
+    parent_session_id: str | None = None
+    model: str | None = None
+    source: str | None = None
+    tags: str = "[]"
+    metadata: str = "{}"
+    summary: str | None = None
+    max_tokens: int | None = None
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages to be chained after `parent` (an id, None for a new root, FOLLOW_HEAD), in one transaction.
+
+    `fresh` says which ids were made for this call and so cannot be there already."""
+
+    namespace: str
+    session_id: str
+    messages: tuple[StoredMessage, ...]
+    fresh: tuple[bool, ...]
+    now: int
+    parent: str | FollowHead | None = FOLLOW_HEAD
+    expected_head: str | None = None
+
+
+class AppendedRow(msgspec.Struct, frozen=True):
+    """What became of one message; `existing` is the stored one where it was there already."""
+
+    inserted: bool
+    parent_id: str | None
+    existing: StoredMessage | None = None
+
+
+class AppendResult(NamedTuple):
+    rows: tuple[AppendedRow, ...]
+    session: SessionRow
+
+
+class NewOverlay(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    kind: Literal["summary", "truncate", "reset"]
+    start: Place
+    end: Place
+    summary: str | None
+    tokens: int
+    created_at: int
+    stale: bool = False
+    details: str = "{}"
+
+
+class NewEdit(msgspec.Struct, frozen=True, kw_only=True):
+    kind: EditKind
+    segment: int = 0
+    first: int = 0
+    last: int = 0
+    tokens: int = 0
+    overlay: int | None = None
+    message: StoredMessage | None = None
+
+
+class NewFork(msgspec.Struct, frozen=True, kw_only=True):
+    """A fork of the plan's session: one row, its lineage, `shared` raised on the segments it sees, and copies of its
+    current documents and its prompt. It may take over the key that the same plan takes from the session."""
+
+    session: NewSession
+    base: Place | None
+    view: ViewRow | None
+    """what is ahead of the fork's (empty) tail; None: stale, or (without a base) empty"""
+    view_tokens: int
+    view_messages: int
+    message_count: int
+    compaction_count: int
+    share: tuple[Place, ...]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One change, computed from a tree and applied whole, or not at all if a guarded session has changed since.
+
+    `guards` are (session number, revision). The first one is the session that the plan is for: its revision is raised
+    by one, and what the plan adds carries the raised figure (a fork's lineage, too: it inherits all up to it).
+    """
+
+    guards: tuple[tuple[int, int], ...]
+    now: int
+    head: Place | None = None
+    """if given, must still be the head"""
+    set: dict[str, Any] = {}
+    """columns of the session's row and their new values; `head` and `base` take a `Place` or None"""
+    add: dict[str, int] = {}
+    """columns and what to add to them"""
+    view: ViewRow | None = None
+    """the new view row, if given (the row's `view`, `tail` and figures go through `set` and `add`)"""
+    fresh_tree: bool = False
+    """give the session a new, empty tree and family"""
+    delete_sessions: tuple[int, ...] = ()
+    """with their view rows, tags and ledger lines"""
+    fork: NewFork | None = None
+    delete_rows: tuple[Span, ...] = ()
+    replace_rows: tuple[tuple[Place, StoredMessage, int], ...] = ()
+    """(place, message, change of the running sum in the row and its segment: not 0 only for the last row)"""
+    set_last: tuple[Place, ...] = ()
+    """segments and the `last` they have now"""
+    set_shared: tuple[Place, ...] = ()
+    """segments and the `shared` they have now"""
+    delete_segments: tuple[int, ...] = ()
+    """with all their messages"""
+    add_overlays: tuple[NewOverlay, ...] = ()
+    mark_overlays: tuple[int, ...] = ()
+    """overlays to be marked stale in their own row"""
+    delete_overlays: tuple[int, ...] = ()
+    drop_prompt: bool = False
+    """drop the frozen prompt, so that it is rendered anew"""
+    add_edits: tuple[NewEdit, ...] = ()
+    delete_edits: tuple[int, ...] = ()
+    delete_lineage: tuple[int, ...] = ()
+    """trees that inherit no more"""
+
+
+class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of sessions, newest activity first; `after` is (last_active_at, number) of the last one seen."""
+
+    namespace: str
+    limit: int
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    thread: str | None = None
+    status: str | None = None
+    tag: str | None = None
+    created_after: int | None = None
+    created_before: int | None = None
+    after: tuple[int, int] | None = None
+
+
+class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals per (day, model) of a namespace, or of one session of it."""
+
+    namespace: str
+    session_id: str | None = None
+    first_day: str | None = None
+    last_day: str | None = None

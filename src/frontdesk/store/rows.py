@@ -1,0 +1,270 @@
+"""The rows that pass through the seam: what a store keeps, and gives back."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from frontdesk.messages import StoredMessage
+
+MAX_NAMESPACE = 200
+SEGMENT_SIZE = 1 << 24
+
+
+class Place(NamedTuple):
+    """Where a message stands."""
+
+    segment: int
+    position: int
+
+
+class SessionRow(msgspec.Struct, frozen=True):
+    """A session as stored. Times are microseconds since the epoch, UTC; `cost` is a decimal text.
+
+    `view` says what is known of the view at the head: "plain" (just the tail), "stored" (items are in the view row),
+    "stale" (to be computed; `view_tokens` and `view_messages` mean nothing). The tail, the open end of the view, is
+    `head.segment` from position `tail` to the head.
+    """
+
+    number: int
+    namespace: str
+    id: str
+    tree: int
+    family: int
+    created_at: int
+    updated_at: int
+    last_active_at: int
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    thread: str | None = None
+    name: str = ""
+    status: str = "active"
+    end_reason: str | None = None
+    parent_session_id: str | None = None
+    model: str | None = None
+    source: str | None = None
+    tags: str = "[]"
+    metadata: str = "{}"
+    summary: str | None = None
+    max_tokens: int | None = None
+    tail: int = 0
+    view: Literal["plain", "stored", "stale"] = "plain"
+    view_tokens: int = 0
+    view_messages: int = 0
+    revision: int = 0
+    message_count: int = 0
+    compaction_count: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: str = "0"
+    compacted_at: int | None = None
+    ended_at: int | None = None
+    key_current: bool = False
+    base: Place | None = None
+    head: Place | None = None
+
+
+class SegmentRow(msgspec.Struct, frozen=True):
+    """A run of messages. `last` is the last position that its owner still sees (-1: none), `next` the first one never
+    used, `shared` the last one that another session sees too (-1: none), `tokens` the running sum at `next - 1`."""
+
+    number: int
+    tree: int
+    parent: Place | None
+    last: int
+    next: int
+    shared: int
+    tokens: int
+
+
+class OverlayRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A compaction. `revision` is the owner's when it was made, so that forks see those made before them.
+
+    `summary` is left out (None) where only the shape of a tree is loaded."""
+
+    number: int
+    tree: int
+    revision: int
+    id: str
+    kind: Literal["summary", "truncate", "reset"]
+    start: Place
+    end: Place
+    tokens: int
+    created_at: int
+    stale: bool = False
+    summary: str | None = None
+    details: str = "{}"
+
+
+EditKind = Literal["removed", "replaced", "adjusted", "overlay-gone", "overlay-stale"]
+
+
+class EditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of what one tree (and those forked from it later) sees; running sums are never rewritten.
+
+    - "removed": the messages `first..last` are gone for this tree; their rows are, too, unless others see them.
+    - "replaced": this tree sees `message` in place of the row at `first`, which others still see as it was.
+    - "adjusted": the row at `first` was changed in place and `tokens` is what to add to the running sums from there on.
+    - "overlay-gone", "overlay-stale": said of overlay `overlay`, whose row others still see as it was; a stale one may
+      have got a new end at (`segment`, `first`). Segment numbers begin at 1, so that 0 says nothing.
+    For "replaced", too, `tokens` is the change against the row.
+    """
+
+    number: int
+    tree: int
+    revision: int
+    kind: EditKind
+    segment: int = 0
+    first: int = 0
+    last: int = 0
+    tokens: int = 0
+    overlay: int | None = None
+    message: StoredMessage | None = None
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    """`tree` was forked (perhaps through others) from `ancestor` when that was at revision `until`."""
+
+    tree: int
+    ancestor: int
+    until: int
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True, tag="r"):
+    """Messages `first..last` of a segment, all of them stored; `before` is the place of the message ahead of them."""
+
+    segment: int
+    first: int
+    last: int
+    before: Place | None
+
+
+class OverlayItem(msgspec.Struct, frozen=True, array_like=True, tag="o"):
+    """The overlay with this number stands here; `before` is the place of the last real message ahead of it."""
+
+    number: int
+    tokens: int
+    before: Place | None
+
+
+class EditItem(msgspec.Struct, frozen=True, array_like=True, tag="e"):
+    """The message of this replacing edit stands here."""
+
+    number: int
+    tokens: int
+    place: Place
+    before: Place | None
+
+
+Item = Span | OverlayItem | EditItem
+
+
+class ViewRow(msgspec.Struct, frozen=True, array_like=True):
+    """The stored part of a view: all that comes ahead of the tail."""
+
+    items: tuple[Item, ...] = ()
+    before: Place | None = None
+
+
+class Found(NamedTuple):
+    """A message with a wanted id somewhere in the family: not yet known to be seen by the session."""
+
+    id: str
+    place: Place
+    tokens: int
+
+
+class TreeRows(msgspec.Struct, frozen=True, kw_only=True):
+    """The shape of one session's messages, without their content: what `tree` reasons about.
+
+    `segments` are those the session owns and those it inherits, `lineage` its own; overlays and edits those of both.
+    With `family=True` all of the family, and then `sessions` holds every living session of it. `forked_until` is the
+    highest revision that a living fork inherited (-1: there is none).
+    """
+
+    session: SessionRow
+    view: ViewRow
+    segments: tuple[SegmentRow, ...]
+    overlays: tuple[OverlayRow, ...]
+    edits: tuple[EditRow, ...]
+    lineage: tuple[Lineage, ...]
+    forked_until: int
+    found: tuple[Found, ...] = ()
+    sessions: tuple[SessionRow, ...] = ()
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What was read for one item: messages in order (or one overlay), and the id of the message ahead of them."""
+
+    before_id: str | None
+    messages: tuple[StoredMessage, ...] = ()
+    overlay: OverlayRow | None = None
+
+
+class ViewRead(NamedTuple):
+    """A session, and the pieces of the items that were chosen."""
+
+    session: SessionRow
+    items: tuple[Item, ...]
+    pieces: tuple[Piece, ...]
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the ledger, or (without ids) a total. `cost` is a decimal text."""
+
+    id: str = ""
+    model: str | None = None
+    at: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: str = "0"
+    day: str = ""
+    """ISO date in UTC"""
+
+
+class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals over a namespace."""
+
+    sessions: dict[str, int]
+    messages: int
+    input_tokens: int
+    output_tokens: int
+    cost: str
+    store_bytes: int
+
+
+class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a text kept for a session, or for a whole namespace. Version 0 does not exist: nothing written."""
+
+    label: str
+    key: str = ""
+    version: int
+    content: str
+    description: str | None = None
+    author: str | None = None
+    created_at: int
+
+
+class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A frozen system prompt. `fingerprint` is of the declarations it was rendered from, `blocks` JSON of what each
+    block held then. `number` grows with every freeze and every drop; a dropped prompt has no fingerprint."""
+
+    number: int
+    text: str
+    fingerprint: str
+    blocks: str
+    created_at: int
+
+
+class LeaseRow(msgspec.Struct, frozen=True):
+    """The right to do something for a while. `number` grows with every holder and tells late ones from the present."""
+
+    name: str
+    number: int
+    holder: str
+    expires_at: int
