@@ -212,7 +212,7 @@ class CompactionCalls(MemoryCalls):
         limit = self._window(row)
         used = sum(self._scope.counter(msgspec.json.encode(tool).decode()) for tool in tools)
         if row is not None:
-            used += row.view_tokens + await self._prompt.tokens()
+            used += row.view_tokens + await self._prompt.tokens(row)
         return ContextUsage(used, limit, used / limit)
 
     def _is_full(self, row: SessionRow, used: int) -> bool:
@@ -438,7 +438,7 @@ class CompactionCalls(MemoryCalls):
 
     def _start_what_is_due(self, row: SessionRow, added: int) -> None:
         settings = self._scope.settings(CompactionSettings)
-        total = row.view_tokens + self._prompt.known_tokens
+        total = row.view_tokens + self._prompt.known_tokens(row)
         if total - added < settings.soft_ratio * self._window(row) <= total:
             self._refresh_beside(row.id)
         if not settings.auto or not settings.can_compact or settings.pauses.holds(row.id, time.monotonic()):

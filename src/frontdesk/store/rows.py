@@ -56,6 +56,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     revision: int = 0
     message_count: int = 0
     compaction_count: int = 0
+    prompt_tokens: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost: str = "0"
@@ -252,10 +253,12 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen system prompt. `fingerprint` is of the declarations it was rendered from, `blocks` JSON of what each
-    block held then. `number` grows with every freeze and every drop; a dropped prompt has no fingerprint."""
+    block held then. `number` grows with every freeze and every drop; a dropped prompt has no fingerprint. `tokens` are
+    also in the session's row, so that an append knows them."""
 
     number: int
     text: str
+    tokens: int
     fingerprint: str
     blocks: str
     created_at: int

@@ -103,6 +103,7 @@ class Changes(Documents):
             view_messages=fork.view_messages,
             message_count=fork.message_count,
             compaction_count=fork.compaction_count,
+            prompt_tokens=source.prompt_tokens,
         )
         if fork.view is not None:
             self._views[row.number] = fork.view

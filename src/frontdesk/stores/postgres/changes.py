@@ -243,6 +243,7 @@ class Changer:
             view_messages=fork.view_messages,
             message_count=fork.message_count,
             compaction_count=fork.compaction_count,
+            prompt_tokens=source.prompt_tokens,
         )
         if new is None:
             raise SessionExistsError(fork.session.id, fork.session.namespace)

@@ -156,6 +156,7 @@ def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: i
         view_messages=fork.view_messages,
         message_count=fork.message_count,
         compaction_count=fork.compaction_count,
+        prompt_tokens=source.prompt_tokens,
     )
     if fork.view is not None:
         _set_view(connection, made.number, json_text(fork.view))
