@@ -239,11 +239,15 @@ class CompactionCalls(MemoryCalls):
         mark = fitted.before_turn
         if fitted.is_whole or not shortens or mark is None or (row is not None and row.content == mark):
             return fitted.messages
+        if leaf is None:  # a look at another branch must not move what the conversation itself has cached
+            await self._remember_shortened(mark, 1 if row is None else row.version + 1)
+        return (await fit(mark)).messages
+
+    async def _remember_shortened(self, until: str, version: int) -> None:
         try:
-            await self._context.note(_SHORTENED, mark, 1 if row is None else row.version + 1)
+            await self._context.note(_SHORTENED, until, version)
         except SessionNotFoundError:
             pass  # deleted meanwhile: what was read is still a view of it
-        return (await fit(mark)).messages
 
     def _shortened(self, message: Message) -> Message:
         return shorten(message, _TOOL_CHARS, _TEXT_CHARS, self._scope.counter)
