@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from frontdesk import cursors, history, plans
+from frontdesk import cursors, forking, history, plans
 from frontdesk.checks import check_count, check_json, check_list, check_summary, check_text
 from frontdesk.compaction.settings import CompactionSettings
 from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
@@ -31,6 +31,7 @@ from frontdesk.store import (
     SessionQuery,
     SessionRow,
     Store,
+    ViewRow,
 )
 from frontdesk.tree import Tree
 
@@ -222,13 +223,18 @@ class SessionManager(SearchCalls):
         Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
         made = _fork_id(new_id)
 
+        def build_at_head(row: SessionRow, view: ViewRow) -> Plan | None:
+            now = self._scope.now()
+            return forking.fork_at_head(row, view, _forked(row, made, name, now), now)
+
         async def build(tree: Tree) -> Plan | None:
             place = tree.session.head if at is None else history.place_of(tree, at)
             now = self._scope.now()
-            return plans.fork(tree, _forked(tree.session, made, name, now), place, now)
+            return forking.fork(tree, _forked(tree.session, made, name, now), place, now)
 
         source = self.session(id)
-        if not await source._change(build, find=() if at is None else [at]):
+        is_made = at is None and await source._change_at_head(build_at_head)
+        if not is_made and not await source._change(build, find=() if at is None else [at]):
             raise SessionNotFoundError(str(id), self.namespace)
         await source._prompt.copy_to(made)
         return Session(self._scope, made)
@@ -251,7 +257,7 @@ class SessionManager(SearchCalls):
             now = self._scope.now()
             row = tree.session
             key = (row.agent, row.channel, row.peer, row.thread) if row.key_current else (None, None, None, None)
-            return plans.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
+            return forking.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
 
         if not await source._change(build):
             raise SessionNotFoundError(str(id), self.namespace)

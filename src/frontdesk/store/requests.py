@@ -90,8 +90,9 @@ class NewEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewFork(msgspec.Struct, frozen=True, kw_only=True):
-    """A fork of the plan's session: one row, its lineage, `shared` raised on the segments it sees, and copies of its
-    current documents and its prompt. It may take over the key that the same plan takes from the session."""
+    """A fork of the plan's session: one row, one of lineage, `shared` raised on the segments that it is the first to
+    share, and copies of the current documents and the prompt. It may take over the key that the same plan takes from
+    the session."""
 
     session: NewSession
     base: Place | None
@@ -144,7 +145,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     add_edits: tuple[NewEdit, ...] = ()
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
-    """trees that inherit no more"""
+    """trees that nobody inherits from or through any more"""
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionExistsError
-from frontdesk.store import SEGMENT_SIZE, EditRow, NewFork, OverlayRow, Place, Plan, SessionRow, Span
+from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, NewFork, OverlayRow, Place, Plan, SessionRow, Span
 from frontdesk.stores.memory.documents import Documents
 from frontdesk.stores.memory.rows import MessageRow, key_of
 
@@ -47,8 +47,7 @@ class Changes(Documents):
         for number in plan.delete_edits:
             del self._edits_of_tree[self._edits.pop(number).tree][number]
         for tree in plan.delete_lineage:
-            for ancestor in self._ancestors.pop(tree, {}):
-                del self._descendants[ancestor][tree]
+            del self._forks_of[self._lineage.pop(tree).ancestor][tree]
         values = {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}
         if plan.fresh_tree:
             values["tree"] = values["family"] = next(self._numbers)
@@ -107,9 +106,8 @@ class Changes(Documents):
         )
         if fork.view is not None:
             self._views[row.number] = fork.view
-        self._ancestors[row.tree] = {**self._ancestors.get(source.tree, {}), source.tree: revision}
-        for ancestor, until in self._ancestors[row.tree].items():
-            self._descendants[ancestor][row.tree] = until
+        self._lineage[row.tree] = Lineage(row.tree, source.tree, revision)
+        self._forks_of[source.tree][row.tree] = revision
         for number, position in fork.share:
             segment = self._segments[number]
             self._segments[number] = replace(segment, shared=max(segment.shared, position))

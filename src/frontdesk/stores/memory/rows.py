@@ -17,6 +17,7 @@ from frontdesk.store import (
     DocumentRow,
     EditRow,
     LeaseRow,
+    Lineage,
     NewSession,
     OverlayRow,
     Place,
@@ -57,8 +58,8 @@ class Rows:
         self._overlays_of: defaultdict[int, dict[int, None]] = defaultdict(dict)
         self._edits: dict[int, EditRow] = {}
         self._edits_of_tree: defaultdict[int, dict[int, None]] = defaultdict(dict)
-        self._ancestors: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        self._descendants: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._lineage: dict[int, Lineage] = {}
+        self._forks_of: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._ledger: dict[int, dict[str, UsageRow]] = {}
         self._days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
         self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}

@@ -248,8 +248,7 @@ class Changer:
         if new is None:
             raise SessionExistsError(fork.session.id, fork.session.namespace)
         await connection.execute(
-            f"INSERT INTO {self._schema}.lineage SELECT $1::integer, $2::bigint, ancestor, until"
-            f" FROM {self._schema}.lineage WHERE ns = $1 AND tree = $3 UNION ALL SELECT $1, $2, $3::bigint, $4::bigint",
+            f"INSERT INTO {self._schema}.lineage VALUES ($1, $2, $3, $4)",
             ns,
             new.tree,
             source.tree,

@@ -160,8 +160,6 @@ def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: i
     )
     if fork.view is not None:
         _set_view(connection, made.number, json_text(fork.view))
-    inherit = "INSERT INTO lineage (tree, ancestor, until) SELECT ?, ancestor, until FROM lineage WHERE tree = ?"
-    connection.execute(inherit, (made.tree, source.tree))
     connection.execute(
         "INSERT INTO lineage (tree, ancestor, until) VALUES (?, ?, ?)", (made.tree, source.tree, revision)
     )

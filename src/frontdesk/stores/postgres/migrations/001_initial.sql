@@ -156,7 +156,7 @@ CREATE TABLE {schema}.lineage (
     tree bigint NOT NULL,
     ancestor bigint NOT NULL,
     until bigint NOT NULL,
-    PRIMARY KEY (ns, tree, ancestor)
+    PRIMARY KEY (ns, tree)
 );
 CREATE INDEX lineage_by_ancestor ON {schema}.lineage (ns, ancestor, until);
 

@@ -126,11 +126,10 @@ CREATE INDEX edits_by_tree ON edits (tree);
 CREATE INDEX edits_by_segment ON edits (segment);
 
 CREATE TABLE lineage (
-    tree INTEGER NOT NULL,
+    tree INTEGER PRIMARY KEY,
     ancestor INTEGER NOT NULL,
-    until INTEGER NOT NULL,
-    PRIMARY KEY (tree, ancestor)
-) STRICT, WITHOUT ROWID;
+    until INTEGER NOT NULL
+) STRICT;
 CREATE INDEX lineage_by_ancestor ON lineage (ancestor, until);
 
 CREATE TABLE usage_lines (
