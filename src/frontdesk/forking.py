@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from frontdesk.store import NewFork, NewSession, OverlayRow, Place, Plan, SessionRow, ViewRow
+from frontdesk.store import NewFork, NewSession, OverlayRow, Place, Plan, SessionRow, ViewRow, changes
 from frontdesk.tree import Tree, count, whole_view
 
 
@@ -71,7 +71,7 @@ def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
 def split(tree: Tree, new: NewSession, reason: str, now: int) -> Plan:
     """End a session for a reason, and go on in a fork of it that takes over its key."""
     ended = {"status": "archived", "end_reason": reason, "ended_at": now, "key_current": False, "updated_at": now}
-    return replace(fork(tree, new, tree.session.head, now), set=ended)
+    return replace(fork(tree, new, tree.session.head, now), set=ended, log=(changes.session_changed(ended),))
 
 
 def _overlays_on(tree: Tree, path: Sequence[Place]) -> int:

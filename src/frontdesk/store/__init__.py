@@ -9,7 +9,8 @@ A message lives at `(segment, position)`; positions are never used again. Trees 
 a *family*. `revision` counts the changes of a session other than appending at the end.
 """
 
-from frontdesk.store.protocols import DocumentStore, LeaseStore, Store
+from frontdesk.store.changes import BEGINNING, ChangeKind, ChangeRow, NewChange, Position
+from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, Store
 from frontdesk.store.requests import (
     FOLLOW_HEAD,
     Append,
@@ -52,12 +53,16 @@ from frontdesk.store.rows import (
 )
 
 __all__ = [
+    "BEGINNING",
     "FOLLOW_HEAD",
     "MAX_NAMESPACE",
     "SEGMENT_SIZE",
     "Append",
     "AppendResult",
     "AppendedRow",
+    "ChangeKind",
+    "ChangeRow",
+    "ChangeStore",
     "Choose",
     "DocumentRow",
     "DocumentStore",
@@ -70,6 +75,7 @@ __all__ = [
     "LeaseRow",
     "LeaseStore",
     "Lineage",
+    "NewChange",
     "NewEdit",
     "NewFork",
     "NewOverlay",
@@ -79,6 +85,7 @@ __all__ = [
     "Piece",
     "Place",
     "Plan",
+    "Position",
     "PromptRow",
     "SegmentRow",
     "SessionQuery",
