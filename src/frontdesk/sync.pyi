@@ -81,6 +81,7 @@ from frontdesk import (
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.scope import Scope
+from frontdesk.search.visible import SessionScope
 from frontdesk.session import Given
 from frontdesk.store import FollowHead
 
@@ -397,6 +398,19 @@ class Session:
         Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
         `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
 
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionScope | None = None,
+        max_tokens: int = 2000,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
@@ -540,8 +554,11 @@ class SessionManager:
 
         Raises `InvalidCursorError`."""
 
-    def tools(self) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search`."""
+    def tools(self, *, scope: SessionScope | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
+        """The tools that reach beyond one session, by name: `session_search` and `read_session`.
+
+        `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope is
+        nowhere to be told from one that does not exist. `max_tokens` is the most that an answer costs."""
 
     def add_usage(
         self,
@@ -645,6 +662,19 @@ class SessionManager:
 
         Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
         `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionScope | None = None,
+        max_tokens: int = 2000,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
