@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from frontdesk.manager_usage import UsageCalls
+from frontdesk.manager_states import StateCalls
 from frontdesk.records import SearchResults
 from frontdesk.search import scan
 from frontdesk.search.tool import search_tool
 from frontdesk.tools import Tool
 
 
-class SearchCalls(UsageCalls):
+class SearchCalls(StateCalls):
     """Search across sessions, for people and for models."""
 
     async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:

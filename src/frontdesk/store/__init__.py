@@ -50,10 +50,12 @@ from frontdesk.store.rows import (
     ViewRead,
     ViewRow,
 )
+from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
 
 __all__ = [
     "FOLLOW_HEAD",
     "MAX_NAMESPACE",
+    "MAX_STATE_NAME",
     "SEGMENT_SIZE",
     "Append",
     "AppendResult",
@@ -84,8 +86,12 @@ __all__ = [
     "SessionQuery",
     "SessionRow",
     "Span",
+    "StateKey",
+    "StateRow",
+    "StateStore",
     "StatsRow",
     "Store",
+    "Swept",
     "TreeRows",
     "UsageQuery",
     "UsageRow",
