@@ -12,8 +12,6 @@ from weakref import WeakValueDictionary
 from frontdesk.errors import InvalidInputError
 from frontdesk.store import StateKey, StateRow
 
-_inside: ContextVar[frozenset[tuple[int, StateKey]]] = ContextVar("frontdesk_states_inside", default=frozenset())
-
 
 class Line:
     """Those who wait for one state, and what the one before them left.
@@ -38,6 +36,9 @@ class Line:
         return self._row if self._asked_at > came_at else None
 
 
+_inside: ContextVar[frozenset[Line]] = ContextVar("frontdesk_states_inside", default=frozenset())
+
+
 class Lines:
     """A line for each state that somebody changes now."""
 
@@ -49,13 +50,12 @@ class Lines:
         """Wait for one's turn; gives the line, and the row that can be taken over, if there is one.
 
         Raises `InvalidInputError` inside of a change of the same state, which would wait for itself."""
-        name = (id(store), key)
-        if name in (inside := _inside.get()):
+        line = self._lines.setdefault((asyncio.get_running_loop(), id(store), key), Line())
+        if line in (inside := _inside.get()):
             raise InvalidInputError(f"the state {key.id!r} is changed inside of its own change: return the new value")
-        line = self._lines.setdefault((asyncio.get_running_loop(), *name), Line())
         came_at = line.now()
         async with line.lock:
-            token = _inside.set(inside | {name})
+            token = _inside.set(inside | {line})
             try:
                 yield line, line.left_for(came_at)
             finally:
