@@ -203,7 +203,10 @@ class SessionManager(SearchCalls):
         await (await self._existing(id)).rename(name)
 
     async def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none."""
+        """Remove a session and everything of it for good, except what forks still see; False if there was none.
+
+        Its states go with it, in one step where they live in the same store, right after it where they do not; states
+        with this id are gone afterwards even if there was no session."""
         session = self.session(id)
 
         async def build(tree: Tree) -> Plan | None:
@@ -212,6 +215,8 @@ class SessionManager(SearchCalls):
         existed = await session._change(build, family=True)
         if existed:
             await session._prompt.forget(session.id)
+        if (session_id := await session._readable_id()) is not None:
+            await self._delete_states(session_id, everywhere=not existed)
         return existed
 
     async def fork(

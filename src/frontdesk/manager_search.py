@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frontdesk.builder import seen_past
-from frontdesk.manager_usage import UsageCalls
+from frontdesk.manager_states import StateCalls
 from frontdesk.records import SearchResults
 from frontdesk.search import scan
 from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens, history_tools
@@ -11,7 +11,7 @@ from frontdesk.search.visible import SessionScope
 from frontdesk.tools import Tool
 
 
-class SearchCalls(UsageCalls):
+class SearchCalls(StateCalls):
     """Search across sessions, for people and for models."""
 
     async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:

@@ -51,11 +51,13 @@ from frontdesk.store.rows import (
     ViewRead,
     ViewRow,
 )
+from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
 
 __all__ = [
     "BEGINNING",
     "FOLLOW_HEAD",
     "MAX_NAMESPACE",
+    "MAX_STATE_NAME",
     "SEGMENT_SIZE",
     "Append",
     "AppendResult",
@@ -91,8 +93,12 @@ __all__ = [
     "SessionQuery",
     "SessionRow",
     "Span",
+    "StateKey",
+    "StateRow",
+    "StateStore",
     "StatsRow",
     "Store",
+    "Swept",
     "TreeRows",
     "UsageQuery",
     "UsageRow",

@@ -8,9 +8,10 @@ from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, NewFork, OverlayRow, Place, Plan, SessionRow, Span
 from frontdesk.stores.memory.documents import Documents
 from frontdesk.stores.memory.rows import MessageRow, key_of
+from frontdesk.stores.memory.states import States
 
 
-class Changes(Documents):
+class Changes(Documents, States):
     """`apply`."""
 
     async def apply(self, plan: Plan) -> bool:
@@ -133,6 +134,7 @@ class Changes(Documents):
         self._forget_log(row)
         for key in [key for key in self._leases if key[1] == row.number]:
             del self._leases[key]
+        self._states.pop((row.namespace, row.id), None)
 
 
 def _releases_key(session: SessionRow, plan: Plan) -> int | None:

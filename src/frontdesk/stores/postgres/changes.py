@@ -333,6 +333,11 @@ class Changer:
             )
 
     async def _delete_sessions(self, connection: Connection, ns: int, numbers: Sequence[int]) -> None:
+        states = (
+            "DELETE FROM {schema}.states t USING {schema}.sessions s WHERE s.ns = $1 AND s.number = ANY($2::bigint[])"
+            " AND t.ns = s.ns AND t.id = s.id"
+        )
+        await self._run(connection, ns, states, numbers)
         for table, column in (
             ("views", "session"),
             ("session_tags", "session"),

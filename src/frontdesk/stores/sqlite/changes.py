@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, log, sessions
+from frontdesk.stores.sqlite import documents, log, sessions, states
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -44,6 +44,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:
         documents.drop(connection, session.number)
+    states.delete_of_sessions(connection, plan.delete_sessions)
     for table, column in (
         ("sessions", "number"),
         ("views", "session"),
