@@ -41,6 +41,8 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
     StoreURLError,
+    TurnBusyError,
+    TurnLostError,
 )
 from frontdesk.keys import SessionKey
 from frontdesk.manager import SessionManager
@@ -69,7 +71,7 @@ from frontdesk.records import (
     Usage,
     UsageDay,
 )
-from frontdesk.session import Session
+from frontdesk.session import Session, Turn
 from frontdesk.store import FOLLOW_HEAD, Store
 from frontdesk.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
 from frontdesk.tools import Tool
@@ -141,6 +143,9 @@ __all__ = [
     "Tool",
     "ToolCallPart",
     "ToolResultPart",
+    "Turn",
+    "TurnBusyError",
+    "TurnLostError",
     "Usage",
     "UsageDay",
     "estimate_tokens",

@@ -7,15 +7,18 @@ from msgspec.structs import replace
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, EditRow, NewFork, OverlayRow, Place, Plan, SessionRow, Span
 from frontdesk.stores.memory.documents import Documents
+from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import MessageRow, key_of
 
 
-class Changes(Documents):
+class Changes(Documents, Leases):
     """`apply`."""
 
     async def apply(self, plan: Plan) -> bool:
         with self._held():
             rows = [self._sessions.get(number) for number, _ in plan.guards]
+            if plan.fence is not None and rows[0] is not None:
+                self._check_fence(rows[0], rows[0].id, plan.fence)
             if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
                 return False
             session = rows[0]
@@ -122,8 +125,9 @@ class Changes(Documents):
         self._views.pop(row.number, None)
         self._ledger.pop(row.number, None)
         self._forget_documents(row)
-        for key in [key for key in self._leases if key[1] == row.number]:
-            del self._leases[key]
+        for table in (self._leases, self._waiters, self._queued):
+            for key in [key for key in table if key[1] == row.number]:
+                del table[key]
 
 
 def _releases_key(session: SessionRow, plan: Plan) -> int | None:

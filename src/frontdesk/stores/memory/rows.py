@@ -28,6 +28,8 @@ from frontdesk.store import (
 )
 
 Key = tuple[str, str, str, str, str | None]
+LeaseKey = tuple[str, int, str]
+"""namespace, session number or 0, and name"""
 
 
 class MessageRow(msgspec.Struct, frozen=True):
@@ -35,6 +37,13 @@ class MessageRow(msgspec.Struct, frozen=True):
 
     message: StoredMessage
     running: int
+
+
+class Waiter(msgspec.Struct, frozen=True):
+    """Somebody's place in the line for a lease."""
+
+    ticket: int
+    expires_at: int
 
 
 class Rows:
@@ -63,7 +72,9 @@ class Rows:
         self._days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
         self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         self._prompts: dict[int, PromptRow] = {}
-        self._leases: dict[tuple[str, int, str], LeaseRow] = {}
+        self._leases: dict[LeaseKey, LeaseRow] = {}
+        self._waiters: dict[LeaseKey, dict[str, Waiter]] = {}
+        self._queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Self
 
 from frontdesk.errors import SessionNotFoundError
+from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
     Choose,
     DocumentRow,
     Item,
+    LeaseAnswer,
     LeaseRow,
+    LeaseWanted,
     NewSession,
     Piece,
     Place,
@@ -205,6 +208,20 @@ class PostgresStore:
 
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         return await self.renew_lease(namespace, session_id, name, number, 0)
+
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        return await self._engine.run(lambda connection: self._leases.queue(connection, wanted), repeatable=True)
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        await self._engine.run(
+            lambda connection: self._leases.leave(connection, namespace, session_id, name, holder), repeatable=True
+        )
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        return await self._engine.run(
+            lambda connection: self._leases.next_queued(connection, namespace, session_id, name, number),
+            repeatable=True,
+        )
 
     # usage and totals
 

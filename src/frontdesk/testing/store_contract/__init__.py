@@ -20,6 +20,7 @@ from frontdesk.testing.store_contract.keeping import KeepingContract
 from frontdesk.testing.store_contract.ledger import LedgerContract
 from frontdesk.testing.store_contract.reading import ReadContract
 from frontdesk.testing.store_contract.sessions import SessionContract
+from frontdesk.testing.store_contract.turns import TurnContract
 
 __all__ = ["StoreContract"]
 
@@ -32,6 +33,7 @@ class StoreContract(
     ForkContract,
     LedgerContract,
     KeepingContract,
+    TurnContract,
     ConcurrencyContract,
 ):
     """All that a user of the seam relies on."""
