@@ -46,6 +46,8 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
     StoreURLError,
+    TurnBusyError,
+    TurnLostError,
 )
 from frontdesk.keys import SessionKey
 from frontdesk.manager import SessionManager
@@ -74,7 +76,7 @@ from frontdesk.records import (
     Usage,
     UsageDay,
 )
-from frontdesk.session import Session
+from frontdesk.session import Session, Turn
 from frontdesk.states import StateInfo, States
 from frontdesk.store import FOLLOW_HEAD, StateStore, Store
 from frontdesk.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
@@ -155,6 +157,9 @@ __all__ = [
     "Tool",
     "ToolCallPart",
     "ToolResultPart",
+    "Turn",
+    "TurnBusyError",
+    "TurnLostError",
     "Usage",
     "UsageDay",
     "estimate_tokens",

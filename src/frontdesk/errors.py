@@ -26,6 +26,8 @@ FrontdeskError
 │   ├── StateExistsError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
+│   ├── TurnBusyError             another has the turn, and it was not to be waited for any longer
+│   ├── TurnLostError             a write of a turn that is over; nothing was written
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
 ├── StateMismatchError            what is stored is no value of the type that is asked for
 ├── CompactionError               a compaction failed; the view is as it was
@@ -46,6 +48,7 @@ FrontdeskError
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 
@@ -277,6 +280,37 @@ class BlockVersionError(ConflictError):
         self.label = label
         self.expected = expected
         self.version = version
+
+
+class TurnBusyError(ConflictError):
+    """Another holds the turn: `holder` (host, process and a random part) since `since`; both are None if it is free,
+    but others are ahead in the line."""
+
+    def __init__(self, session_id: str, holder: str | None, since: datetime | None) -> None:
+        who = "others wait for its turn" if holder is None else f"{holder} has its turn since {since}"
+        super().__init__(
+            f"session {session_id!r} is busy, {who}: try again, wait for longer, or take another `on_busy`",
+            session_id=session_id,
+            holder=holder,
+            since=since,
+        )
+        self.session_id = session_id
+        self.holder = holder
+        self.since = since
+
+
+class TurnLostError(ConflictError):
+    """The turn under this number is over: it ran out, was taken over, was ended, or its session was deleted."""
+
+    def __init__(self, session_id: str, number: int) -> None:
+        super().__init__(
+            f"turn {number} of session {session_id!r} is over, and nothing was written: take another turn and read what"
+            " was added meanwhile",
+            session_id=session_id,
+            number=number,
+        )
+        self.session_id = session_id
+        self.number = number
 
 
 class ConcurrentChangeError(ConflictError):

@@ -8,6 +8,8 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from frontdesk import history, plans
 from frontdesk.builder import Configurable
 from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError
@@ -23,6 +25,9 @@ _EAGER_ATTEMPTS = 3
 
 class Handle(Configurable):
     """A session by id, or by a key that is resolved at the first I/O."""
+
+    _fence: int | None = None
+    """the number of the turn that all writes are made in, if any"""
 
     def __init__(self, scope: Scope, ref: str | SessionKey, *, configurable: bool = False) -> None:
         self._scope = scope
@@ -113,7 +118,7 @@ class Handle(Configurable):
             if tree is None:
                 return False
             plan = await build(tree)
-            if plan is None or await self._scope.store.apply(plan):
+            if plan is None or await self._apply(plan):
                 return True
             await _pause(attempt)
         raise self._overtaken()
@@ -140,10 +145,14 @@ class Handle(Configurable):
             row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
             row = row or await self._ensure()
             plan = plans.change_row(row, self._scope.now(), **values(row))
-            if await self._scope.store.apply(plan):
+            if await self._apply(plan):
                 return plans.changed_row(row, plan)
             await _pause(attempt)
         raise self._overtaken()
+
+    async def _apply(self, plan: Plan) -> bool:
+        fenced = plan if self._fence is None else msgspec.structs.replace(plan, fence=self._fence)
+        return await self._scope.store.apply(fenced)
 
     def _overtaken(self) -> ConcurrentChangeError:
         return ConcurrentChangeError(

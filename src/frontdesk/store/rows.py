@@ -10,6 +10,8 @@ from frontdesk.messages import StoredMessage
 
 MAX_NAMESPACE = 200
 SEGMENT_SIZE = 1 << 24
+TURN = "turn"
+"""the lease of a session whose number fences writes"""
 
 
 class Place(NamedTuple):
@@ -277,9 +279,23 @@ class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseRow(msgspec.Struct, frozen=True):
-    """The right to do something for a while. `number` grows with every holder and tells late ones from the present."""
+    """The right to do something for a while. `number` grows with every holder and tells late ones from the present,
+    even those of a deleted session that had the same id. `intake`: whether messages may be queued for the holder."""
 
     name: str
     number: int
     holder: str
     expires_at: int
+    taken_at: int = 0
+    intake: bool = True
+
+
+class LeaseAnswer(msgspec.Struct, frozen=True):
+    """What became of a wish for a lease: `lease` is the one held now, by this holder or another (None: those ahead in
+    the line are to take it), `ticket` the place in the line (0: none), `ahead` how many stand before it; `queued` says
+    that the message was left for the holder."""
+
+    lease: LeaseRow | None
+    ticket: int = 0
+    ahead: int = 0
+    queued: bool = False

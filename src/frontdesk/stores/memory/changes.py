@@ -7,16 +7,19 @@ from msgspec.structs import replace
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, NewFork, OverlayRow, Place, Plan, SessionRow, Span
 from frontdesk.stores.memory.documents import Documents
+from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import MessageRow, key_of
 from frontdesk.stores.memory.states import States
 
 
-class Changes(Documents, States):
+class Changes(Documents, Leases, States):
     """`apply`."""
 
     async def apply(self, plan: Plan) -> bool:
         with self._held():
             rows = [self._sessions.get(number) for number, _ in plan.guards]
+            if plan.fence is not None and rows[0] is not None:
+                self._check_fence(rows[0], rows[0].id, plan.fence)
             if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
                 return False
             session = rows[0]
@@ -132,9 +135,10 @@ class Changes(Documents, States):
         self._ledger.pop(row.number, None)
         self._forget_documents(row)
         self._forget_log(row)
-        for key in [key for key in self._leases if key[1] == row.number]:
-            del self._leases[key]
         self._states.pop((row.namespace, row.id), None)
+        for table in (self._leases, self._waiters, self._queued):
+            for key in [key for key in table if key[1] == row.number]:
+                del table[key]
 
 
 def _releases_key(session: SessionRow, plan: Plan) -> int | None:

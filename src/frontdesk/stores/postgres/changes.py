@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.errors import SessionExistsError, SessionNotFoundError
+from frontdesk.errors import SessionExistsError, SessionNotFoundError, TurnLostError
 from frontdesk.store import (
     NewChange,
     NewEdit,
@@ -137,10 +137,16 @@ class Changer:
             sorted(guards),
         )
         found = {session.number: session for session in (session_row("", row) for row in rows)}
+        if plan.fence is not None and (fenced := found.get(plan.guards[0][0])) is not None:
+            await self._check_fence(connection, ns, fenced, plan.fence)
         if any(number not in found or found[number].revision != guards[number] for number in guards):
             return None
         session = found[plan.guards[0][0]]
         return None if plan.head is not None and plan.head != session.head else session
+
+    async def _check_fence(self, connection: Connection, ns: int, session: SessionRow, fence: int) -> None:
+        if not await connection.fetchval(f"SELECT {self._schema}.has_turn($1, $2, $3)", ns, session.number, fence):
+            raise TurnLostError(session.id, fence)
 
     async def _run(
         self, connection: Connection, ns: int, statement: str, *columns: Sequence[Any], limit: float | None = None
@@ -345,6 +351,8 @@ class Changer:
             ("documents", "session"),
             ("prompts", "session"),
             ("leases", "session"),
+            ("lease_waiters", "session"),
+            ("queued_messages", "session"),
             ("sessions", "number"),
         ):
             statement = f"DELETE FROM {{schema}}.{table} WHERE ns = $1 AND {column} = ANY($2::bigint[])"

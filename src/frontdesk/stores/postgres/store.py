@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from frontdesk.errors import SessionNotFoundError
+from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
@@ -13,7 +14,9 @@ from frontdesk.store import (
     Choose,
     DocumentRow,
     Item,
+    LeaseAnswer,
     LeaseRow,
+    LeaseWanted,
     NewSession,
     Piece,
     Place,
@@ -261,6 +264,20 @@ class PostgresStore:
 
     async def sweep_states(self, limit: int) -> Swept:
         return await self._engine.run(lambda connection: self._states.sweep(connection, limit), repeatable=True)
+
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        return await self._engine.run(lambda connection: self._leases.queue(connection, wanted), repeatable=True)
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        await self._engine.run(
+            lambda connection: self._leases.leave(connection, namespace, session_id, name, holder), repeatable=True
+        )
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        return await self._engine.run(
+            lambda connection: self._leases.next_queued(connection, namespace, session_id, name, number),
+            repeatable=True,
+        )
 
     # usage and totals
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, log, sessions, states
+from frontdesk.stores.sqlite import documents, leases, log, sessions, states
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -17,6 +17,8 @@ _PLACES = frozenset({"head", "base"})
 
 def apply(connection: Connection, plan: Plan) -> bool:
     rows = [_session(connection, number) for number, _ in plan.guards]
+    if plan.fence is not None and rows[0] is not None:
+        leases.check_fence(connection, rows[0], rows[0].id, plan.fence)
     if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
         return False
     session = rows[0]
@@ -53,6 +55,8 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("documents", "session"),
         ("prompts", "session"),
         ("leases", "session"),
+        ("lease_waiters", "session"),
+        ("queued_messages", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
     log.forget(connection, plan.delete_sessions)

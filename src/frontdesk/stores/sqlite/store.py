@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from frontdesk.errors import StoreURLError
+from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
@@ -15,7 +16,9 @@ from frontdesk.store import (
     Choose,
     DocumentRow,
     Item,
+    LeaseAnswer,
     LeaseRow,
+    LeaseWanted,
     NewSession,
     Piece,
     Place,
@@ -200,6 +203,17 @@ class SQLiteStore:
 
     async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
         return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
+
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        return await self._engine.write(lambda connection: leases.queue(connection, wanted))
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        await self._engine.write(lambda connection: leases.leave(connection, namespace, session_id, name, holder))
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        return await self._engine.write(
+            lambda connection: leases.next_queued(connection, namespace, session_id, name, number)
+        )
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
         return await self._engine.write(lambda connection: sessions.add_usage(connection, namespace, session_id, line))

@@ -27,6 +27,7 @@ from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
 from frontdesk.testing.session_contract.tooling import ToolContract
+from frontdesk.testing.session_contract.turns import TurnContract
 from frontdesk.testing.session_contract.windows import WindowContract
 
 
@@ -44,6 +45,7 @@ class SessionContract(
     CondensingContract,
     RememberingContract,
     CoveringContract,
+    TurnContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""
