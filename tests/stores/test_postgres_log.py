@@ -16,7 +16,8 @@ from frontdesk.testing.store_contract.log import settled
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, row
 
 APPEND = (
-    "SELECT code FROM frontdesk.append_each(r_number => ARRAY[1], r_namespace => ARRAY[$1::text], r_id => ARRAY[$2::text],"
+    "SELECT code FROM frontdesk.append_each(r_number => ARRAY[1], r_namespace => ARRAY[$1::text],"
+    " r_id => ARRAY[$2::text],"
     " r_call => ARRAY[1::bigint], r_now => ARRAY[$4::bigint], r_parent => ARRAY[NULL::text],"
     " r_expected => ARRAY[NULL::text], r_fence => ARRAY[NULL::bigint], r_dequeue => ARRAY[false], r_skip => ARRAY[0],"
     " r_size => ARRAY[1], m_id => ARRAY[$3::text], m_role => ARRAY['user'], m_tokens => ARRAY[1::bigint],"
