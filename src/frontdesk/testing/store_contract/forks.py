@@ -248,7 +248,7 @@ class ForkContract:
     async def test_a_fork_keeps_what_it_inherits_through_those_that_are_gone(
         self, store: Store, gone: tuple[str, ...]
     ) -> None:
-        await add(store, "s", "m1", "m2", "m3")
+        await add(store, "s", "m1", "m2", "m3", "m4")
         await replace(store, "s", message("m1", "changed by s"))
         await cover(store, "s", "o", "m2", "m2")
         await fork(store, "s", "f")
@@ -259,8 +259,9 @@ class ForkContract:
         await uncover(store, "s", "o")
         for session_id in gone:
             await delete_session(store, session_id)
-        assert await texts(store, "g") == {"m1": "changed by s", "m2": "text of m2", "f1": "text of f1"}
-        assert await view(store, "g") == ["m1", "o", "f1"]
+        inherited = {"m1": "changed by s", "m2": "text of m2", "m4": "text of m4"}
+        assert await texts(store, "g") == {**inherited, "f1": "text of f1"}
+        assert await view(store, "g") == ["m1", "o", "m4", "f1"]
         assert [row.inserted for row in (await add(store, "g", "m1", "m3")).rows] == [False, True]
         assert (await add(store, "g", "m1")).rows[0].existing == message("m1", "changed by s")
 
