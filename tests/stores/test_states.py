@@ -13,6 +13,7 @@ import pytest
 from frontdesk.store import StateStore
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
+from frontdesk.stores.redis import RedisStore
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing.postgres import PostgresServer
 from frontdesk.testing.state_contract import StateContract
@@ -68,3 +69,19 @@ class TestPostgres(StateContract):
             return str(await connection.fetch("SELECT t::text FROM frontdesk.states t"))
         finally:
             await connection.close()
+
+
+class TestRedis(StateContract):
+    @pytest.fixture
+    async def store(self, redis_url: str) -> AsyncIterator[StateStore]:
+        store = RedisStore(redis_url)
+        yield store
+        await store.close()
+
+
+class TestRedisCluster(StateContract):
+    @pytest.fixture
+    async def store(self, redis_cluster_url: str) -> AsyncIterator[StateStore]:
+        store = RedisStore(redis_cluster_url)
+        yield store
+        await store.close()
