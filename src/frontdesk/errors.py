@@ -21,6 +21,8 @@ FrontdeskError
 │   ├── SessionExistsError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
+│   ├── SessionEndedError         an append to a session that was ended or suspended by hand
+│   ├── InvalidTransitionError    a status that cannot follow the one the session has
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
 ├── CompactionError               a compaction failed; the view is as it was
 ├── ContextOverflowError          the last turn alone is larger than `max_tokens`
@@ -219,6 +221,41 @@ class BlockVersionError(ConflictError):
         self.label = label
         self.expected = expected
         self.version = version
+
+
+class SessionEndedError(ConflictError):
+    """The session was suspended, archived by hand, or ended by `new` or a split; nothing was appended."""
+
+    def __init__(self, session_id: str, status: str, end_reason: str | None) -> None:
+        why = f" (reason {end_reason})" if end_reason else ""
+        super().__init__(
+            f"session {session_id!r} is {status}{why}: append with reopen=True to go on in it,"
+            " or start another under its key with `new`",
+            session_id=session_id,
+            status=status,
+            end_reason=end_reason,
+        )
+        self.session_id = session_id
+        self.status = status
+        self.end_reason = end_reason
+
+
+class InvalidTransitionError(ConflictError):
+    """A session cannot go from the status it has to the one that was asked for."""
+
+    def __init__(self, session_id: str, status: str, wanted: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(
+            f"session {session_id!r} is {status} and cannot become {wanted}: from there it can become"
+            f" {' or '.join(allowed)}",
+            session_id=session_id,
+            status=status,
+            wanted=wanted,
+            allowed=allowed,
+        )
+        self.session_id = session_id
+        self.status = status
+        self.wanted = wanted
+        self.allowed = allowed
 
 
 class ConcurrentChangeError(ConflictError):

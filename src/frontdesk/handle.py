@@ -11,6 +11,7 @@ from typing import Any
 from frontdesk import history, plans
 from frontdesk.builder import Configurable
 from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError
+from frontdesk.hooks import Hooks
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.scope import Scope
@@ -43,7 +44,7 @@ class Handle(Configurable):
     async def _readable_id(self) -> str | None:
         """The id to read by; None if nothing was ever written under the key."""
         if self._id is None and self._key is not None:
-            row = await self._scope.store.get_current(self._scope.namespace, self._key.parts)
+            row = await self._scope.store.get_current(self._scope.namespace, self._scope.address(self._key).parts)
             self._id = None if row is None else row.id
         return self._id
 
@@ -52,8 +53,10 @@ class Handle(Configurable):
         return self._id if self._id is not None else (await self._ensure()).id
 
     async def _ensure(self) -> SessionRow:
-        agent, channel, peer, thread = self._key.parts if self._key and self._id is None else (None,) * 4
-        row, _ = await self._scope.store.create(
+        agent, channel, peer, thread = (
+            self._scope.address(self._key).parts if self._key and self._id is None else (None,) * 4
+        )
+        row, made = await self._scope.store.create(
             NewSession(
                 namespace=self._scope.namespace,
                 id=self._id or new_id(),
@@ -65,7 +68,13 @@ class Handle(Configurable):
             )
         )
         self._id = row.id
+        if made:
+            self._announce("on_session_start")
         return row
+
+    def _announce(self, event: str, *values: Any) -> None:
+        """Tell the hooks, beside what is going on."""
+        self._scope.settings(Hooks).announce(self._scope, self, event, *values)
 
     async def _row(self) -> SessionRow:
         session_id = await self._readable_id()
@@ -127,6 +136,15 @@ class Handle(Configurable):
             plan = plans.change_row(row, self._scope.now(), **values(row))
             if await self._scope.store.apply(plan):
                 return plans.changed_row(row, plan)
+            await _pause(attempt)
+        raise self._overtaken()
+
+    async def _alter(self, build: Callable[[SessionRow], Plan]) -> SessionRow:
+        """Change an existing session by a plan made from its row; gives the row as it was. `SessionNotFoundError`."""
+        for attempt in range(_ATTEMPTS):
+            row = await self._row()
+            if await self._scope.store.apply(build(row)):
+                return row
             await _pause(attempt)
         raise self._overtaken()
 

@@ -59,6 +59,33 @@ def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
     return replace(session, view_tokens=tokens, view_messages=messages)
 
 
+def end(session: SessionRow, reason: str, now: int) -> Plan:
+    """Archive a session, unless it was written to since."""
+    values = {"status": "archived", "end_reason": reason, "ended_at": now, "updated_at": now}
+    return Plan(guards=_guard(session), now=now, head=session.head, set=values)
+
+
+def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan:
+    """Let a new session take over the key of one that ends; one that had ended before keeps its reason."""
+    plan = end(session, reason, now)
+    ended = {"updated_at": now} if session.status == "archived" else plan.set
+    return replace(plan, head=None, set={**ended, "key_current": False}, create=new)
+
+
+def reopen(session: SessionRow, now: int) -> Plan:
+    """Make a session active again, as of now, and current under its key if no other is."""
+    values = {"status": "active", "end_reason": None, "ended_at": None, "updated_at": now}
+    values["last_active_at"] = max(now, session.last_active_at)
+    return Plan(guards=_guard(session), now=now, set=values, take_key=session.agent is not None)
+
+
+def reset(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
+    """Hide a range for a new beginning: prompt and blocks stay, and it does not count as a compaction made."""
+    plan = add_overlay(tree, overlay, now)
+    kept = {name: value for name, value in plan.set.items() if name != "compacted_at"}
+    return replace(plan, set=kept, drop_prompt=False)
+
+
 def switch(tree: Tree, leaf: Place, now: int) -> Plan:
     """Make a message the head."""
     return Plan(guards=_guard(tree.session), now=now, set={"head": leaf, "view": "stale", "updated_at": now})

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from frontdesk.store.requests import Append, AppendResult, Choose, NewSession, Plan, SessionQuery, UsageQuery
+from frontdesk.store.requests import (
+    Append,
+    AppendResult,
+    Choose,
+    DueQuery,
+    NewSession,
+    Plan,
+    SessionQuery,
+    StatsQuery,
+    UsageQuery,
+)
 from frontdesk.store.rows import (
     DocumentRow,
+    HeldLease,
     Item,
     LeaseRow,
     Piece,
@@ -75,6 +86,9 @@ class LeaseStore(Protocol):
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         """Hold on to a lease; False if it expired or is another's."""
 
+    async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
+        """The leases with this name (any, if not given) that somebody holds now."""
+
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         """Let go of a lease; False if it expired or is another's."""
 
@@ -100,11 +114,15 @@ class Store(DocumentStore, LeaseStore, Protocol):
 
     async def page(self, query: SessionQuery) -> list[SessionRow]: ...
 
+    async def due(self, query: DueQuery) -> list[SessionRow]: ...
+
     async def append(self, request: Append) -> AppendResult:
         """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
 
-        In this order: a duplicate id is skipped, and the next message follows it; `expected_head` that is not the head
-        raises `HeadMovedError`, an unknown parent `MessageNotFoundError`, unless every message is a duplicate.
+        In this order: a duplicate id is skipped, and the next message follows it; a session that is suspended, or ended
+        for another reason than `timeout`, raises `SessionEndedError` without `reopen`; `expected_head` that is not the
+        head raises `HeadMovedError`, an unknown parent `MessageNotFoundError`, unless every message is a duplicate.
+        A session that was not active becomes so with the first message, and current under its key if no other is.
         When it returns, it is durable.
         """
 
@@ -132,4 +150,4 @@ class Store(DocumentStore, LeaseStore, Protocol):
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]: ...
 
-    async def stats(self, namespace: str) -> StatsRow: ...
+    async def stats(self, query: StatsQuery) -> StatsRow: ...

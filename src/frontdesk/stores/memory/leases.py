@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import LeaseRow
+from frontdesk.store import HeldLease, LeaseRow
 from frontdesk.stores.memory.rows import Rows
 
 
@@ -28,6 +28,22 @@ class Leases(Rows):
             number = self._leases[key].number + 1 if key in self._leases else 1
             self._leases[key] = LeaseRow(name, number, holder, _now() + ttl)
             return self._leases[key]
+
+    async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
+        with self._held():
+            return [
+                HeldLease(self._sessions[owner].id if owner else None, lease)
+                for (where, owner, called), lease in self._leases.items()
+                if where == namespace and name in (None, called) and lease.expires_at > _now()
+            ]
+
+    def _leased(self, namespace: str, name: str) -> set[int]:
+        """The numbers of the sessions for which somebody holds a lease."""
+        return {
+            owner
+            for (where, owner, called), lease in self._leases.items()
+            if (where, called) == (namespace, name) and lease.expires_at > _now()
+        }
 
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         return self._end_at(namespace, session_id, name, number, ttl)

@@ -104,5 +104,9 @@ class Rows:
         return row
 
 
+def is_idle(row: SessionRow, now: int, idle_after: int) -> bool:
+    return row.last_active_at + (idle_after if row.idle_after is None else row.idle_after) <= now
+
+
 def key_of(row: SessionRow | NewSession) -> Key:
     return row.namespace, row.agent or "", row.channel or "", row.peer or "", row.thread

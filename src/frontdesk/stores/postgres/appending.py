@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError, StoreError, StoreUnavailableError
+from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionEndedError, StoreError, StoreUnavailableError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, AppendedRow, AppendResult, Place
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
@@ -36,7 +36,18 @@ _SLOW = 0.05
 _IN_FLIGHT = 3
 _ARGUMENTS = (
     *("text[]", "text[]", "integer[]", "integer[]", "bigint[]", "bigint[]", "boolean[]"),
-    *("integer[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]", "integer[]", "integer[]"),
+    *(
+        "integer[]",
+        "text[]",
+        "text[]",
+        "bigint[]",
+        "bigint[]",
+        "text[]",
+        "text[]",
+        "boolean[]",
+        "integer[]",
+        "integer[]",
+    ),
     *("integer[]", "bigint[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]", "integer[]"),
     "boolean",
 )
@@ -232,7 +243,7 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
         for index in indexes:
             request, call = batch[index].request, batch[index].call
             parent = None if request.parent is FOLLOW_HEAD else request.parent or ""
-            given = (*batch[index].key, call, request.now, parent, request.expected_head)
+            given = (*batch[index].key, call, request.now, parent, request.expected_head, request.reopen)
             requests.append((number, *given, len(messages), len(request.messages)))
             first: dict[str, int] = {}
             for message in request.messages:
@@ -247,7 +258,7 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
         plain = plain and len(ids) == size
         now = max(batch[index].request.now for index in indexes)
         groups.append((*batch[indexes[0]].key, indexes[0] + 1, size, tokens, now, plain))
-    return [*columns_of(groups, 7), *columns_of(requests, 9), *columns_of(messages, 9)]
+    return [*columns_of(groups, 7), *columns_of(requests, 10), *columns_of(messages, 9)]
 
 
 def _message_values(message: StoredMessage) -> tuple[Any, ...]:
@@ -292,9 +303,12 @@ def _result(request: Append, answer: list[Sequence[Any]]) -> AppendResult | Exce
         assert isinstance(request.parent, str)
         return MessageNotFoundError(request.parent, request.session_id)
     session = session_row(request.namespace, last[_ANSWER:])
+    if last[1] == "ended":
+        return SessionEndedError(session.id, session.status, session.end_reason)
+    created = last[1] == "made"
     if len(answer) > 1 or not request.messages:
-        return AppendResult(tuple(_appended(row) for row in answer[:-1]), session)
-    return AppendResult(_chained(request, last[2]), session)
+        return AppendResult(tuple(_appended(row) for row in answer[:-1]), session, created)
+    return AppendResult(_chained(request, last[2]), session, created)
 
 
 def _appended(row: Sequence[Any]) -> AppendedRow:

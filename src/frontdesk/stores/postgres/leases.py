@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import LeaseRow
+from frontdesk.store import HeldLease, LeaseRow
 from frontdesk.stores.postgres.documents import owner
 from frontdesk.stores.postgres.engine import Connection
 
@@ -27,6 +27,16 @@ class Leases:
             name,
         )
         return None if row is None else LeaseRow(*row)
+
+    async def held(self, connection: Connection, namespace: str, name: str | None) -> list[HeldLease]:
+        rows = await connection.fetch(
+            f"SELECT s.id, {_LEASE} FROM {self._schema}.leases l LEFT JOIN {self._schema}.sessions s"
+            f" ON s.ns = l.ns AND s.number = l.session WHERE l.ns = (SELECT number FROM {self._schema}.namespaces"
+            " WHERE name = $1) AND l.expires_at > now() AND ($2::text IS NULL OR l.name = $2)",
+            namespace,
+            name,
+        )
+        return [HeldLease(row[0], LeaseRow(*row[1:])) for row in rows]
 
     async def acquire(
         self, connection: Connection, namespace: str, session_id: str | None, name: str, holder: str, ttl: int

@@ -13,6 +13,8 @@ from frontdesk.store import (
     AppendResult,
     Choose,
     DocumentRow,
+    DueQuery,
+    HeldLease,
     Item,
     LeaseRow,
     NewSession,
@@ -22,13 +24,14 @@ from frontdesk.store import (
     PromptRow,
     SessionQuery,
     SessionRow,
+    StatsQuery,
     StatsRow,
     TreeRows,
     UsageQuery,
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, documents, leases, reading, sessions
+from frontdesk.stores.sqlite import append, changes, directory, documents, leases, reading, sessions
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -107,7 +110,10 @@ class SQLiteStore:
         return await self._engine.read(lambda connection: sessions.get_current(connection, namespace, key))
 
     async def page(self, query: SessionQuery) -> list[SessionRow]:
-        return await self._engine.read(lambda connection: sessions.page(connection, query))
+        return await self._engine.read(lambda connection: directory.page(connection, query))
+
+    async def due(self, query: DueQuery) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: directory.due(connection, query))
 
     async def append(self, request: Append) -> AppendResult:
         return await self._engine.write(lambda connection: append.append(connection, request))
@@ -177,6 +183,9 @@ class SQLiteStore:
             lambda connection: leases.acquire(connection, namespace, session_id, name, holder, ttl)
         )
 
+    async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
+        return await self._engine.read(lambda connection: leases.held(connection, namespace, name))
+
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         return await self._engine.write(
             lambda connection: leases.end_at(connection, namespace, session_id, name, number, ttl)
@@ -191,8 +200,8 @@ class SQLiteStore:
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         return await self._engine.read(lambda connection: sessions.usage(connection, query))
 
-    async def stats(self, namespace: str) -> StatsRow:
-        return await self._engine.read(lambda connection: sessions.stats(connection, namespace))
+    async def stats(self, query: StatsQuery) -> StatsRow:
+        return await self._engine.read(lambda connection: directory.stats(connection, query))
 
 
 def _number(options: dict[str, str], name: str, default: N) -> N:
