@@ -141,5 +141,9 @@ class Rows:
             self._details[row.namespace, row.number][last] = details[last]
 
 
+def is_idle(row: SessionRow, now: int, idle_after: int) -> bool:
+    return row.last_active_at + (idle_after if row.idle_after is None else row.idle_after) <= now
+
+
 def key_of(row: SessionRow | NewSession) -> Key:
     return row.namespace, row.agent or "", row.channel or "", row.peer or "", row.thread

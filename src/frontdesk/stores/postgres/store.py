@@ -13,6 +13,8 @@ from frontdesk.store import (
     ChangeRow,
     Choose,
     DocumentRow,
+    DueQuery,
+    HeldLease,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -27,6 +29,7 @@ from frontdesk.store import (
     SessionRow,
     StateKey,
     StateRow,
+    StatsQuery,
     StatsRow,
     Swept,
     TreeRows,
@@ -36,6 +39,7 @@ from frontdesk.store import (
 )
 from frontdesk.stores.postgres.appending import Appender
 from frontdesk.stores.postgres.changes import Changer
+from frontdesk.stores.postgres.directory import Directory
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine
 from frontdesk.stores.postgres.leases import Leases
@@ -65,6 +69,7 @@ class PostgresStore:
         self._engine = Engine(dsn, pool=pool, pooler=pooler, timeout=timeout, prepare=self._migrate)
         self._reader = Reader(self._schema)
         self._changer = Changer(self._schema)
+        self._directory = Directory(self._schema)
         self._documents = Documents(self._schema)
         self._leases = Leases(self._schema)
         self._log = Log(self._schema)
@@ -117,7 +122,10 @@ class PostgresStore:
         )
 
     async def page(self, query: SessionQuery) -> list[SessionRow]:
-        return await self._engine.run(lambda connection: self._reader.page(connection, query), repeatable=True)
+        return await self._engine.run(lambda connection: self._directory.page(connection, query), repeatable=True)
+
+    async def due(self, query: DueQuery) -> list[SessionRow]:
+        return await self._engine.run(lambda connection: self._directory.due(connection, query), repeatable=True)
 
     # messages
 
@@ -209,6 +217,11 @@ class PostgresStore:
             repeatable=False,
         )
 
+    async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
+        return await self._engine.run(
+            lambda connection: self._leases.held(connection, namespace, name), repeatable=True
+        )
+
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         return await self._engine.run(
             lambda connection: self._leases.end_at(connection, namespace, session_id, name, number, ttl),
@@ -291,5 +304,5 @@ class PostgresStore:
             raise SessionNotFoundError(query.session_id, query.namespace)
         return await self._engine.run(lambda connection: self._totals.usage(connection, query), repeatable=True)
 
-    async def stats(self, namespace: str) -> StatsRow:
-        return await self._engine.run(lambda connection: self._totals.stats(connection, namespace), repeatable=True)
+    async def stats(self, query: StatsQuery) -> StatsRow:
+        return await self._engine.run(lambda connection: self._totals.stats(connection, query), repeatable=True)
