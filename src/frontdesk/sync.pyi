@@ -1,10 +1,11 @@
 """What type checkers see of `frontdesk.sync`: written by `make stubs`."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 from frontdesk import (
     DEFAULT_MAX_TOKENS,
@@ -70,6 +71,8 @@ from frontdesk import (
     TokenCounter,
     ToolCallPart,
     ToolResultPart,
+    TurnBusyError,
+    TurnLostError,
     Usage,
     UsageDay,
     estimate_tokens,
@@ -81,8 +84,9 @@ from frontdesk import (
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.scope import Scope
-from frontdesk.session import Given
+from frontdesk.session import Given, T
 from frontdesk.store import FollowHead
+from frontdesk.turns import Duration, Holding
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",
@@ -151,6 +155,9 @@ __all__ = [
     "Tool",
     "ToolCallPart",
     "ToolResultPart",
+    "Turn",
+    "TurnBusyError",
+    "TurnLostError",
     "Usage",
     "UsageDay",
     "estimate_tokens",
@@ -213,6 +220,18 @@ class Session:
     def clear_messages(self) -> None:
         """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
 
+    @overload
+    def turn(
+        self,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration = ...,
+        on_busy: Literal["wait", "reject", "interrupt"] = "wait",
+    ) -> AbstractContextManager[Turn]: ...
+    @overload
+    def turn(
+        self, *, wait: Duration | None = None, ttl: Duration = ..., on_busy: Literal["queue"], message: Given
+    ) -> AbstractContextManager[Turn | None]: ...
     def history(
         self,
         *,
@@ -713,3 +732,32 @@ class Tool:
 
     def to_anthropic(self) -> dict[str, Any]:
         """The entry for `tools=` of an Anthropic message."""
+
+class Turn(Session):
+    """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
+    once the turn is over. Comes from `Session.turn`.
+
+    Context blocks are guarded by their versions, not by the turn."""
+
+    def __init__(self, session: Session, holding: Holding) -> None: ...
+    @property
+    def number(self) -> int:
+        """The fencing number: it grows with every turn of the session."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the turn is known to be over: ended, run out, taken over, or the store out of reach for too long."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether another took over with `on_busy="interrupt"`: known at once in the same process, otherwise within a
+        second."""
+
+    def run(self, work: Awaitable[T]) -> T:
+        """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
+
+    def take_queued(self) -> Message | None:
+        """Append the next message that was queued for the holder of the turn, and give it; each comes once.
+
+        None if there is no more. From then on others wait for their turn instead of queueing a message, so that none
+        is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
