@@ -22,6 +22,7 @@ from frontdesk.errors import (
     InvalidKeyError,
     InvalidMessageError,
     InvalidRangeError,
+    InvalidStateError,
     MessageNotFoundError,
     MessageTooLargeError,
     ModelError,
@@ -34,6 +35,10 @@ from frontdesk.errors import (
     SchemaVersionError,
     SessionExistsError,
     SessionNotFoundError,
+    StateExistsError,
+    StateMismatchError,
+    StateNotFoundError,
+    StateTooLargeError,
     StoreClosedError,
     StoreCorruptError,
     StoreError,
@@ -72,7 +77,8 @@ from frontdesk.records import (
     UsageDay,
 )
 from frontdesk.session import Session, Turn
-from frontdesk.store import FOLLOW_HEAD, Store
+from frontdesk.states import StateInfo, States
+from frontdesk.store import FOLLOW_HEAD, StateStore, Store
 from frontdesk.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
 from frontdesk.tools import Tool
 
@@ -106,6 +112,7 @@ __all__ = [
     "InvalidKeyError",
     "InvalidMessageError",
     "InvalidRangeError",
+    "InvalidStateError",
     "Message",
     "MessageNotFoundError",
     "MessageTooLargeError",
@@ -129,6 +136,13 @@ __all__ = [
     "SessionManager",
     "SessionNotFoundError",
     "SessionStatus",
+    "StateExistsError",
+    "StateInfo",
+    "StateMismatchError",
+    "StateNotFoundError",
+    "StateStore",
+    "StateTooLargeError",
+    "States",
     "Stats",
     "Store",
     "StoreClosedError",

@@ -9,21 +9,27 @@ FrontdeskError
 │   │   └── MessageTooLargeError
 │   ├── InvalidRangeError         ends that are not a range on one path
 │   ├── InvalidCursorError        a cursor that was not made by the call it is given to
+│   ├── InvalidStateError         a state that cannot be stored so that it comes back
+│   │   └── StateTooLargeError
 │   └── InvalidKeyError           text that is not a session key
 ├── NotFoundError (LookupError)
 │   ├── SessionNotFoundError
 │   ├── MessageNotFoundError
 │   ├── CompactionNotFoundError
+│   ├── StateNotFoundError        never made, deleted, or expired
 │   └── BlockNotFoundError        no context block with this label
+├── ChangesTrimmedError           the change log does not reach back to this position any more
 ├── ReadonlyBlockError            a block that its declaration does not let anybody write
 ├── BlockTooLargeError            over the block's `max_tokens`; nothing was written
 ├── ConflictError
 │   ├── SessionExistsError
+│   ├── StateExistsError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
 │   ├── TurnBusyError             another has the turn, and it was not to be waited for any longer
 │   ├── TurnLostError             a write of a turn that is over: it was refused
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
+├── StateMismatchError            what is stored is no value of the type that is asked for
 ├── CompactionError               a compaction failed; the view is as it was
 ├── ContextOverflowError          the last turn alone is larger than `max_tokens`
 ├── ModelError                    a call to a model gave no usable answer: server fault, broken stream, empty answer
@@ -96,6 +102,14 @@ class InvalidCursorError(InvalidInputError):
     """A cursor was altered, or belongs to another call."""
 
 
+class InvalidStateError(InvalidInputError):
+    """A state is not of its type, or cannot be written as JSON and read back; nothing was written."""
+
+
+class StateTooLargeError(InvalidStateError):
+    """A state is larger than a store of states should hold; nothing was written."""
+
+
 class InvalidKeyError(InvalidInputError):
     """A text is not a session key."""
 
@@ -144,6 +158,22 @@ class CompactionNotFoundError(NotFoundError):
         self.session_id = session_id
 
 
+class StateNotFoundError(NotFoundError):
+    """There is no state with this id under this name: it was never made, was deleted, or has expired."""
+
+    def __init__(self, id: str, name: str, namespace: str) -> None:
+        super().__init__(
+            f"no state {id!r} in {name!r} of namespace {namespace!r}: it was never made, was deleted, or has expired;"
+            " `get_or_create` makes one",
+            id=id,
+            name=name,
+            namespace=namespace,
+        )
+        self.id = id
+        self.name = name
+        self.namespace = namespace
+
+
 class BlockNotFoundError(NotFoundError):
     """The session has no context block with this label (or no such version of it)."""
 
@@ -151,6 +181,18 @@ class BlockNotFoundError(NotFoundError):
         known = ", ".join(repr(name) for name in labels) or "none at all"
         super().__init__(f"no context block {label!r}: there are {known}", label=label, labels=labels)
         self.label = label
+
+
+class ChangesTrimmedError(FrontdeskError):
+    """Changes after a position were removed from the log, so that a reader who went on there would miss them."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(
+            f"the change log of namespace {namespace!r} does not reach back to this position any more: read the state"
+            " that you follow afresh, and go on from `events(after=None)`",
+            namespace=namespace,
+        )
+        self.namespace = namespace
 
 
 class ReadonlyBlockError(FrontdeskError):
@@ -190,6 +232,22 @@ class SessionExistsError(ConflictError):
             name=name,
             namespace=namespace,
         )
+        self.name = name
+        self.namespace = namespace
+
+
+class StateExistsError(ConflictError):
+    """There is a state with this id under this name already."""
+
+    def __init__(self, id: str, name: str, namespace: str) -> None:
+        super().__init__(
+            f"state {id!r} exists in {name!r} of namespace {namespace!r}: use `get_or_create` to accept the one that"
+            " is there",
+            id=id,
+            name=name,
+            namespace=namespace,
+        )
+        self.id = id
         self.name = name
         self.namespace = namespace
 
@@ -257,6 +315,21 @@ class TurnLostError(ConflictError):
 
 class ConcurrentChangeError(ConflictError):
     """A change was overtaken by others too many times in a row; trying again is safe."""
+
+
+class StateMismatchError(FrontdeskError):
+    """What is stored is no value of the type that is asked for. It is kept as it is. The text names no content."""
+
+    def __init__(self, id: str, name: str, kind: str, reason: str) -> None:
+        super().__init__(
+            f"the state {id!r} in {name!r} is no {kind} ({reason}): give new fields a default, use another name for"
+            " another type, or delete it",
+            id=id,
+            name=name,
+            kind=kind,
+        )
+        self.id = id
+        self.name = name
 
 
 class CompactionError(FrontdeskError):

@@ -16,7 +16,7 @@ from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionN
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.scope import Scope
-from frontdesk.store import NewSession, Place, Plan, SessionRow
+from frontdesk.store import NewSession, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import Tree
 
 _ATTEMPTS = 1000
@@ -119,6 +119,21 @@ class Handle(Configurable):
                 return False
             plan = await build(tree)
             if plan is None or await self._apply(plan):
+                return True
+            await _pause(attempt)
+        raise self._overtaken()
+
+    async def _change_at_head(self, build: Callable[[SessionRow, ViewRow], Plan | None]) -> bool:
+        """The same for a plan that is computed from the session's row and its view, whatever the size of its tree.
+
+        False, and nothing changed, if the session does not exist or `build` gives None: then the tree is needed."""
+        session_id = await self._readable_id()
+        for attempt in range(_ATTEMPTS):
+            known = None if session_id is None else await history.view_at_head(self._scope, session_id)
+            plan = None if known is None else build(*known)
+            if plan is None:
+                return False
+            if await self._scope.store.apply(plan):
                 return True
             await _pause(attempt)
         raise self._overtaken()

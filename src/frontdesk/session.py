@@ -30,7 +30,8 @@ from frontdesk.store import FOLLOW_HEAD, TURN, Append, FollowHead, Plan, Session
 from frontdesk.tree import Tree, count
 from frontdesk.turns import DEFAULT_TTL, ON_BUSY, Duration, Holding, OnBusy, TurnRequest, check_seconds
 
-T = TypeVar("T")
+R = TypeVar("R")
+"""what some work gives"""
 Given = Mapping[str, Any] | Message
 
 
@@ -412,7 +413,7 @@ class Turn(Session):
         second."""
         return self._holding.interrupted
 
-    async def run(self, work: Awaitable[T]) -> T:
+    async def run(self, work: Awaitable[R]) -> R:
         """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
         return await self._holding.run(work)
 

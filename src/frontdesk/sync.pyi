@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Literal, Self, overload
+from typing import Any, Generic, Literal, Self, overload
 
 from frontdesk import (
     DEFAULT_MAX_TOKENS,
@@ -37,6 +37,7 @@ from frontdesk import (
     InvalidKeyError,
     InvalidMessageError,
     InvalidRangeError,
+    InvalidStateError,
     Message,
     MessageNotFoundError,
     MessageTooLargeError,
@@ -58,6 +59,12 @@ from frontdesk import (
     SessionKey,
     SessionNotFoundError,
     SessionStatus,
+    StateExistsError,
+    StateInfo,
+    StateMismatchError,
+    StateNotFoundError,
+    StateStore,
+    StateTooLargeError,
     Stats,
     Store,
     StoreClosedError,
@@ -84,7 +91,9 @@ from frontdesk import (
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.scope import Scope
-from frontdesk.session import Given, T
+from frontdesk.search.visible import SessionScope
+from frontdesk.session import Given, R
+from frontdesk.states.access import T
 from frontdesk.store import FollowHead
 from frontdesk.turns import Duration, Holding
 
@@ -118,6 +127,7 @@ __all__ = [
     "InvalidKeyError",
     "InvalidMessageError",
     "InvalidRangeError",
+    "InvalidStateError",
     "Message",
     "MessageNotFoundError",
     "MessageTooLargeError",
@@ -141,6 +151,13 @@ __all__ = [
     "SessionManager",
     "SessionNotFoundError",
     "SessionStatus",
+    "StateExistsError",
+    "StateInfo",
+    "StateMismatchError",
+    "StateNotFoundError",
+    "StateStore",
+    "StateTooLargeError",
+    "States",
     "Stats",
     "Store",
     "StoreClosedError",
@@ -416,6 +433,19 @@ class Session:
         Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
         `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
 
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionScope | None = None,
+        max_tokens: int = 2000,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
@@ -536,7 +566,10 @@ class SessionManager:
         """Give a session another name. Raises `SessionNotFoundError`."""
 
     def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none."""
+        """Remove a session and everything of it for good, except what forks still see; False if there was none.
+
+        Its states go with it, in one step where they live in the same store, right after it where they do not; states
+        with this id are gone afterwards even if there was no session."""
 
     def fork(
         self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
@@ -559,8 +592,27 @@ class SessionManager:
 
         Raises `InvalidCursorError`."""
 
-    def tools(self) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search`."""
+    def tools(self, *, scope: SessionScope | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
+        """The tools that reach beyond one session, by name: `session_search` and `read_session`.
+
+        `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope is
+        nowhere to be told from one that does not exist. `max_tokens` is the most that an answer costs."""
+
+    def states(
+        self,
+        kind: type[T],
+        *,
+        name: str = "sessions",
+        default: Callable[[str], T | Awaitable[T]] | None = None,
+        ttl: timedelta | None = ...,
+        store: StateStore | str | None = None,
+    ) -> States[T]:
+        """Typed states, a value per session id under `name`; no I/O.
+
+        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict; a fresh state is `default(session_id)`
+        or `kind()`. A state expires `ttl` after it was last used; None means never, and without the argument
+        SESSION_TTL_SECONDS says how long. `store` is a URL or a `StateStore`; without it FRONTDESK_STATE_URL names one,
+        or they live in the manager's own store. Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
 
     def add_usage(
         self,
@@ -665,6 +717,19 @@ class SessionManager:
         Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
         `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
 
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionScope | None = None,
+        max_tokens: int = 2000,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
@@ -716,6 +781,50 @@ class SessionManager:
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
         not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
 
+class States(Generic[T]):
+    """The states of one type under one name: a value for each session id, made by `SessionManager.states`.
+
+    What is handed out is a copy: changing it changes nothing that is stored. An expired state is not there. Every call
+    may raise `InvalidIdError` and `StoreError`s; a failure of the store is never taken for "not found"."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        kind: type[T],
+        *,
+        name: str = "sessions",
+        default: Callable[[str], T | Awaitable[T]] | None = None,
+        ttl: timedelta | None = ...,
+        store: StateStore | str | None = None,
+    ) -> None: ...
+    def create(self, id: str | None = None, *, ttl: timedelta | None = None) -> tuple[str, T]:
+        """A new state with the default value, under an id that is made if none is given; `ttl` is for this state alone.
+
+        Raises `StateExistsError` if there is one, `InvalidStateError` for a default that cannot be stored."""
+
+    def get_or_create(self, id: str) -> T:
+        """The state, made with the default value if there is none. All who ask at once get the same one."""
+
+    def get(self, id: str) -> T | None:
+        """The state, or None. Moves its expiry; the value is not written. Raises `StateMismatchError`."""
+
+    def update(self, id: str, fn: Callable[[T], T | Awaitable[T]]) -> T:
+        """Replace the state by what `fn` makes of it, and give that. No other change is ever overwritten.
+
+        `fn` is sync (then it should be quick) or async; it returns the whole new state, and may be run again if another
+        change came first. What it raises is raised, and nothing is written. Raises `StateNotFoundError`,
+        `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if it lost against others all the time.
+        """
+
+    def delete(self, id: str) -> bool:
+        """Remove the state; False if there was none."""
+
+    def touch(self, id: str) -> None:
+        """Move the expiry of the state, without reading it. Raises `StateNotFoundError`."""
+
+    def info(self, id: str) -> StateInfo:
+        """What is known of the state; looking does not move its expiry. Raises `StateNotFoundError`."""
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool for a model. `tool(**arguments)` gives text and never raises: the text says what is wrong and what
@@ -753,7 +862,7 @@ class Turn(Session):
         """Whether another took over with `on_busy="interrupt"`: known at once in the same process, otherwise within a
         second."""
 
-    def run(self, work: Awaitable[T]) -> T:
+    def run(self, work: Awaitable[R]) -> R:
         """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
 
     def take_queued(self) -> Message | None:

@@ -20,7 +20,7 @@ from frontdesk.messages import StoredMessage, new_id
 from frontdesk.scope import Scope
 from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
 
-T = TypeVar("T")
+R = TypeVar("R")
 OnBusy = Literal["wait", "reject", "interrupt", "queue"]
 Duration = float | timedelta
 ON_BUSY: tuple[OnBusy, ...] = ("wait", "reject", "interrupt", "queue")
@@ -200,7 +200,7 @@ class Holding:
             self._over.set()
             self._scope.settings(_Neighbours).let_go(self)
 
-    async def run(self, work: Awaitable[T]) -> T:
+    async def run(self, work: Awaitable[R]) -> R:
         """What some work gives; cancelled when the turn is lost, with `TurnLostError`."""
         doing, over = asyncio.ensure_future(work), asyncio.ensure_future(self._over.wait())
         try:

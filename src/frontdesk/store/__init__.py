@@ -9,7 +9,8 @@ A message lives at `(segment, position)`; positions are never used again. Trees 
 a *family*. `revision` counts the changes of a session other than appending at the end.
 """
 
-from frontdesk.store.protocols import DocumentStore, LeaseStore, Store
+from frontdesk.store.changes import BEGINNING, ChangeKind, ChangeRow, NewChange, Position
+from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, Store
 from frontdesk.store.requests import (
     FOLLOW_HEAD,
     Append,
@@ -53,15 +54,21 @@ from frontdesk.store.rows import (
     ViewRead,
     ViewRow,
 )
+from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
 
 __all__ = [
+    "BEGINNING",
     "FOLLOW_HEAD",
     "MAX_NAMESPACE",
+    "MAX_STATE_NAME",
     "SEGMENT_SIZE",
     "TURN",
     "Append",
     "AppendResult",
     "AppendedRow",
+    "ChangeKind",
+    "ChangeRow",
+    "ChangeStore",
     "Choose",
     "DocumentRow",
     "DocumentStore",
@@ -76,6 +83,7 @@ __all__ = [
     "LeaseStore",
     "LeaseWanted",
     "Lineage",
+    "NewChange",
     "NewEdit",
     "NewFork",
     "NewOverlay",
@@ -85,13 +93,18 @@ __all__ = [
     "Piece",
     "Place",
     "Plan",
+    "Position",
     "PromptRow",
     "SegmentRow",
     "SessionQuery",
     "SessionRow",
     "Span",
+    "StateKey",
+    "StateRow",
+    "StateStore",
     "StatsRow",
     "Store",
+    "Swept",
     "TreeRows",
     "UsageQuery",
     "UsageRow",

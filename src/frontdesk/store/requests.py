@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from frontdesk.messages import StoredMessage
+from frontdesk.store.changes import NewChange
 from frontdesk.store.rows import EditKind, Item, Place, SessionRow, Span, ViewRow
 
 Choose = Callable[[SessionRow, ViewRow], Sequence[Item]]
@@ -94,8 +95,9 @@ class NewEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewFork(msgspec.Struct, frozen=True, kw_only=True):
-    """A fork of the plan's session: one row, its lineage, `shared` raised on the segments it sees, and copies of its
-    current documents and its prompt. It may take over the key that the same plan takes from the session."""
+    """A fork of the plan's session: one row, one of lineage, `shared` raised on the segments that it is the first to
+    share, and copies of the current documents and the prompt. It may take over the key that the same plan takes from
+    the session."""
 
     session: NewSession
     base: Place | None
@@ -150,7 +152,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     add_edits: tuple[NewEdit, ...] = ()
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
-    """trees that inherit no more"""
+    """trees that nobody inherits from or through any more"""
+    log: tuple[NewChange, ...] = ()
+    """what is told of it; the store itself adds "session.created" for a fork"""
 
 
 class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):

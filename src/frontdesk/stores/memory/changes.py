@@ -5,13 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionExistsError
-from frontdesk.store import SEGMENT_SIZE, EditRow, NewFork, OverlayRow, Place, Plan, SessionRow, Span
+from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, NewFork, OverlayRow, Place, Plan, SessionRow, Span
 from frontdesk.stores.memory.documents import Documents
 from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import MessageRow, key_of
+from frontdesk.stores.memory.states import States
 
 
-class Changes(Documents, Leases):
+class Changes(Documents, Leases, States):
     """`apply`."""
 
     async def apply(self, plan: Plan) -> bool:
@@ -32,12 +33,15 @@ class Changes(Documents, Leases):
 
     def _change(self, session: SessionRow, plan: Plan) -> None:
         revision = session.revision + 1
+        overlays: list[int] = []
+        edits: list[int] = []
         self._change_rows(session, plan)
         for overlay in plan.add_overlays:
             number = next(self._numbers)
             given = {name: getattr(overlay, name) for name in overlay.__struct_fields__}
             self._overlays[number] = OverlayRow(number=number, tree=session.tree, revision=revision, **given)
             self._overlays_of[session.tree][number] = None
+            overlays.append(number)
         for number in plan.mark_overlays:
             self._overlays[number] = replace(self._overlays[number], stale=True)
         for edit in plan.add_edits:
@@ -45,13 +49,13 @@ class Changes(Documents, Leases):
             given = {name: getattr(edit, name) for name in edit.__struct_fields__}
             self._edits[number] = EditRow(number=number, tree=session.tree, revision=revision, **given)
             self._edits_of_tree[session.tree][number] = None
+            edits.append(number)
         for number in plan.delete_overlays:
             del self._overlays_of[self._overlays.pop(number).tree][number]
         for number in plan.delete_edits:
             del self._edits_of_tree[self._edits.pop(number).tree][number]
         for tree in plan.delete_lineage:
-            for ancestor in self._ancestors.pop(tree, {}):
-                del self._descendants[ancestor][tree]
+            del self._forks_of[self._lineage.pop(tree).ancestor][tree]
         values = {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}
         if plan.fresh_tree:
             values["tree"] = values["family"] = next(self._numbers)
@@ -60,6 +64,11 @@ class Changes(Documents, Leases):
         changed = self._sessions[session.number] = replace(session, revision=revision, **values)
         if session.key_current and not changed.key_current:
             self._by_key.pop(key_of(session), None)
+        for line in plan.log:
+            added = 0
+            if line.adds is not None:
+                added = (overlays if line.kind == "compaction.added" else edits)[line.adds]
+            self._write_log(session.namespace, session.number, plan.now, line, added)
         if plan.fork is not None:
             self._fork(session, plan.fork, revision)
         if plan.view is not None:
@@ -106,12 +115,12 @@ class Changes(Documents, Leases):
             view_messages=fork.view_messages,
             message_count=fork.message_count,
             compaction_count=fork.compaction_count,
+            prompt_tokens=source.prompt_tokens,
         )
         if fork.view is not None:
             self._views[row.number] = fork.view
-        self._ancestors[row.tree] = {**self._ancestors.get(source.tree, {}), source.tree: revision}
-        for ancestor, until in self._ancestors[row.tree].items():
-            self._descendants[ancestor][row.tree] = until
+        self._lineage[row.tree] = Lineage(row.tree, source.tree, revision)
+        self._forks_of[source.tree][row.tree] = revision
         for number, position in fork.share:
             segment = self._segments[number]
             self._segments[number] = replace(segment, shared=max(segment.shared, position))
@@ -125,6 +134,8 @@ class Changes(Documents, Leases):
         self._views.pop(row.number, None)
         self._ledger.pop(row.number, None)
         self._forget_documents(row)
+        self._forget_log(row)
+        self._states.pop((row.namespace, row.id), None)
         for table in (self._leases, self._waiters, self._queued):
             for key in [key for key in table if key[1] == row.number]:
                 del table[key]

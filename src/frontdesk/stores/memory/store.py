@@ -10,9 +10,10 @@ from frontdesk.store import NewSession, SessionQuery, SessionRow
 from frontdesk.stores.memory.appending import Appending
 from frontdesk.stores.memory.changes import Changes
 from frontdesk.stores.memory.ledger import Ledger
+from frontdesk.stores.memory.log import Log
 
 
-class MemoryStore(Appending, Changes, Ledger):
+class MemoryStore(Appending, Changes, Ledger, Log):
     """A `Store` in memory, for tests, notebooks and throw-away agents: everything is gone with the process.
 
     Safe for threads and event loops."""

@@ -10,6 +10,7 @@ from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
+    ChangeRow,
     Choose,
     DocumentRow,
     Item,
@@ -20,10 +21,14 @@ from frontdesk.store import (
     Piece,
     Place,
     Plan,
+    Position,
     PromptRow,
     SessionQuery,
     SessionRow,
+    StateKey,
+    StateRow,
     StatsRow,
+    Swept,
     TreeRows,
     UsageQuery,
     UsageRow,
@@ -34,8 +39,10 @@ from frontdesk.stores.postgres.changes import Changer
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine
 from frontdesk.stores.postgres.leases import Leases
+from frontdesk.stores.postgres.log import Log
 from frontdesk.stores.postgres.reading import Reader
 from frontdesk.stores.postgres.schema import migrate, quote_schema
+from frontdesk.stores.postgres.states import States
 from frontdesk.stores.postgres.totals import Totals
 from frontdesk.stores.postgres.url import check_options, describe, parse_url
 
@@ -60,7 +67,9 @@ class PostgresStore:
         self._changer = Changer(self._schema)
         self._documents = Documents(self._schema)
         self._leases = Leases(self._schema)
+        self._log = Log(self._schema)
         self._totals = Totals(self._schema)
+        self._states = States(self._schema)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -208,6 +217,53 @@ class PostgresStore:
 
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         return await self.renew_lease(namespace, session_id, name, number, 0)
+
+    # the log
+
+    async def changes(
+        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    ) -> list[ChangeRow]:
+        return await self._engine.run(
+            lambda connection: self._log.read(connection, namespace, after, limit, settled), repeatable=True
+        )
+
+    async def last_change(self, namespace: str) -> Position:
+        return await self._engine.run(lambda connection: self._log.last(connection, namespace), repeatable=True)
+
+    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+        return await self._engine.transact(lambda connection: self._log.trim(connection, namespace, before_at, limit))
+
+    # states: a write carries its mark, so that it can be done again after a lost connection
+
+    async def get_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.run(lambda connection: self._states.slide(connection, key), repeatable=True)
+
+    async def peek_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.run(lambda connection: self._states.peek(connection, key), repeatable=True)
+
+    async def touch_state(self, key: StateKey) -> bool:
+        return await self._engine.run(lambda connection: self._states.touch(connection, key), repeatable=True)
+
+    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
+        return await self._engine.run(
+            lambda connection: self._states.create(connection, key, value, ttl, mark), repeatable=True
+        )
+
+    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
+        return await self._engine.run(
+            lambda connection: self._states.replace(connection, key, value, mark, seen), repeatable=True
+        )
+
+    async def delete_state(self, key: StateKey) -> bool:
+        return await self._engine.run(lambda connection: self._states.delete(connection, key), repeatable=False)
+
+    async def delete_states(self, namespace: str, id: str) -> int:
+        return await self._engine.run(
+            lambda connection: self._states.delete_all(connection, namespace, id), repeatable=False
+        )
+
+    async def sweep_states(self, limit: int) -> Swept:
+        return await self._engine.run(lambda connection: self._states.sweep(connection, limit), repeatable=True)
 
     async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
         return await self._engine.run(lambda connection: self._leases.queue(connection, wanted), repeatable=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, leases, sessions
+from frontdesk.stores.sqlite import documents, leases, log, sessions, states
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -32,16 +32,21 @@ def apply(connection: Connection, plan: Plan) -> bool:
             raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
     revision = session.revision + 1
     _change_messages(connection, plan)
-    _change_overlays(connection, session, plan, revision)
-    _change_edits(connection, session, plan, revision)
+    overlays = _change_overlays(connection, session, plan, revision)
+    edits = _change_edits(connection, session, plan, revision)
     _each(connection, "DELETE FROM lineage WHERE tree = ?", plan.delete_lineage)
     _change_session(connection, session, plan, revision)
+    for line in plan.log:
+        added = overlays if line.kind == "compaction.added" else edits
+        number = None if line.adds is None else added[line.adds]
+        log.write(connection, session.namespace, session.number, plan.now, line, number)
     if plan.fork is not None:
         _fork(connection, session, plan.fork, revision)
     if plan.view is not None:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:
         documents.drop(connection, session.number)
+    states.delete_of_sessions(connection, plan.delete_sessions)
     for table, column in (
         ("sessions", "number"),
         ("views", "session"),
@@ -54,6 +59,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("queued_messages", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
+    log.forget(connection, plan.delete_sessions)
     return True
 
 
@@ -100,12 +106,14 @@ def _delete_messages(connection: Connection, segment: int, first: int, last: int
     connection.execute("DELETE FROM messages WHERE place BETWEEN ? AND ?", (pack(segment, first), pack(segment, last)))
 
 
-def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:
+    """Gives the numbers of those that were added."""
+    added = []
     for overlay in plan.add_overlays:
-        connection.execute(
+        made = connection.execute(
             "INSERT INTO overlays (tree, revision, id, kind, start_segment, start_position, end_segment,"
             " end_position, tokens, created_at, stale, details, summary)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (
                 session.tree,
                 revision,
@@ -120,15 +128,19 @@ def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, re
                 overlay.summary,
             ),
         )
+        added += [number for (number,) in made]
     _each(connection, "UPDATE overlays SET stale = 1 WHERE number = ?", plan.mark_overlays)
     _each(connection, "DELETE FROM overlays WHERE number = ?", plan.delete_overlays)
+    return added
 
 
-def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:
+    """Gives the numbers of those that were added."""
+    added = []
     for edit in plan.add_edits:
-        connection.execute(
+        made = connection.execute(
             "INSERT INTO edits (tree, revision, kind, segment, first, last, tokens, overlay, message)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (
                 session.tree,
                 revision,
@@ -141,7 +153,9 @@ def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revis
                 None if edit.message is None else json_text(edit.message),
             ),
         )
+        added += [number for (number,) in made]
     _each(connection, "DELETE FROM edits WHERE number = ?", plan.delete_edits)
+    return added
 
 
 def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: int) -> None:
@@ -160,11 +174,10 @@ def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: i
         view_messages=fork.view_messages,
         message_count=fork.message_count,
         compaction_count=fork.compaction_count,
+        prompt_tokens=source.prompt_tokens,
     )
     if fork.view is not None:
         _set_view(connection, made.number, json_text(fork.view))
-    inherit = "INSERT INTO lineage (tree, ancestor, until) SELECT ?, ancestor, until FROM lineage WHERE tree = ?"
-    connection.execute(inherit, (made.tree, source.tree))
     connection.execute(
         "INSERT INTO lineage (tree, ancestor, until) VALUES (?, ?, ?)", (made.tree, source.tree, revision)
     )

@@ -12,6 +12,7 @@ from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
+    ChangeRow,
     Choose,
     DocumentRow,
     Item,
@@ -22,16 +23,20 @@ from frontdesk.store import (
     Piece,
     Place,
     Plan,
+    Position,
     PromptRow,
     SessionQuery,
     SessionRow,
+    StateKey,
+    StateRow,
     StatsRow,
+    Swept,
     TreeRows,
     UsageQuery,
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, documents, leases, reading, sessions
+from frontdesk.stores.sqlite import append, changes, documents, leases, log, reading, sessions, states
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -188,6 +193,17 @@ class SQLiteStore:
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         return await self.renew_lease(namespace, session_id, name, number, 0)
 
+    async def changes(
+        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    ) -> list[ChangeRow]:
+        return await self._engine.read(lambda connection: log.read(connection, namespace, after, limit))
+
+    async def last_change(self, namespace: str) -> Position:
+        return await self._engine.read(lambda connection: log.last(connection, namespace))
+
+    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
+
     async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
         return await self._engine.write(lambda connection: leases.queue(connection, wanted))
 
@@ -204,6 +220,30 @@ class SQLiteStore:
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         return await self._engine.read(lambda connection: sessions.usage(connection, query))
+
+    async def get_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.slide(connection, key))
+
+    async def peek_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.read(lambda connection: states.peek(connection, key))
+
+    async def touch_state(self, key: StateKey) -> bool:
+        return await self._engine.write(lambda connection: states.touch(connection, key))
+
+    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.create(connection, key, value, ttl, mark))
+
+    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.replace(connection, key, value, mark, seen))
+
+    async def delete_state(self, key: StateKey) -> bool:
+        return await self._engine.write(lambda connection: states.delete(connection, key))
+
+    async def delete_states(self, namespace: str, id: str) -> int:
+        return await self._engine.write(lambda connection: states.delete_all(connection, namespace, id))
+
+    async def sweep_states(self, limit: int) -> Swept:
+        return await self._engine.write(lambda connection: states.sweep(connection, limit))
 
     async def stats(self, namespace: str) -> StatsRow:
         return await self._engine.read(lambda connection: sessions.stats(connection, namespace))

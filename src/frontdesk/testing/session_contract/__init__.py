@@ -21,6 +21,7 @@ from frontdesk.testing.session_contract.context import ContextContract
 from frontdesk.testing.session_contract.covering import CoveringContract
 from frontdesk.testing.session_contract.directory import DirectoryContract
 from frontdesk.testing.session_contract.forks import ForkContract
+from frontdesk.testing.session_contract.looking import LookingContract
 from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
@@ -39,6 +40,7 @@ class SessionContract(
     DirectoryContract,
     ContextContract,
     ToolContract,
+    LookingContract,
     CompactingContract,
     CondensingContract,
     RememberingContract,

@@ -18,6 +18,7 @@ from frontdesk.testing.store_contract.concurrency import ConcurrencyContract
 from frontdesk.testing.store_contract.forks import ForkContract
 from frontdesk.testing.store_contract.keeping import KeepingContract
 from frontdesk.testing.store_contract.ledger import LedgerContract
+from frontdesk.testing.store_contract.log import LogContract
 from frontdesk.testing.store_contract.reading import ReadContract
 from frontdesk.testing.store_contract.sessions import SessionContract
 from frontdesk.testing.store_contract.turns import TurnContract
@@ -33,6 +34,7 @@ class StoreContract(
     ForkContract,
     LedgerContract,
     KeepingContract,
+    LogContract,
     TurnContract,
     ConcurrencyContract,
 ):
