@@ -27,7 +27,7 @@ FrontdeskError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
 │   ├── TurnBusyError             another has the turn, and it was not to be waited for any longer
-│   ├── TurnLostError             a write of a turn that is over; nothing was written
+│   ├── TurnLostError             a write of a turn that is over: it was refused
 │   ├── SessionEndedError         an append to a session that was ended or suspended by hand
 │   ├── InvalidTransitionError    a status that cannot follow the one the session has
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
@@ -306,8 +306,8 @@ class TurnLostError(ConflictError):
 
     def __init__(self, session_id: str, number: int) -> None:
         super().__init__(
-            f"turn {number} of session {session_id!r} is over, and nothing was written: take another turn and read what"
-            " was added meanwhile",
+            f"turn {number} of session {session_id!r} is over, and the write was refused: take another turn and read"
+            " what was added meanwhile",
             session_id=session_id,
             number=number,
         )

@@ -32,7 +32,8 @@ from frontdesk.store import FOLLOW_HEAD, TURN, Append, AppendResult, FollowHead,
 from frontdesk.tree import Tree, count
 from frontdesk.turns import DEFAULT_TTL, ON_BUSY, Duration, Holding, OnBusy, TurnRequest, check_seconds
 
-T = TypeVar("T")
+R = TypeVar("R")
+"""what some work gives"""
 Given = Mapping[str, Any] | Message
 
 
@@ -448,7 +449,7 @@ class Turn(Session):
         second."""
         return self._holding.interrupted
 
-    async def run(self, work: Awaitable[T]) -> T:
+    async def run(self, work: Awaitable[R]) -> R:
         """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
         return await self._holding.run(work)
 
