@@ -8,6 +8,7 @@ from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
     BlockVersionError,
+    ChangesTrimmedError,
     CompactionError,
     CompactionNotFoundError,
     ConcurrentChangeError,
@@ -42,6 +43,7 @@ from frontdesk.errors import (
     StoreUnavailableError,
     StoreURLError,
 )
+from frontdesk.events import Event
 from frontdesk.keys import SessionKey
 from frontdesk.manager import SessionManager
 from frontdesk.messages import (
@@ -83,6 +85,7 @@ __all__ = [
     "BlockTooLargeError",
     "BlockVersion",
     "BlockVersionError",
+    "ChangesTrimmedError",
     "Compaction",
     "CompactionError",
     "CompactionNotFoundError",
@@ -95,6 +98,7 @@ __all__ = [
     "ContextUsage",
     "DataPart",
     "EndReason",
+    "Event",
     "FilePart",
     "FrontdeskError",
     "HeadMovedError",

@@ -14,7 +14,7 @@ from frontdesk.compaction.settings import CompactionSettings
 from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.ledger import MOST_TOKENS
-from frontdesk.manager_search import SearchCalls
+from frontdesk.manager_events import EventCalls
 from frontdesk.messages import check_id, new_id
 from frontdesk.records import (
     EndReason,
@@ -38,7 +38,7 @@ _PAGE = 50
 _MAX_PAGE = 1000
 
 
-class SessionManager(SearchCalls):
+class SessionManager(EventCalls):
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
     Set it up with the chainable calls, then use it in `async with`, or close it; a store given by URL is closed, too.
