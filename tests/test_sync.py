@@ -210,6 +210,27 @@ def test_an_iterator_gives_what_has_arrived_and_stops_reading_when_it_is_abandon
         assert store.cancelled.wait(10)
 
 
+def test_events_are_a_plain_iterator_that_ends_when_the_manager_is_closed() -> None:
+    manager = SessionManager("memory://")
+    seen: list[str | None] = []
+    arrived = threading.Event()
+
+    def follow() -> None:
+        for event in manager.events("start"):
+            seen.append(event.message_id)
+            arrived.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    manager.session("a").append(said("one", id="m1"))
+    assert arrived.wait(30)
+    assert [event.message_id for event in manager.events("start", follow=False)] == [None, "m1"]
+    manager.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert seen == [None, "m1"]
+
+
 def test_a_transcript_can_be_appended_elsewhere_while_it_streams() -> None:
     with SessionManager("memory://") as manager:
         manager.session("a").append_all([said("one"), said("two")])

@@ -8,6 +8,7 @@ from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
     BlockVersionError,
+    ChangesTrimmedError,
     CompactionError,
     CompactionNotFoundError,
     ConcurrentChangeError,
@@ -49,6 +50,7 @@ from frontdesk.errors import (
     TurnBusyError,
     TurnLostError,
 )
+from frontdesk.events import Event
 from frontdesk.keys import SessionKey
 from frontdesk.manager import SessionManager
 from frontdesk.messages import (
@@ -91,6 +93,7 @@ __all__ = [
     "BlockTooLargeError",
     "BlockVersion",
     "BlockVersionError",
+    "ChangesTrimmedError",
     "Compaction",
     "CompactionError",
     "CompactionNotFoundError",
@@ -103,6 +106,7 @@ __all__ = [
     "ContextUsage",
     "DataPart",
     "EndReason",
+    "Event",
     "FilePart",
     "FrontdeskError",
     "HeadMovedError",

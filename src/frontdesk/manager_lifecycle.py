@@ -23,7 +23,7 @@ from frontdesk.lifecycle import (
     check_transition,
     status_of,
 )
-from frontdesk.manager_search import SearchCalls
+from frontdesk.manager_events import EventCalls
 from frontdesk.messages import new_id
 from frontdesk.records import EndReason, RecoveryReport, SessionStatus, SweepReport
 from frontdesk.session import Session
@@ -36,7 +36,7 @@ _SWEEP, _PACE = "sweep", "sweep-pace"
 _BATCH = 64
 
 
-class LifecycleCalls(SearchCalls):
+class LifecycleCalls(EventCalls):
     """How sessions begin, rest and end, and who is told."""
 
     # hooks

@@ -16,6 +16,7 @@ from frontdesk import (
     BlockTooLargeError,
     BlockVersion,
     BlockVersionError,
+    ChangesTrimmedError,
     Compaction,
     CompactionError,
     CompactionNotFoundError,
@@ -28,6 +29,7 @@ from frontdesk import (
     ContextUsage,
     DataPart,
     EndReason,
+    Event,
     FilePart,
     FrontdeskError,
     HeadMovedError,
@@ -108,6 +110,7 @@ __all__ = [
     "BlockTooLargeError",
     "BlockVersion",
     "BlockVersionError",
+    "ChangesTrimmedError",
     "Compaction",
     "CompactionError",
     "CompactionNotFoundError",
@@ -120,6 +123,7 @@ __all__ = [
     "ContextUsage",
     "DataPart",
     "EndReason",
+    "Event",
     "FilePart",
     "FrontdeskError",
     "HeadMovedError",
@@ -689,6 +693,19 @@ class SessionManager:
     def recover(self) -> RecoveryReport:
         """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
         compacted are active and can be again. Leases of other machines run out by themselves, within seconds."""
+
+    def events(
+        self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
+    ) -> Iterator[Event]:
+        """Everything that changes in the namespace, by any process, in order, until the manager is closed.
+
+        Begins behind the event with the position `after`, with nothing lost or repeated; at the oldest event that the
+        log holds with `after="start"`; and without `after` with what happens from the first step of the iteration on.
+        `session` gives the events of one session only. With `follow=False` it ends with what was there when it began.
+
+        Of a deleted session only "session.deleted" is given, and a message deleted meanwhile not as appended. Raises
+        `InvalidCursorError` for a position that is altered or of another namespace, `ChangesTrimmedError` if the log
+        does not reach back that far any more."""
 
     def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
         """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and

@@ -129,3 +129,43 @@ async def test_a_reader_misses_nothing_while_transactions_of_all_lengths_overlap
         appended = [line for line in lines if line.session_id == name and line.kind == "message.appended"]
         assert [line.first for line in appended] == list(range(len(appended)))
         assert len(appended) == (await row(store, name)).message_count
+
+
+@pytest.mark.parametrize("writer", ["direct", "pooled"])
+async def test_a_notice_ends_the_wait_of_another_process(store: PostgresStore, postgres_url: str, writer: str) -> None:
+    await store.wait_for_change(0.01)  # begins to listen
+    other = PostgresStore(postgres_url, pooler=writer == "pooled")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    waiting = asyncio.create_task(store.wait_for_change(60))
+    while not waiting.done():
+        await add(other, "s", f"m{loop.time()}")
+        await asyncio.sleep(0.02)
+    assert loop.time() - began < 30
+    await other.close()
+
+
+async def test_behind_a_pooler_nobody_listens_and_the_poll_goes_on(store: PostgresStore, postgres_url: str) -> None:
+    pooled = PostgresStore(postgres_url, pooler=True)
+    await pooled.wait_for_change(0.01)
+    await add(store, "s", "m1")
+    await asyncio.wait_for(pooled.wait_for_change(0.05), 30)
+    assert len(await settled(pooled, 2)) == 2
+    connection = await asyncpg.connect(postgres_url)
+    listening = "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'LISTEN %' AND datname = current_database()"
+    assert await connection.fetchval(listening) == 0
+    await connection.close()
+    await pooled.close()
+
+
+async def test_a_listener_whose_connection_was_cut_still_polls(store: PostgresStore, postgres_url: str) -> None:
+    connection = await asyncpg.connect(postgres_url)
+    listeners = "FROM pg_stat_activity WHERE query ILIKE 'LISTEN %' AND datname = current_database()"
+    async with asyncio.timeout(30):
+        while not await connection.fetchval(f"SELECT count(*) {listeners}"):
+            await store.wait_for_change(0.01)
+    await connection.execute(f"SELECT pg_terminate_backend(pid) {listeners}")
+    await asyncio.wait_for(store.wait_for_change(0.05), 30)
+    await add(store, "s", "m1")
+    assert len(await settled(store, 2)) == 2
+    await connection.close()

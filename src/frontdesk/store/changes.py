@@ -11,7 +11,8 @@ import msgspec
 from frontdesk.store.rows import Found, OverlayRow, Place, Span
 
 Position = tuple[int, int]
-"""where a line stands in its namespace's log; grows in the order of commits"""
+"""where a line stands in its namespace's log; grows in the order of commits. Any pair can be read from: right ahead of
+the line at (a, b) is (a, b - 1)."""
 
 BEGINNING: Position = (0, 0)
 """ahead of every line"""

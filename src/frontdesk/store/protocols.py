@@ -126,6 +126,9 @@ class ChangeStore(Protocol):
     async def last_change(self, namespace: str) -> Position:
         """The position of the newest settled line, `BEGINNING` if there is none."""
 
+    async def wait_for_change(self, seconds: float) -> None:
+        """Return when something may have been logged, after so many seconds at the latest."""
+
     async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
         """Remove the oldest lines, up to the first that is not older than `before_at`, and never the newest; at most
         `limit` at a time. Gives how many went."""

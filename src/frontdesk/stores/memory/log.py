@@ -31,6 +31,9 @@ class Log(Rows):
             log = self._log.get(namespace)
             return log[-1].position if log else BEGINNING
 
+    async def wait_for_change(self, seconds: float) -> None:
+        await self._bell.wait(seconds)
+
     async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
         with self._held():
             log = self._log.get(namespace)

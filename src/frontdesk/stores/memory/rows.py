@@ -31,6 +31,7 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.store.changes import session_created
+from frontdesk.stores.bell import Bell
 
 Key = tuple[str, str, str, str, str | None]
 LeaseKey = tuple[str, int, str]
@@ -83,6 +84,7 @@ class Rows:
         self._leases: dict[LeaseKey, LeaseRow] = {}
         self._waiters: dict[LeaseKey, dict[str, Waiter]] = {}
         self._queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
+        self._bell = Bell()
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -123,7 +125,7 @@ class Rows:
         self._write_log(new.namespace, number, new.now, session_created(new.parent_session_id))
         return row
 
-    def _write_log(self, namespace: str, session: int, at: int, change: NewChange, number: int = 0) -> Position:
+    def _write_log(self, namespace: str, session: int, at: int, change: NewChange, number: int = 0) -> None:
         """Add a line. Its detail is kept by session, so that it goes with it."""
         log = self._log[namespace]
         position = (log[-1].position[0] + 1 if log else 1, 0)
@@ -131,7 +133,7 @@ class Rows:
             self._details[namespace, session][position] = change.detail
         where = change.segment, change.first, change.last
         log.append(ChangeRow(position, at, change.kind, session, None, *where, number or change.number))
-        return position
+        self._bell.ring()
 
     def _forget_log(self, row: SessionRow) -> None:
         """Keep of a session that is gone only what says so; its other lines tell nothing without it."""

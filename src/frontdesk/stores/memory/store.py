@@ -25,6 +25,7 @@ class MemoryStore(Appending, Changes, Ledger, Log):
 
     async def close(self) -> None:
         self._closed = True
+        self._bell.ring()
 
     async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
         with self._held():

@@ -21,6 +21,7 @@ from frontdesk.errors import (
 
 if TYPE_CHECKING:
     from frontdesk.stores.postgres.appending import Appender
+    from frontdesk.stores.postgres.notices import Notices
 
 Connection = Any
 """an asyncpg connection, or the pool's proxy of one"""
@@ -46,6 +47,7 @@ class Lane:
         self.opening = asyncio.Lock()
         self.is_open = False
         self.appender: Appender | None = None
+        self.notices: Notices | None = None
         self._keeper = self._keep()
         self._kept = False
 
@@ -61,11 +63,15 @@ class Lane:
             yield
         finally:
             self.pool.terminate()
+            if self.notices is not None:
+                self.notices.terminate()
             await asyncio.sleep(0)
 
     async def close(self, seconds: float) -> None:
         if self.appender is not None:
             await self.appender.drain()
+        if self.notices is not None:
+            await self.notices.close()
         try:
             async with asyncio.timeout(seconds):
                 await self.pool.close()
@@ -94,6 +100,15 @@ class Engine:
         self._lanes: dict[asyncio.AbstractEventLoop, Lane] = {}
         self._guard = threading.Lock()
         self._closed = False
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether no pooler stands between, so that something may be bound to a connection."""
+        return not self._options
+
+    async def connect(self) -> Connection:
+        """A connection beside the pool."""
+        return await asyncpg.connect(self._dsn, timeout=self._timeout, command_timeout=self._timeout)
 
     @property
     def size(self) -> int:

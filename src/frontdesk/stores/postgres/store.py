@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
-from frontdesk.errors import SessionNotFoundError
+from frontdesk.errors import SessionNotFoundError, StoreClosedError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
@@ -37,13 +38,15 @@ from frontdesk.store import (
     UsageRow,
     ViewRead,
 )
+from frontdesk.stores.bell import Bell
 from frontdesk.stores.postgres.appending import Appender
 from frontdesk.stores.postgres.changes import Changer
 from frontdesk.stores.postgres.directory import Directory
 from frontdesk.stores.postgres.documents import Documents
-from frontdesk.stores.postgres.engine import Connection, Engine
+from frontdesk.stores.postgres.engine import Connection, Engine, Lane
 from frontdesk.stores.postgres.leases import Leases
 from frontdesk.stores.postgres.log import Log
+from frontdesk.stores.postgres.notices import NOTIFY, Notices, channel_of
 from frontdesk.stores.postgres.reading import Reader
 from frontdesk.stores.postgres.schema import migrate, quote_schema
 from frontdesk.stores.postgres.states import States
@@ -75,6 +78,7 @@ class PostgresStore:
         self._log = Log(self._schema)
         self._totals = Totals(self._schema)
         self._states = States(self._schema)
+        self._bell = Bell()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -104,6 +108,7 @@ class PostgresStore:
         while True:
             made = await self._engine.run(lambda connection: self._changer.create(connection, new), repeatable=False)
             if made is not None:
+                self._tell()
                 return made, True
             existing = await self.get(new.namespace, new.id)
             if existing is None and key is not None:
@@ -133,7 +138,9 @@ class PostgresStore:
         lane = await self._engine.open()
         if lane.appender is None:
             lane.appender = Appender(self._engine, lane, self._schema)
-        return await lane.appender.append(request)
+        result = await lane.appender.append(request)
+        self._tell()
+        return result
 
     async def view(self, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
         return await self._engine.run(
@@ -154,7 +161,9 @@ class PostgresStore:
         return await self._engine.run(lambda connection: self._reader.sums(connection, places), repeatable=True)
 
     async def apply(self, plan: Plan) -> bool:
-        return await self._engine.transact(lambda connection: self._changer.apply(connection, plan))
+        applied = await self._engine.transact(lambda connection: self._changer.apply(connection, plan))
+        self._tell()
+        return applied
 
     # documents
 
@@ -186,11 +195,13 @@ class PostgresStore:
         keep_history: bool = True,
         drop_prompt: bool = False,
     ) -> bool:
-        return await self._engine.transact(
+        done = await self._engine.transact(
             lambda connection: self._documents.put(
                 connection, namespace, session_id, document, keep_history, drop_prompt
             )
         )
+        self._tell()
+        return done
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None:
         return await self._engine.run(
@@ -242,6 +253,28 @@ class PostgresStore:
 
     async def last_change(self, namespace: str) -> Position:
         return await self._engine.run(lambda connection: self._log.last(connection, namespace), repeatable=True)
+
+    async def wait_for_change(self, seconds: float) -> None:
+        await self._notices(await self._engine.open()).wait(seconds)
+
+    def _notices(self, lane: Lane) -> Notices:
+        if lane.notices is None:
+            channel = channel_of(self._schema)
+
+            async def notify() -> None:
+                await self._engine.run_on(
+                    lane, lambda connection: connection.execute(NOTIFY, channel), repeatable=False
+                )
+
+            lane.notices = Notices(
+                self._bell, channel, notify, self._engine.connect if self._engine.is_direct else None
+            )
+        return lane.notices
+
+    def _tell(self) -> None:
+        """Say that something was committed."""
+        with suppress(StoreClosedError):
+            self._notices(self._engine.lane()).written()
 
     async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
         return await self._engine.transact(lambda connection: self._log.trim(connection, namespace, before_at, limit))
@@ -295,9 +328,11 @@ class PostgresStore:
     # usage and totals
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
-        return await self._engine.run(
+        added = await self._engine.run(
             lambda connection: self._changer.add_usage(connection, namespace, session_id, line), repeatable=False
         )
+        self._tell()
+        return added
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         if query.session_id is not None and await self.get(query.namespace, query.session_id) is None:

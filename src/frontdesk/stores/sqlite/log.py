@@ -16,7 +16,7 @@ _WRITE = f"INSERT INTO changes ({_COLUMNS}) VALUES (?1, {_NEXT}, ?2, ?3, ?4, ?5,
 _APPENDED = f"INSERT INTO changes ({_COLUMNS}) VALUES (?1, {_NEXT}, ?2, 'message.appended', ?3, ?4, ?5, ?6, 0, '')"
 _READ = (
     "SELECT c.position, c.at, c.kind, c.session, s.id, c.segment, c.first, c.last, c.number, c.detail"
-    " FROM changes c LEFT JOIN sessions s ON s.number = c.session WHERE c.namespace = ? AND c.position > ?"
+    " FROM changes c LEFT JOIN sessions s ON s.number = c.session WHERE c.namespace = ? AND c.position >= ?"
     " AND (s.number IS NOT NULL OR c.session = 0 OR c.kind = 'session.deleted') ORDER BY c.position LIMIT ?"
 )
 
@@ -53,7 +53,9 @@ def read(connection: Connection, namespace: str, after: Position | None, limit: 
         ).fetchone()
         if trimmed is not None and after[0] < trimmed[0]:
             raise ChangesTrimmedError(namespace)
-    rows = connection.execute(_READ, (namespace, after[0] if after else 0, limit))
+    # Nothing but (position, 0) can stand after (position, -1).
+    first = 0 if after is None else after[0] + (after[1] >= 0)
+    rows = connection.execute(_READ, (namespace, first, limit))
     return [ChangeRow((position, 0), *rest) for position, *rest in rows]
 
 

@@ -210,6 +210,9 @@ class SQLiteStore:
     async def last_change(self, namespace: str) -> Position:
         return await self._engine.read(lambda connection: log.last(connection, namespace))
 
+    async def wait_for_change(self, seconds: float) -> None:
+        await self._engine.bell.wait(seconds)
+
     async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
         return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
 

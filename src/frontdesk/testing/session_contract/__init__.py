@@ -26,6 +26,7 @@ from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
+from frontdesk.testing.session_contract.telling import EventContract
 from frontdesk.testing.session_contract.tooling import ToolContract
 from frontdesk.testing.session_contract.turns import TurnContract
 from frontdesk.testing.session_contract.windows import WindowContract
@@ -46,6 +47,7 @@ class SessionContract(
     RememberingContract,
     CoveringContract,
     TurnContract,
+    EventContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""

@@ -138,6 +138,8 @@ class LogContract:
         for start in range(10):
             assert await store.changes(NAMESPACE, whole[start].position, 1000) == whole[start + 1 :]
             assert await store.changes(NAMESPACE, whole[start].position, 2) == whole[start + 1 : start + 3]
+            major, minor = whole[start].position
+            assert await store.changes(NAMESPACE, (major, minor - 1), 1000) == whole[start:]
         assert await store.changes(NAMESPACE, BEGINNING, 1000) == whole
 
     async def test_namespaces_have_logs_of_their_own(self, store: Store) -> None:
@@ -193,6 +195,17 @@ class LogContract:
         [gone] = await settled(store, 1)
         await store.create(new("t"))
         assert (await settled(store, 2))[1].position > gone.position
+
+    async def test_who_waits_is_woken_by_a_write_through_the_same_object(self, store: Store) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await store.wait_for_change(0.01)
+        waiting = asyncio.create_task(store.wait_for_change(PATIENCE))
+        while not waiting.done():
+            await add(store, "s", f"m{loop.time()}")
+            await asyncio.sleep(0)
+        await waiting
+        assert loop.time() - began < PATIENCE / 2
 
     async def test_a_reader_behind_many_writers_misses_nothing_and_sees_nothing_twice(self, store: Store) -> None:
         sessions = [f"s{number}" for number in range(4)]
