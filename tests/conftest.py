@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from frontdesk.testing.postgres import PostgresServer
+from pooler import TransactionPooler
 
 pytest.register_assert_rewrite("frontdesk.testing.session_contract")
 
@@ -24,3 +25,10 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     url = postgres.create_database()
     yield url
     postgres.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres: PostgresServer) -> Iterator[TransactionPooler]:
+    """A real transaction pooler in front of that server, one for each worker that runs tests."""
+    with TransactionPooler(postgres.url) as pooler:
+        yield pooler
