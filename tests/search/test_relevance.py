@@ -1,4 +1,4 @@
-"""Questions in eleven languages and in code, each with the message that answers it among the first hits, in any store."""
+"""Questions in eleven languages and in code, and the message that answers it among the first hits, on any store."""
 
 from __future__ import annotations
 

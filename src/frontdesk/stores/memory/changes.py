@@ -8,9 +8,10 @@ from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, EditRow, NewFork, OverlayRow, Place, Plan, SessionRow, Span
 from frontdesk.stores.memory.documents import Documents
 from frontdesk.stores.memory.rows import MessageRow, key_of
+from frontdesk.stores.memory.vectors import Vectors
 
 
-class Changes(Documents):
+class Changes(Documents, Vectors):
     """`apply`."""
 
     async def apply(self, plan: Plan) -> bool:
@@ -65,6 +66,7 @@ class Changes(Documents):
             self._drop_prompt(session.number)
         for number in plan.delete_sessions:
             self._forget(self._sessions.pop(number))
+        self._forget_vectors(session.namespace, plan)
 
     def _change_rows(self, session: SessionRow, plan: Plan) -> None:
         for place, message, change in plan.replace_rows:

@@ -64,6 +64,7 @@ class Rows:
         self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         self._prompts: dict[int, PromptRow] = {}
         self._leases: dict[tuple[str, int, str], LeaseRow] = {}
+        self._vectors: dict[str, Any] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:

@@ -13,11 +13,14 @@ from frontdesk.store import (
     DocumentRow,
     Item,
     LeaseRow,
+    Near,
     NewSession,
+    NewVector,
     Piece,
     Place,
     Plan,
     PromptRow,
+    Range,
     SessionQuery,
     SessionRow,
     StatsRow,
@@ -35,6 +38,7 @@ from frontdesk.stores.postgres.reading import Reader
 from frontdesk.stores.postgres.schema import migrate, quote_schema
 from frontdesk.stores.postgres.totals import Totals
 from frontdesk.stores.postgres.url import check_options, describe, parse_url
+from frontdesk.stores.postgres.vectors import Vectors
 
 
 class PostgresStore:
@@ -58,6 +62,7 @@ class PostgresStore:
         self._documents = Documents(self._schema)
         self._leases = Leases(self._schema)
         self._totals = Totals(self._schema)
+        self._vectors = Vectors(self._schema)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -220,3 +225,25 @@ class PostgresStore:
 
     async def stats(self, namespace: str) -> StatsRow:
         return await self._engine.run(lambda connection: self._totals.stats(connection, namespace), repeatable=True)
+
+    # vectors
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        await self._engine.run(
+            lambda connection: self._vectors.prepare(connection, namespace, dimensions), repeatable=True
+        )
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        return await self._engine.transact(
+            lambda connection: self._vectors.put(connection, namespace, dimensions, given)
+        )
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        return await self._engine.run(
+            lambda connection: self._vectors.nearest(connection, namespace, vector, limit, ranges), repeatable=True
+        )
+
+    async def drop_vectors(self, namespace: str) -> None:
+        await self._engine.transact(lambda connection: self._vectors.drop(connection, namespace))

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, sessions
+from frontdesk.stores.sqlite import documents, sessions, vectors
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -50,6 +50,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("leases", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
+    vectors.forget(connection, plan)
     return True
 
 

@@ -15,11 +15,14 @@ from frontdesk.store import (
     DocumentRow,
     Item,
     LeaseRow,
+    Near,
     NewSession,
+    NewVector,
     Piece,
     Place,
     Plan,
     PromptRow,
+    Range,
     SessionQuery,
     SessionRow,
     StatsRow,
@@ -28,7 +31,7 @@ from frontdesk.store import (
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, documents, leases, reading, sessions
+from frontdesk.stores.sqlite import append, changes, documents, leases, reading, sessions, vectors
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -193,6 +196,23 @@ class SQLiteStore:
 
     async def stats(self, namespace: str) -> StatsRow:
         return await self._engine.read(lambda connection: sessions.stats(connection, namespace))
+
+    # vectors
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        vectors.check_engine()
+        await self._engine.read(lambda connection: vectors.prepare(connection, namespace, dimensions))
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        return await self._engine.write(lambda connection: vectors.put(connection, namespace, dimensions, given))
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        return await self._engine.read(lambda connection: vectors.nearest(connection, namespace, vector, limit, ranges))
+
+    async def drop_vectors(self, namespace: str) -> None:
+        await self._engine.write(lambda connection: vectors.drop(connection, namespace))
 
 
 def _number(options: dict[str, str], name: str, default: N) -> N:
