@@ -15,6 +15,7 @@ from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
 from frontdesk.lifecycle import LifecycleSettings, threshold
 from frontdesk.scope import KEY_PARTS, Scope
+from frontdesk.search.embeddings import Embed, EmbeddingSettings
 from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens
 from frontdesk.search.visible import Past, SessionScope
 from frontdesk.tokens import TokenCounter
@@ -67,6 +68,13 @@ class Configurable:
         return self._declare(
             Declaration(label, description, provider=lambda session_id: SearchableHistory(past, session_id, max_tokens))
         )
+
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+        self._unused().set_settings(EmbeddingSettings(embed, dimensions, batch_size, timeout))
+        return self
 
     def _declare(self, declaration: Declaration) -> Self:
         declarations = self._unused().settings(ContextSettings).declarations

@@ -59,6 +59,7 @@ from frontdesk.store.rows import (
     ViewRow,
 )
 from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
+from frontdesk.store.vectors import TEXT_KINDS, Address, Near, NewVector, Range, TextKind, VectorStore
 
 __all__ = [
     "BEGINNING",
@@ -67,7 +68,9 @@ __all__ = [
     "MAX_STATE_NAME",
     "NEVER",
     "SEGMENT_SIZE",
+    "TEXT_KINDS",
     "TURN",
+    "Address",
     "Append",
     "AppendResult",
     "AppendedRow",
@@ -90,11 +93,13 @@ __all__ = [
     "LeaseStore",
     "LeaseWanted",
     "Lineage",
+    "Near",
     "NewChange",
     "NewEdit",
     "NewFork",
     "NewOverlay",
     "NewSession",
+    "NewVector",
     "OverlayItem",
     "OverlayRow",
     "Piece",
@@ -102,6 +107,7 @@ __all__ = [
     "Plan",
     "Position",
     "PromptRow",
+    "Range",
     "SegmentRow",
     "SessionQuery",
     "SessionRow",
@@ -113,9 +119,11 @@ __all__ = [
     "StatsRow",
     "Store",
     "Swept",
+    "TextKind",
     "TreeRows",
     "UsageQuery",
     "UsageRow",
+    "VectorStore",
     "ViewRead",
     "ViewRow",
 ]

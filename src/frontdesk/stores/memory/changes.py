@@ -21,9 +21,10 @@ from frontdesk.stores.memory.documents import Documents
 from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import MessageRow, key_of
 from frontdesk.stores.memory.states import States
+from frontdesk.stores.memory.vectors import Vectors
 
 
-class Changes(Documents, Leases, States):
+class Changes(Documents, Leases, States, Vectors):
     """`apply`."""
 
     async def apply(self, plan: Plan) -> bool:
@@ -95,6 +96,7 @@ class Changes(Documents, Leases, States):
             self._drop_prompt(session.number)
         for number in plan.delete_sessions:
             self._forget(self._sessions.pop(number))
+        self._forget_vectors(session.namespace, plan)
 
     def _change_rows(self, session: SessionRow, plan: Plan) -> None:
         for place, message, change in plan.replace_rows:

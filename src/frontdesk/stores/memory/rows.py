@@ -85,6 +85,7 @@ class Rows:
         self._waiters: dict[LeaseKey, dict[str, Waiter]] = {}
         self._queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
         self._bell = Bell()
+        self._vectors: dict[str, Any] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:

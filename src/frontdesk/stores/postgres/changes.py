@@ -36,6 +36,7 @@ from frontdesk.stores.postgres.rows import (
     tag_digests,
     view_text,
 )
+from frontdesk.stores.postgres.vectors import Vectors
 
 _SIZES = (
     "input_tokens",
@@ -56,6 +57,7 @@ class Changer:
         self._schema = schema
         self._documents = Documents(schema)
         self._log = Log(schema)
+        self._vectors = Vectors(schema)
         totals = ", ".join(f"{name} = d.{name} + excluded.{name}" for name in _SIZES)
         self._usage = (
             f"WITH s AS (SELECT ns, number FROM {schema}.sessions WHERE ns = (SELECT number FROM {schema}.namespaces"
@@ -127,6 +129,7 @@ class Changer:
             await self._documents.drop(connection, ns, session.number)
         await self._delete_sessions(connection, ns, plan.delete_sessions)
         await self._log.forget(connection, ns, plan.delete_sessions)
+        await self._vectors.forget(connection, ns, plan)
         return True
 
     async def _guarded(self, connection: Connection, ns: int, plan: Plan) -> SessionRow | None:

@@ -20,12 +20,15 @@ from frontdesk.store import (
     LeaseAnswer,
     LeaseRow,
     LeaseWanted,
+    Near,
     NewSession,
+    NewVector,
     Piece,
     Place,
     Plan,
     Position,
     PromptRow,
+    Range,
     SessionQuery,
     SessionRow,
     StateKey,
@@ -52,6 +55,7 @@ from frontdesk.stores.postgres.schema import migrate, quote_schema
 from frontdesk.stores.postgres.states import States
 from frontdesk.stores.postgres.totals import Totals
 from frontdesk.stores.postgres.url import check_options, describe, parse_url
+from frontdesk.stores.postgres.vectors import Vectors
 
 
 class PostgresStore:
@@ -79,6 +83,8 @@ class PostgresStore:
         self._totals = Totals(self._schema)
         self._states = States(self._schema)
         self._bell = Bell()
+
+        self._vectors = Vectors(self._schema)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -341,3 +347,25 @@ class PostgresStore:
 
     async def stats(self, query: StatsQuery) -> StatsRow:
         return await self._engine.run(lambda connection: self._totals.stats(connection, query), repeatable=True)
+
+    # vectors
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        await self._engine.run(
+            lambda connection: self._vectors.prepare(connection, namespace, dimensions), repeatable=True
+        )
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        return await self._engine.transact(
+            lambda connection: self._vectors.put(connection, namespace, dimensions, given)
+        )
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        return await self._engine.run(
+            lambda connection: self._vectors.nearest(connection, namespace, vector, limit, ranges), repeatable=True
+        )
+
+    async def drop_vectors(self, namespace: str) -> None:
+        await self._engine.transact(lambda connection: self._vectors.drop(connection, namespace))

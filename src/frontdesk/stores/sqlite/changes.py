@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, leases, log, sessions, states
+from frontdesk.stores.sqlite import documents, leases, log, sessions, states, vectors
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -64,6 +64,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
     log.forget(connection, plan.delete_sessions)
+    vectors.forget(connection, plan)
     return True
 
 

@@ -21,12 +21,15 @@ from frontdesk.store import (
     LeaseAnswer,
     LeaseRow,
     LeaseWanted,
+    Near,
     NewSession,
+    NewVector,
     Piece,
     Place,
     Plan,
     Position,
     PromptRow,
+    Range,
     SessionQuery,
     SessionRow,
     StateKey,
@@ -39,7 +42,18 @@ from frontdesk.store import (
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, directory, documents, leases, log, reading, sessions, states
+from frontdesk.stores.sqlite import (
+    append,
+    changes,
+    directory,
+    documents,
+    leases,
+    log,
+    reading,
+    sessions,
+    states,
+    vectors,
+)
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -259,6 +273,23 @@ class SQLiteStore:
 
     async def stats(self, query: StatsQuery) -> StatsRow:
         return await self._engine.read(lambda connection: directory.stats(connection, query))
+
+    # vectors
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        vectors.check_engine()
+        await self._engine.read(lambda connection: vectors.prepare(connection, namespace, dimensions))
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        return await self._engine.write(lambda connection: vectors.put(connection, namespace, dimensions, given))
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        return await self._engine.read(lambda connection: vectors.nearest(connection, namespace, vector, limit, ranges))
+
+    async def drop_vectors(self, namespace: str) -> None:
+        await self._engine.write(lambda connection: vectors.drop(connection, namespace))
 
 
 def _number(options: dict[str, str], name: str, default: N) -> N:
