@@ -6,6 +6,7 @@ import asyncio
 import os
 from datetime import datetime, timedelta
 from hashlib import blake2s
+from os import PathLike
 from pathlib import Path
 from urllib.parse import quote
 
@@ -28,7 +29,7 @@ class DailyNotes:
     workers may share; with `block` to that context block (declare it `shared` for the next sessions to see it). A
     deleted session leaves no note. Raises `ConfigurationError` unless exactly one of the two is given."""
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None, *, block: str | None = None) -> None:
+    def __init__(self, directory: str | PathLike[str] | None = None, *, block: str | None = None) -> None:
         if (directory is None) == (block is None):
             raise ConfigurationError("daily notes go either to a directory or to a block: give one of them")
         self._directory = None if directory is None else Path(directory)

@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
+from os import PathLike
 from typing import Any, Self
 
 from frontdesk import (
@@ -29,6 +30,7 @@ from frontdesk import (
     EndReason,
     FilePart,
     FrontdeskError,
+    GrowthDay,
     HeadMovedError,
     InvalidCursorError,
     InvalidIdError,
@@ -36,6 +38,7 @@ from frontdesk import (
     InvalidKeyError,
     InvalidMessageError,
     InvalidRangeError,
+    InvalidTransitionError,
     Message,
     MessageNotFoundError,
     MessageTooLargeError,
@@ -49,9 +52,11 @@ from frontdesk import (
     Part,
     ReadonlyBlockError,
     ReasoningPart,
+    RecoveryReport,
     SchemaVersionError,
     SearchHit,
     SearchResults,
+    SessionEndedError,
     SessionExistsError,
     SessionInfo,
     SessionKey,
@@ -66,6 +71,7 @@ from frontdesk import (
     StoreReadOnlyError,
     StoreUnavailableError,
     StoreURLError,
+    SweepReport,
     TextPart,
     TokenCounter,
     ToolCallPart,
@@ -80,7 +86,8 @@ from frontdesk import (
 )
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
-from frontdesk.scope import Scope
+from frontdesk.lifecycle import ManagersOwn
+from frontdesk.scope import Clock, Scope
 from frontdesk.session import Given
 from frontdesk.store import FollowHead
 
@@ -103,10 +110,12 @@ __all__ = [
     "ContextBlock",
     "ContextOverflowError",
     "ContextUsage",
+    "DailyNotes",
     "DataPart",
     "EndReason",
     "FilePart",
     "FrontdeskError",
+    "GrowthDay",
     "HeadMovedError",
     "InvalidCursorError",
     "InvalidIdError",
@@ -114,6 +123,7 @@ __all__ = [
     "InvalidKeyError",
     "InvalidMessageError",
     "InvalidRangeError",
+    "InvalidTransitionError",
     "Message",
     "MessageNotFoundError",
     "MessageTooLargeError",
@@ -127,10 +137,12 @@ __all__ = [
     "Part",
     "ReadonlyBlockError",
     "ReasoningPart",
+    "RecoveryReport",
     "SchemaVersionError",
     "SearchHit",
     "SearchResults",
     "Session",
+    "SessionEndedError",
     "SessionExistsError",
     "SessionInfo",
     "SessionKey",
@@ -146,6 +158,7 @@ __all__ = [
     "StoreReadOnlyError",
     "StoreURLError",
     "StoreUnavailableError",
+    "SweepReport",
     "TextPart",
     "TokenCounter",
     "Tool",
@@ -160,6 +173,17 @@ __all__ = [
     "truncate_older_messages",
 ]
 
+class DailyNotes:
+    """A hook for `register_hook` that writes a note when a session of three or more messages ends: title, reason,
+    duration, counts, and its summary, or the first question and the last answer.
+
+    With `directory` the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
+    workers may share; with `block` to that context block (declare it `shared` for the next sessions to see it). A
+    deleted session leaves no note. Raises `ConfigurationError` unless exactly one of the two is given."""
+
+    def __init__(self, directory: str | PathLike[str] | None = None, *, block: str | None = None) -> None: ...
+    def on_session_end(self, session: Session, reason: str) -> None: ...
+
 class Session:
     """A handle on one session. Making it does no I/O; the session is created by its first write.
 
@@ -167,7 +191,14 @@ class Session:
     """
 
     @classmethod
-    def create(cls, store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216) -> Self:
+    def create(
+        cls,
+        store: Store | str,
+        *,
+        namespace: str = "default",
+        max_message_bytes: int = 16777216,
+        clock: Clock | None = None,
+    ) -> Self:
         """One conversation without a manager, called "default" unless `for_session` says otherwise.
 
         Takes the same set-up calls as `SessionManager`; close it, or use it in `with`."""
@@ -184,21 +215,34 @@ class Session:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
 
     def append(
-        self, message: Given, *, parent: str | FollowHead | None = ..., expected_head: str | None = None
+        self,
+        message: Given,
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Appended:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
         When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
+        A session that a sweep archived goes on; to one that was suspended or ended otherwise it raises
+        `SessionEndedError` unless `reopen` is given.
         Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
 
     def append_all(
-        self, messages: Iterable[Given], *, parent: str | FollowHead | None = ..., expected_head: str | None = None
+        self,
+        messages: Iterable[Given],
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+        reopen: bool = False,
     ) -> list[Appended]:
         """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
         it. Raises as `append` does."""
 
-    def upsert(self, message: Given) -> Appended:
-        """Replace the message that has this id, where it stands, or append it. Atomic; `inserted` says which."""
+    def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
+        """Replace the message that has this id, where it stands, or append it as `append` does. Atomic; `inserted` says
+        which."""
 
     def update_message(self, message: Given) -> Message:
         """Replace the content of the message that has this id; unchanged content writes nothing.
@@ -273,6 +317,16 @@ class Session:
 
     def set_summary(self, text: str | None) -> None:
         """Set the summary shown in lists; it has nothing to do with compactions."""
+
+    def set_lifecycle(
+        self,
+        *,
+        idle_after: timedelta | ManagersOwn | None = ...,
+        archive_after: timedelta | ManagersOwn | None = ...,
+        delete_after: timedelta | ManagersOwn | None = ...,
+    ) -> None:
+        """Give the session thresholds of its own in place of those of `with_lifecycle`; None is never, and what is not
+        given goes by the manager's again. Raises `InvalidInputError`."""
 
     def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
         """Let a summary stand in for the messages from `from_id` to `to_id` whenever history is read; they stay stored.
@@ -448,6 +502,25 @@ class Session:
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
         not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
 
+    def with_lifecycle(
+        self,
+        idle_after: timedelta | None = ...,
+        archive_after: timedelta | None = ...,
+        delete_after: timedelta | None = None,
+        every: timedelta | None = ...,
+    ) -> Self:
+        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+
+        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
+        is deleted unless that is given. A manager sweeps in the background `every` so often (None: only when `sweep` is
+        called). `Session.set_lifecycle` gives a session thresholds of its own."""
+
+    def with_isolation(self, *parts: str) -> Self:
+        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+
+        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
+        key has "*" for what does not count."""
+
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
@@ -455,8 +528,15 @@ class SessionManager:
     """
 
     def __init__(
-        self, store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216
-    ) -> None: ...
+        self,
+        store: Store | str,
+        *,
+        namespace: str = "default",
+        max_message_bytes: int = 16777216,
+        clock: Clock | None = None,
+    ) -> None:
+        """`clock` gives the time (a datetime with a zone) in place of the machine's, for tests and simulations."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
@@ -516,9 +596,6 @@ class SessionManager:
     def rename(self, id: str | SessionKey, name: str) -> None:
         """Give a session another name. Raises `SessionNotFoundError`."""
 
-    def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none."""
-
     def fork(
         self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
     ) -> Session:
@@ -533,6 +610,56 @@ class SessionManager:
         The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
         the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
         Raises `SessionNotFoundError`, `CompactionError`."""
+
+    def register_hook(self, hook: Any, *, timeout: float = ...) -> None:
+        """Have an object told of what happens: it has any of `on_session_start(session)`,
+        `on_message(session, message)`, `on_compaction(session, compaction)` and `on_session_end(session, reason)`, sync
+        or async.
+
+        Hooks are called in the order of registration, for each session one thing after the other; beside the operation,
+        but for ends: those are told, and waited for, before anything changes. A hook that raises, or takes longer than
+        `timeout` seconds, is cut off, logged and counted (`stats().hook_failures`); the operation goes on. Raises
+        `ConfigurationError` for an object with none of these methods, or one that is registered already."""
+
+    def unregister_hook(self, hook: Any) -> bool:
+        """Tell an object nothing more; False if it was not registered."""
+
+    def archive(self, id: str | SessionKey) -> None:
+        """End a session (reason `archive`). It stays listed and searchable, and its key keeps pointing at it.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has ended already."""
+
+    def suspend(self, id: str | SessionKey) -> None:
+        """Let a session rest until `resume`: appends are refused, sweeps pass it over.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` unless it is active, idle or compacting."""
+
+    def resume(self, id: str | SessionKey) -> None:
+        """Make an idle, suspended or ended session active, as of now; it is current under its key again if no other is.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it is active."""
+
+    def reset(self, id: str | SessionKey) -> None:
+        """Empty the view of a session at its head, but for the leading system messages. Nothing is removed: transcript
+        and search have it all, `undo_compaction` takes it back; prompt, blocks and status stay. Hooks are told of it as
+        an end with reason `reset`. If the view is empty already, nothing happens. Raises `SessionNotFoundError`."""
+
+    def new(self, key: SessionKey) -> Session:
+        """End the current session under a key, if there is one (reason `new`; it stays listed and searchable), and
+        begin the next: an empty one. Of several at once, each ends the one before it. Raises `InvalidKeyError`."""
+
+    def delete(self, id: str | SessionKey) -> bool:
+        """Remove a session and everything of it for good, except what forks still see; False if there was none.
+
+        Hooks are told of it as an end (reason `delete`) if it had not ended before."""
+
+    def sweep(self) -> SweepReport:
+        """Archive what was not written to for `archive_after` (reason `timeout`) and delete what ended `delete_after`
+        ago, in the whole namespace; one worker at a time. Sessions are taken in batches, so that memory is bounded."""
+
+    def recover(self) -> RecoveryReport:
+        """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
+        compacted are active and can be again. Leases of other machines run out by themselves, within seconds."""
 
     def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
         """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
@@ -569,7 +696,7 @@ class SessionManager:
         The namespace's days keep what sessions cost that were deleted since."""
 
     def stats(self) -> Stats:
-        """Totals over the namespace."""
+        """Totals over the namespace, from one pass over its sessions: their messages are not looked at."""
 
     @property
     def namespace(self) -> str: ...
@@ -583,6 +710,7 @@ class SessionManager:
         *,
         parent: str | FollowHead | None = ...,
         expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Appended:
         """`Session.append` by id."""
 
@@ -593,10 +721,11 @@ class SessionManager:
         *,
         parent: str | FollowHead | None = ...,
         expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Sequence[Appended]:
         """`Session.append_all` by id."""
 
-    def upsert(self, id: str | SessionKey, message: Given) -> Appended:
+    def upsert(self, id: str | SessionKey, message: Given, *, reopen: bool = False) -> Appended:
         """`Session.upsert` by id."""
 
     def history(
@@ -696,6 +825,25 @@ class SessionManager:
         """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
         not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
+
+    def with_lifecycle(
+        self,
+        idle_after: timedelta | None = ...,
+        archive_after: timedelta | None = ...,
+        delete_after: timedelta | None = None,
+        every: timedelta | None = ...,
+    ) -> Self:
+        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+
+        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
+        is deleted unless that is given. A manager sweeps in the background `every` so often (None: only when `sweep` is
+        called). `Session.set_lifecycle` gives a session thresholds of its own."""
+
+    def with_isolation(self, *parts: str) -> Self:
+        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+
+        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
+        key has "*" for what does not count."""
 
 @dataclass(frozen=True, slots=True)
 class Tool:

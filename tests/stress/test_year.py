@@ -19,7 +19,10 @@ def a_year(folder: Path, sessions: int, sweeps_a_day: int) -> dict[str, int]:
     worker = Path(__file__).parent / "year_worker.py"
     url = f"sqlite:///{folder}/{sessions}.db?synchronous=normal"
     done = subprocess.run(
-        [sys.executable, str(worker), url, str(sessions), str(sweeps_a_day)], capture_output=True, text=True, check=False
+        [sys.executable, str(worker), url, str(sessions), str(sweeps_a_day)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, int] = json.loads(done.stdout)

@@ -318,6 +318,20 @@ class HookContract(ClockSetup):
         told = [line.split()[-1] for line in diary.told if line.startswith("message")]
         assert sorted(told) == sorted(await path(session))
 
+    async def test_a_manager_that_never_saw_a_session_ends_it_all_the_same(
+        self, store: Any, manager: SessionManager
+    ) -> None:
+        await manager.append(ADA, user("m1"))
+        await manager.append("s", user("m1"))
+        hook = Ends()
+        async with SessionManager(store, namespace=manager.namespace) as fresh:
+            fresh.register_hook(hook)
+            await fresh.new(ADA)
+            await fresh.reset("s")
+            await fresh.archive("s")
+        assert [reason for reason, _, _ in hook.seen] == ["new", "reset", "archive"]
+        assert [shown for _, _, shown in hook.seen] == [["m1"], ["m1"], []]
+
     async def test_a_hook_sees_nothing_of_other_managers(self, store: Any, manager: SessionManager) -> None:
         diary = Diary()
         manager.register_hook(diary)

@@ -423,4 +423,6 @@ class LifecycleContract(ClockSetup):
                 await manager.session("s").set_lifecycle(idle_after=wrong)  # type: ignore[arg-type]
             with pytest.raises(InvalidInputError):
                 SessionManager("memory://").with_lifecycle(archive_after=wrong)  # type: ignore[arg-type]
+            with pytest.raises(InvalidInputError):
+                SessionManager("memory://").with_lifecycle(every=wrong)  # type: ignore[arg-type]
         assert await manager.get("s") is None
