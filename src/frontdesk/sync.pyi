@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from os import PathLike
 from typing import Any, Generic, Literal, Self, overload
 
 from frontdesk import (
@@ -33,6 +34,7 @@ from frontdesk import (
     Event,
     FilePart,
     FrontdeskError,
+    GrowthDay,
     HeadMovedError,
     InvalidCursorError,
     InvalidIdError,
@@ -41,6 +43,7 @@ from frontdesk import (
     InvalidMessageError,
     InvalidRangeError,
     InvalidStateError,
+    InvalidTransitionError,
     Message,
     MessageNotFoundError,
     MessageTooLargeError,
@@ -54,9 +57,11 @@ from frontdesk import (
     Part,
     ReadonlyBlockError,
     ReasoningPart,
+    RecoveryReport,
     SchemaVersionError,
     SearchHit,
     SearchResults,
+    SessionEndedError,
     SessionExistsError,
     SessionInfo,
     SessionKey,
@@ -77,6 +82,7 @@ from frontdesk import (
     StoreReadOnlyError,
     StoreUnavailableError,
     StoreURLError,
+    SweepReport,
     TextPart,
     TokenCounter,
     ToolCallPart,
@@ -94,7 +100,6 @@ from frontdesk import (
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.lifecycle import ManagersOwn
-from frontdesk.records import RecoveryReport, SweepReport
 from frontdesk.scope import Clock, Scope
 from frontdesk.search.embeddings import Embed
 from frontdesk.search.visible import SessionScope
@@ -123,12 +128,14 @@ __all__ = [
     "ContextBlock",
     "ContextOverflowError",
     "ContextUsage",
+    "DailyNotes",
     "DataPart",
     "EmbeddingError",
     "EndReason",
     "Event",
     "FilePart",
     "FrontdeskError",
+    "GrowthDay",
     "HeadMovedError",
     "InvalidCursorError",
     "InvalidIdError",
@@ -137,6 +144,7 @@ __all__ = [
     "InvalidMessageError",
     "InvalidRangeError",
     "InvalidStateError",
+    "InvalidTransitionError",
     "Message",
     "MessageNotFoundError",
     "MessageTooLargeError",
@@ -150,10 +158,12 @@ __all__ = [
     "Part",
     "ReadonlyBlockError",
     "ReasoningPart",
+    "RecoveryReport",
     "SchemaVersionError",
     "SearchHit",
     "SearchResults",
     "Session",
+    "SessionEndedError",
     "SessionExistsError",
     "SessionInfo",
     "SessionKey",
@@ -176,6 +186,7 @@ __all__ = [
     "StoreReadOnlyError",
     "StoreURLError",
     "StoreUnavailableError",
+    "SweepReport",
     "TextPart",
     "TokenCounter",
     "Tool",
@@ -192,6 +203,17 @@ __all__ = [
     "render_prompt",
     "truncate_older_messages",
 ]
+
+class DailyNotes:
+    """A hook for `register_hook` that writes a note when a session of three or more messages ends: title, reason,
+    duration, counts, and its summary, or the first question and the last answer.
+
+    With `directory` the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
+    workers may share; with `block` to that context block (declare it `shared` for the next sessions to see it). A
+    deleted session leaves no note. Raises `ConfigurationError` unless exactly one of the two is given."""
+
+    def __init__(self, directory: str | PathLike[str] | None = None, *, block: str | None = None) -> None: ...
+    def on_session_end(self, session: Session, reason: str) -> None: ...
 
 class Session:
     """A handle on one session. Making it does no I/O; the session is created by its first write.
