@@ -120,7 +120,9 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     apart = unicodedata.normalize("NFKD", text.casefold()).translate(FOLDED_LETTERS).replace("и\u0306", "й")
-    return unicodedata.normalize("NFC", DROPPED_MARKS.sub("", apart)).casefold()
+    folded = unicodedata.normalize("NFC", DROPPED_MARKS.sub("", apart)).casefold()
+    # Some letters stand for several words; a term is one.
+    return "".join(folded.split())
 
 
 def _pairs_and_singles(run: str) -> tuple[str, ...]:

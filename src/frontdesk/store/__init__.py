@@ -9,6 +9,19 @@ A message lives at `(segment, position)`; positions are never used again. Trees 
 a *family*. `revision` counts the changes of a session other than appending at the end.
 """
 
+from frontdesk.store.index import (
+    LONGEST_STRETCH,
+    Address,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
+    IndexState,
+    IndexStore,
+    IndexText,
+    Phrase,
+    TextKind,
+)
 from frontdesk.store.protocols import DocumentStore, LeaseStore, Store
 from frontdesk.store.requests import (
     FOLLOW_HEAD,
@@ -53,8 +66,10 @@ from frontdesk.store.rows import (
 
 __all__ = [
     "FOLLOW_HEAD",
+    "LONGEST_STRETCH",
     "MAX_NAMESPACE",
     "SEGMENT_SIZE",
+    "Address",
     "Append",
     "AppendResult",
     "AppendedRow",
@@ -66,6 +81,13 @@ __all__ = [
     "EditRow",
     "FollowHead",
     "Found",
+    "IndexBatch",
+    "IndexMatch",
+    "IndexQuery",
+    "IndexRow",
+    "IndexState",
+    "IndexStore",
+    "IndexText",
     "Item",
     "LeaseRow",
     "LeaseStore",
@@ -76,6 +98,7 @@ __all__ = [
     "NewSession",
     "OverlayItem",
     "OverlayRow",
+    "Phrase",
     "Piece",
     "Place",
     "Plan",
@@ -86,6 +109,7 @@ __all__ = [
     "Span",
     "StatsRow",
     "Store",
+    "TextKind",
     "TreeRows",
     "UsageQuery",
     "UsageRow",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from frontdesk.store.index import IndexStore
 from frontdesk.store.requests import Append, AppendResult, Choose, NewSession, Plan, SessionQuery, UsageQuery
 from frontdesk.store.rows import (
     DocumentRow,
@@ -80,7 +81,7 @@ class LeaseStore(Protocol):
 
 
 @runtime_checkable
-class Store(DocumentStore, LeaseStore, Protocol):
+class Store(DocumentStore, IndexStore, LeaseStore, Protocol):
     """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 

@@ -26,6 +26,7 @@ from frontdesk.store import (
     UsageRow,
     ViewRow,
 )
+from frontdesk.stores.memory.terms import TermIndex
 
 Key = tuple[str, str, str, str, str | None]
 
@@ -35,6 +36,7 @@ class MessageRow(msgspec.Struct, frozen=True):
 
     message: StoredMessage
     running: int
+    family: int
 
 
 class Rows:
@@ -64,6 +66,7 @@ class Rows:
         self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         self._prompts: dict[int, PromptRow] = {}
         self._leases: dict[tuple[str, int, str], LeaseRow] = {}
+        self._indexes: dict[str, TermIndex] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:

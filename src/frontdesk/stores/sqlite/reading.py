@@ -130,6 +130,11 @@ def tree(connection: Connection, namespace: str, session_id: str, find: Sequence
     )
 
 
+def segments(connection: Connection, numbers: Sequence[int]) -> list[SegmentRow]:
+    statement = f"SELECT {SEGMENT} FROM segments WHERE number = ?"
+    return [segment_row(row) for number in numbers for row in connection.execute(statement, (number,))]
+
+
 def _lineage(connection: Connection, trees: Iterable[int]) -> list[Lineage]:
     statement = "SELECT tree, ancestor, until FROM lineage WHERE tree = ?"
     return [Lineage(*row) for tree in trees for row in connection.execute(statement, (tree,))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from functools import reduce
 from typing import Any
@@ -113,6 +114,23 @@ def page(connection: Connection, query: SessionQuery) -> list[SessionRow]:
         (*values, query.limit),
     )
     return [session_row(row) for row in found]
+
+
+def relatives(connection: Connection, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+    statement = f"SELECT {SESSION} FROM sessions WHERE family = ? AND namespace = ? ORDER BY number"
+    return [
+        session_row(row)
+        for family in dict.fromkeys(families)
+        for row in connection.execute(statement, (family, namespace))
+    ]
+
+
+def families(connection: Connection, namespace: str, after: int, limit: int) -> list[int]:
+    statement = (
+        "SELECT DISTINCT family FROM sessions INDEXED BY sessions_by_family WHERE family > ? AND namespace = ?"
+        " ORDER BY family LIMIT ?"
+    )
+    return [family for (family,) in connection.execute(statement, (after, namespace, limit))]
 
 
 def _way(connection: Connection, query: SessionQuery) -> tuple[str, list[str], list[Any]]:

@@ -19,6 +19,7 @@ from frontdesk.testing.store_contract.forks import ForkContract
 from frontdesk.testing.store_contract.keeping import KeepingContract
 from frontdesk.testing.store_contract.ledger import LedgerContract
 from frontdesk.testing.store_contract.reading import ReadContract
+from frontdesk.testing.store_contract.searching import SearchContract
 from frontdesk.testing.store_contract.sessions import SessionContract
 
 __all__ = ["StoreContract"]
@@ -32,6 +33,7 @@ class StoreContract(
     ForkContract,
     LedgerContract,
     KeepingContract,
+    SearchContract,
     ConcurrencyContract,
 ):
     """All that a user of the seam relies on."""
