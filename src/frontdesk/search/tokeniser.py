@@ -28,6 +28,8 @@ from frontdesk.search.scripts import (
     stemmer_for_script,
 )
 
+VERSION = 1
+"""to be raised when the same text gives other terms, so that indexes are built anew"""
 _KEPT_RUNS = 1 << 16
 _LONGEST_KEPT = 64
 _LONGEST_TERM = 128
@@ -135,6 +137,12 @@ def _stemmer(language: str) -> Callable[[str], str]:
     """A stemmer without a cache of its own: ours also spares the folding."""
     stem: Callable[[str], str] = Stemmer.Stemmer(language, 0).stemWord
     return stem
+
+
+@cache
+def tokeniser_for(language: str) -> Tokeniser:
+    """The tokeniser of a language that all share: what it has met once it knows. Raises `ConfigurationError`."""
+    return Tokeniser(language)
 
 
 LANGUAGES = frozenset(Stemmer.algorithms())

@@ -122,6 +122,9 @@ class IndexStore(Protocol):
     async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
         """These segments, of those that exist."""
 
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        """The sessions with these numbers, of those that exist."""
+
     async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
         """The living sessions of these families."""
 

@@ -79,6 +79,10 @@ class Searching(Reading):
         with self._held():
             return [self._segments[number] for number in numbers if number in self._segments]
 
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        with self._held():
+            return [self._sessions[number] for number in dict.fromkeys(numbers) if number in self._sessions]
+
     async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
         with self._held():
             return [

@@ -116,6 +116,11 @@ def page(connection: Connection, query: SessionQuery) -> list[SessionRow]:
     return [session_row(row) for row in found]
 
 
+def by_number(connection: Connection, numbers: Sequence[int]) -> list[SessionRow]:
+    statement = f"SELECT {SESSION} FROM sessions WHERE number = ?"
+    return [session_row(row) for number in dict.fromkeys(numbers) for row in connection.execute(statement, (number,))]
+
+
 def relatives(connection: Connection, namespace: str, families: Sequence[int]) -> list[SessionRow]:
     statement = f"SELECT {SESSION} FROM sessions WHERE family = ? AND namespace = ? ORDER BY number"
     return [

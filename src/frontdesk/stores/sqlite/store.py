@@ -206,6 +206,9 @@ class SQLiteStore:
     async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
         return await self._engine.read(lambda connection: reading.segments(connection, numbers))
 
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: sessions.by_number(connection, numbers))
+
     async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
         return await self._engine.read(lambda connection: sessions.relatives(connection, namespace, families))
 

@@ -243,6 +243,8 @@ class SearchContract:
         assert await store.families(NAMESPACE, families[0], 1) == families[1:2]
         relatives = await store.relatives(NAMESPACE, [families[0], families[2]])
         assert {session.id for session in relatives} == {"s", "f", "u"}
+        numbers = [(await row(store, name)).number for name in ("u", "f")]
+        assert await store.sessions(NAMESPACE, [*numbers, 1 << 50]) == [await row(store, name) for name in ("u", "f")]
         trees = await store.trees(NAMESPACE, ["f", "none", "t"])
         assert [rows.session.id for rows in trees] == ["f", "t"]
         assert trees[0] == (await tree(store, "f")).rows
@@ -253,7 +255,8 @@ class SearchContract:
         assert sorted(segments, key=lambda segment: segment.number) == list(seen.rows.segments)
 
     async def test_nothing_asked_in_bulk_gives_nothing(self, store: Store) -> None:
-        assert await store.segments(NAMESPACE, []) == await store.relatives(NAMESPACE, []) == []
+        assert await store.segments(NAMESPACE, []) == await store.sessions(NAMESPACE, []) == []
+        assert await store.relatives(NAMESPACE, []) == []
         assert await store.trees(NAMESPACE, []) == await store.families(NAMESPACE, 0, 5) == []
         assert await store.frequencies(NAMESPACE, []) == []
         assert await find(store, "word") == []
