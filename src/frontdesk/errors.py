@@ -15,6 +15,7 @@ FrontdeskError
 │   ├── MessageNotFoundError
 │   ├── CompactionNotFoundError
 │   └── BlockNotFoundError        no context block with this label
+├── ChangesTrimmedError           the change log does not reach back to this position any more
 ├── ReadonlyBlockError            a block that its declaration does not let anybody write
 ├── BlockTooLargeError            over the block's `max_tokens`; nothing was written
 ├── ConflictError
@@ -148,6 +149,18 @@ class BlockNotFoundError(NotFoundError):
         known = ", ".join(repr(name) for name in labels) or "none at all"
         super().__init__(f"no context block {label!r}: there are {known}", label=label, labels=labels)
         self.label = label
+
+
+class ChangesTrimmedError(FrontdeskError):
+    """Changes after a position were removed from the log, so that a reader who went on there would miss them."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(
+            f"the change log of namespace {namespace!r} does not reach back to this position any more: read the state"
+            " that you follow afresh, and go on from `events(after=None)`",
+            namespace=namespace,
+        )
+        self.namespace = namespace
 
 
 class ReadonlyBlockError(FrontdeskError):

@@ -27,6 +27,7 @@ from frontdesk.store import (
     Span,
     TreeRows,
     ViewRow,
+    changes,
 )
 from frontdesk.tree import Tree, View, count, whole_view
 
@@ -35,7 +36,9 @@ SEEN_FOR_EVER = 1 << 62
 
 def change_row(session: SessionRow, now: int, **values: Any) -> Plan:
     """Set columns of a session's row that have nothing to do with its messages."""
-    return Plan(guards=_guard(session), now=now, set={**values, "updated_at": now})
+    return Plan(
+        guards=_guard(session), now=now, set={**values, "updated_at": now}, log=(changes.session_changed(values),)
+    )
 
 
 def changed_row(session: SessionRow, plan: Plan) -> SessionRow:
@@ -61,7 +64,8 @@ def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
 
 def switch(tree: Tree, leaf: Place, now: int) -> Plan:
     """Make a message the head."""
-    return Plan(guards=_guard(tree.session), now=now, set={"head": leaf, "view": "stale", "updated_at": now})
+    values = {"head": leaf, "view": "stale", "updated_at": now}
+    return Plan(guards=_guard(tree.session), now=now, set=values, log=(changes.head_moved(leaf),))
 
 
 def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
@@ -85,7 +89,7 @@ def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
 def split(tree: Tree, new: NewSession, reason: str, now: int) -> Plan:
     """End a session for a reason, and go on in a fork of it that takes over its key."""
     ended = {"status": "archived", "end_reason": reason, "ended_at": now, "key_current": False, "updated_at": now}
-    return replace(fork(tree, new, tree.session.head, now), set=ended)
+    return replace(fork(tree, new, tree.session.head, now), set=ended, log=(changes.session_changed(ended),))
 
 
 def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
@@ -97,6 +101,7 @@ def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
         add={"compaction_count": 1},
         add_overlays=(overlay,),
         drop_prompt=True,
+        log=(changes.compaction_added(overlay.id, overlay.kind),),
     )
 
 
@@ -111,6 +116,7 @@ def remove_overlay(tree: Tree, overlay: OverlayRow, now: int) -> Plan:
         delete_overlays=(overlay.number,) if mine else (),
         add_edits=() if mine else (NewEdit(kind="overlay-gone", overlay=overlay.number),),
         delete_edits=tuple(edit.number for edit in tree.rows.edits if mine and edit.overlay == overlay.number),
+        log=(changes.compaction_removed(overlay),),
     )
 
 
@@ -130,11 +136,13 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
         "set": {"updated_at": now} if in_tail else {**_unknown_view(session.head), "updated_at": now},
         "add": {"view_tokens": change} if in_tail else {},
         "mark_overlays": stale,
+        "log": (changes.message_updated(place),),
     }
     old = tree.replaced.get(place)
     if old or tree.shares(place):
         row_tokens = tokens_before - (old.tokens if old else 0)
         common["set"] |= _unknown_view(session.head)
+        common["log"] = (changes.message_updated(place, adds=0),)
         edit = NewEdit(
             kind="replaced",
             segment=place.segment,
@@ -145,7 +153,7 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
         )
         return Plan(
             **common,
-            add_edits=(*marks, edit),
+            add_edits=(edit, *marks),
             delete_edits=_superseded(tree, [place], others),
             replace_rows=_hidden_row(place, others, message) if tree.rows.sessions or not tree.shares(place) else (),
         )
@@ -244,6 +252,7 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
             *_superseded(tree, places, others),
             *(edit.number for edit in tree.rows.edits if edit.overlay in own_gone),
         ),
+        log=(*changes.messages_deleted(runs, tree.rows.found), *map(changes.compaction_removed, gone)),
     )
 
 
@@ -266,6 +275,7 @@ def clear_messages(rows: TreeRows, now: int) -> Plan:
         view=ViewRow(),
         fresh_tree=True,
         drop_prompt=True,
+        log=(changes.messages_cleared(),),
         **released,
     )
 
@@ -275,7 +285,8 @@ def delete_session(rows: TreeRows, now: int) -> Plan:
     session = rows.session
     released = _release(rows, session)
     guards = _release_guards(rows, session, released)
-    return Plan(guards=guards, now=now, delete_sessions=(session.number,), **released)
+    log = (changes.session_deleted(session.id),)
+    return Plan(guards=guards, now=now, delete_sessions=(session.number,), log=log, **released)
 
 
 def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:

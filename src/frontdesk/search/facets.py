@@ -1,4 +1,4 @@
-"""Facets: the words in the index that say what a text is, so that filters by role, kind and time cost next to nothing."""
+"""Facets: words in the index that say what a text is, so that filters by role, kind and time cost next to nothing."""
 
 from __future__ import annotations
 

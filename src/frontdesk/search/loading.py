@@ -1,4 +1,4 @@
-"""Which texts there are: what a log line, a tree or a family is about, and reading them from the store, many at once."""
+"""Which texts there are: what a line of the log or a family is about, and reading them from the store, many at once."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def load(scope: Scope, wanted: Wanted) -> list[Source]:
         elif isinstance(item, Span) and len(piece.messages) <= item.last - item.first:
             torn += _apart(item) if piece.messages else ()
         else:
-            found += _messages(item, piece.messages and Message.from_run(piece.messages, None), settings)
+            found += _messages(item, Message.from_run(piece.messages, None), settings)
     for item, piece in zip(torn, await scope.store.read(torn) if torn else (), strict=True):
         found += _messages(item, Message.from_run(piece.messages, None), settings)
     numbers = list(wanted.sessions)
@@ -200,11 +200,12 @@ def _messages(item: Item, messages: Sequence[Message], settings: SearchSettings)
     for offset, message in enumerate(messages):
         stored = message.stored
         if isinstance(item, Span):
-            address, content = Address("message", item.segment, item.first + offset), (stored.raw,)
+            address = Address("message", item.segment, item.first + offset)
         else:
             assert isinstance(item, EditItem)
-            address, content = Address("edit", item.number), ()
+            address = Address("edit", item.number)
         text = searchable_text(message, reasoning=settings.reasoning)
+        content = (stored.raw,) if address.kind == "message" else ()
         yield Source(address, stored.id, stored.role, stored.created_at, text, content, message)
 
 

@@ -9,6 +9,7 @@ A message lives at `(segment, position)`; positions are never used again. Trees 
 a *family*. `revision` counts the changes of a session other than appending at the end.
 """
 
+from frontdesk.store.changes import BEGINNING, ChangeKind, ChangeRow, NewChange, Position
 from frontdesk.store.index import (
     LONGEST_STRETCH,
     Address,
@@ -22,7 +23,7 @@ from frontdesk.store.index import (
     Phrase,
     TextKind,
 )
-from frontdesk.store.protocols import DocumentStore, LeaseStore, Store
+from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, Store
 from frontdesk.store.requests import (
     FOLLOW_HEAD,
     Append,
@@ -65,6 +66,7 @@ from frontdesk.store.rows import (
 )
 
 __all__ = [
+    "BEGINNING",
     "FOLLOW_HEAD",
     "LONGEST_STRETCH",
     "MAX_NAMESPACE",
@@ -73,6 +75,9 @@ __all__ = [
     "Append",
     "AppendResult",
     "AppendedRow",
+    "ChangeKind",
+    "ChangeRow",
+    "ChangeStore",
     "Choose",
     "DocumentRow",
     "DocumentStore",
@@ -92,6 +97,7 @@ __all__ = [
     "LeaseRow",
     "LeaseStore",
     "Lineage",
+    "NewChange",
     "NewEdit",
     "NewFork",
     "NewOverlay",
@@ -102,6 +108,7 @@ __all__ = [
     "Piece",
     "Place",
     "Plan",
+    "Position",
     "PromptRow",
     "SegmentRow",
     "SessionQuery",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from frontdesk.store.changes import ChangeRow, Position
 from frontdesk.store.index import IndexStore
 from frontdesk.store.requests import Append, AppendResult, Choose, NewSession, Plan, SessionQuery, UsageQuery
 from frontdesk.store.rows import (
@@ -80,8 +81,30 @@ class LeaseStore(Protocol):
         """Let go of a lease; False if it expired or is another's."""
 
 
+class ChangeStore(Protocol):
+    """The log of changes, one for each namespace: every change writes its lines in its own transaction.
+
+    The lines of one session stand in the order in which its changes were made; no position is used again."""
+
+    async def changes(
+        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    ) -> list[ChangeRow]:
+        """The next lines after a position, or from the oldest that is left.
+
+        Settled lines are those ahead of which none can appear any more: who reads only these, and goes on after the
+        last one, misses nothing. With `settled=False` all that is committed. Lines of sessions that are gone are left
+        out, but for "session.deleted". `ChangesTrimmedError` if lines after the position were removed."""
+
+    async def last_change(self, namespace: str) -> Position:
+        """The position of the newest settled line, `BEGINNING` if there is none."""
+
+    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+        """Remove the oldest lines, up to the first that is not older than `before_at`, and never the newest; at most
+        `limit` at a time. Gives how many went."""
+
+
 @runtime_checkable
-class Store(DocumentStore, IndexStore, LeaseStore, Protocol):
+class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, Protocol):
     """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from frontdesk.messages import StoredMessage
+from frontdesk.store.changes import NewChange
 from frontdesk.store.rows import EditKind, Item, Place, SessionRow, Span, ViewRow
 
 Choose = Callable[[SessionRow, ViewRow], Sequence[Item]]
@@ -145,6 +146,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
     """trees that inherit no more"""
+    log: tuple[NewChange, ...] = ()
+    """what is told of it; the store itself adds "session.created" for a fork"""
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from itertools import count as counter
@@ -77,6 +78,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._mark = f"r{next(_runs)}"
         self._numbers = counter(1)
         self._model: dict[str, Conversation] = {}
+        self._told: defaultdict[str, set[str]] = defaultdict(set)
 
     def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(doing, self._loop).result()
@@ -157,6 +159,7 @@ class StoreMachine(RuleBasedStateMachine):
                 return plans.delete_messages(tree, places, self._tick())
 
             self._change(name, build, find=ids)
+            self._told[name].update(ids, (cover.id for cover in self._model[name].covers))
             self._model[name].delete(ids)
             self._wait(self._check_nothing_else_is_stored())
 
@@ -180,6 +183,7 @@ class StoreMachine(RuleBasedStateMachine):
 
             self._change(name, build, find=[start, end])
             self._model[name].cover(id, kind, summary, tokens, start, end)
+            self._told[name].add(id)
 
     @precondition(lambda self: any(model.covers for model in self._model.values()))
     @rule(data=st.data())
@@ -195,6 +199,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         self._change(name, build)
         self._model[name].uncover(id)
+        self._told[name].add(id)
         self._wait(self._check_nothing_else_is_stored())
 
     @rule(data=st.data())
@@ -240,6 +245,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _delete_session(self, name: str) -> None:
         self._change(name, lambda tree: plans.delete_session(tree.rows, self._tick()), family=True)
         del self._model[name]
+        self._told.pop(name, None)
         assert self._wait(self._store.get(self._mark, name)) is None
         self._wait(self._check_nothing_else_is_stored())
 
@@ -325,10 +331,10 @@ class StoreMachine(RuleBasedStateMachine):
         return tree.tokens(items, dict(zip(places, await self._store.sums(places), strict=True)))
 
     async def _check_nothing_else_is_stored(self) -> None:
-        """What no session sees any more is nowhere in the store."""
+        """What no session sees any more is nowhere in the store, but for the ids that the log of a session tells of."""
         stored = await self._dump()
         if stored is not None:
-            seen = {text for model in self._model.values() for text in model.texts()}
+            seen = {text for model in self._model.values() for text in model.texts()}.union(*self._told.values())
             assert set(re.findall(rf"<{self._mark}-\w+>", stored)) <= seen
 
     # draws and names

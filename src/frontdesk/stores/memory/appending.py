@@ -14,6 +14,7 @@ from frontdesk.store import (
     Append,
     AppendedRow,
     AppendResult,
+    NewChange,
     NewSession,
     Place,
     SegmentRow,
@@ -44,6 +45,7 @@ class Appending(Reading):
             new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
             session = self._insert(new)
         result: list[AppendedRow] = []
+        runs: list[tuple[int, int, int]] = []
         for message, place in zip(request.messages, known, strict=True):
             place = place or self._twin(session, message.id, request, result)
             if place is not None:
@@ -53,8 +55,14 @@ class Appending(Reading):
             else:
                 parent_id = None if parent is None else self._message(session, parent).id
                 session, place = self._add(session, parent, message, request.now)
+                follows = bool(runs) and runs[-1][::2] == (place.segment, place.position - 1)
+                first = runs.pop()[1] if follows else place.position
+                runs.append((place.segment, first, place.position))
                 result.append(AppendedRow(True, parent_id))
             parent = place
+        for segment, first, last in runs:
+            line = NewChange(kind="message.appended", segment=segment, first=first, last=last)
+            self._write_log(request.namespace, session.number, request.now, line)
         return AppendResult(tuple(result), session)
 
     def _twin(self, session: SessionRow, message_id: str, request: Append, done: list[AppendedRow]) -> Place | None:

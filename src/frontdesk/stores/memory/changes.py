@@ -29,12 +29,15 @@ class Changes(Documents):
 
     def _change(self, session: SessionRow, plan: Plan) -> None:
         revision = session.revision + 1
+        overlays: list[int] = []
+        edits: list[int] = []
         self._change_rows(session, plan)
         for overlay in plan.add_overlays:
             number = next(self._numbers)
             given = {name: getattr(overlay, name) for name in overlay.__struct_fields__}
             self._overlays[number] = OverlayRow(number=number, tree=session.tree, revision=revision, **given)
             self._overlays_of[session.tree][number] = None
+            overlays.append(number)
         for number in plan.mark_overlays:
             self._overlays[number] = replace(self._overlays[number], stale=True)
         for edit in plan.add_edits:
@@ -42,6 +45,7 @@ class Changes(Documents):
             given = {name: getattr(edit, name) for name in edit.__struct_fields__}
             self._edits[number] = EditRow(number=number, tree=session.tree, revision=revision, **given)
             self._edits_of_tree[session.tree][number] = None
+            edits.append(number)
         for number in plan.delete_overlays:
             del self._overlays_of[self._overlays.pop(number).tree][number]
             self._unindex(session, Address("overlay", number))
@@ -61,6 +65,11 @@ class Changes(Documents):
         changed = self._sessions[session.number] = replace(session, revision=revision, **values)
         if session.key_current and not changed.key_current:
             self._by_key.pop(key_of(session), None)
+        for line in plan.log:
+            added = 0
+            if line.adds is not None:
+                added = (overlays if line.kind == "compaction.added" else edits)[line.adds]
+            self._write_log(session.namespace, session.number, plan.now, line, added)
         if plan.fork is not None:
             self._fork(session, plan.fork, revision)
         if plan.view is not None:
@@ -133,6 +142,7 @@ class Changes(Documents):
         self._views.pop(row.number, None)
         self._ledger.pop(row.number, None)
         self._forget_documents(row)
+        self._forget_log(row)
         for key in [key for key in self._leases if key[1] == row.number]:
             del self._leases[key]
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import DocumentRow, PromptRow, SessionRow
+from frontdesk.store.changes import block_changed
 from frontdesk.stores.memory.rows import Rows
 
 _SHARED = 0
@@ -54,6 +55,8 @@ class Documents(Rows):
             keys[document.key] = [*versions, document] if keep_history else [document]
             if drop_prompt:
                 self._drop_prompt(owner)
+            for line in block_changed(document.label):
+                self._write_log(namespace, owner, document.created_at, line)
             return True
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None:

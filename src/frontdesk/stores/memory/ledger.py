@@ -8,7 +8,7 @@ from functools import reduce
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import StatsRow, UsageQuery, UsageRow
+from frontdesk.store import NewChange, StatsRow, UsageQuery, UsageRow
 from frontdesk.stores.memory.rows import Rows
 
 _EXACT = Context(prec=1000)
@@ -26,14 +26,16 @@ class Ledger(Rows):
             if line.id in lines:
                 return False
             lines[line.id] = line
+            updated_at = max(line.at, session.updated_at)
             self._sessions[session.number] = replace(
                 session,
                 input_tokens=session.input_tokens + line.input_tokens,
                 output_tokens=session.output_tokens + line.output_tokens,
                 cost=_sum(session.cost, line.cost),
-                updated_at=max(line.at, session.updated_at),
+                updated_at=updated_at,
             )
             _add_to_day(self._days.setdefault(namespace, {}), line)
+            self._write_log(namespace, session.number, updated_at, NewChange(kind="usage.added"))
             return True
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:

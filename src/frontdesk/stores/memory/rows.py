@@ -14,18 +14,22 @@ import msgspec
 from frontdesk.errors import StoreClosedError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
+    ChangeRow,
     DocumentRow,
     EditRow,
     LeaseRow,
+    NewChange,
     NewSession,
     OverlayRow,
     Place,
+    Position,
     PromptRow,
     SegmentRow,
     SessionRow,
     UsageRow,
     ViewRow,
 )
+from frontdesk.store.changes import session_created
 from frontdesk.stores.memory.terms import TermIndex
 
 Key = tuple[str, str, str, str, str | None]
@@ -67,6 +71,9 @@ class Rows:
         self._prompts: dict[int, PromptRow] = {}
         self._leases: dict[tuple[str, int, str], LeaseRow] = {}
         self._indexes: dict[str, TermIndex] = {}
+        self._log: defaultdict[str, list[ChangeRow]] = defaultdict(list)
+        self._details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
+        self._trimmed: dict[str, Position] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -104,7 +111,25 @@ class Rows:
         self._by_id[new.namespace, new.id] = number
         if new.agent is not None:
             self._by_key[key_of(new)] = number
+        self._write_log(new.namespace, number, new.now, session_created(new.parent_session_id))
         return row
+
+    def _write_log(self, namespace: str, session: int, at: int, change: NewChange, number: int = 0) -> Position:
+        """Add a line. Its detail is kept by session, so that it goes with it."""
+        log = self._log[namespace]
+        position = (log[-1].position[0] + 1 if log else 1, 0)
+        if change.detail:
+            self._details[namespace, session][position] = change.detail
+        where = change.segment, change.first, change.last
+        log.append(ChangeRow(position, at, change.kind, session, None, *where, number or change.number))
+        return position
+
+    def _forget_log(self, row: SessionRow) -> None:
+        """Keep of a session that is gone only what says so; its other lines tell nothing without it."""
+        last = self._log[row.namespace][-1].position
+        details = self._details.pop((row.namespace, row.number), {})
+        if last in details:
+            self._details[row.namespace, row.number][last] = details[last]
 
 
 def key_of(row: SessionRow | NewSession) -> Key:

@@ -11,10 +11,11 @@ from frontdesk.stores.memory.appending import Appending
 from frontdesk.stores.memory.changes import Changes
 from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.ledger import Ledger
+from frontdesk.stores.memory.log import Log
 from frontdesk.stores.memory.searching import Searching
 
 
-class MemoryStore(Appending, Changes, Ledger, Leases, Searching):
+class MemoryStore(Appending, Changes, Ledger, Leases, Log, Searching):
     """A `Store` in memory, for tests, notebooks and throw-away agents: everything is gone with the process.
 
     Safe for threads and event loops."""

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import DocumentRow, PromptRow
+from frontdesk.store.changes import block_changed
 from frontdesk.stores.postgres.engine import Connection
+from frontdesk.stores.postgres.log import Log
 from frontdesk.stores.postgres.rows import digest
 
 SHARED = 0
@@ -30,6 +32,7 @@ class Documents:
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
+        self._log = Log(schema)
         self._owner = owner(schema)
 
     async def get(
@@ -112,6 +115,7 @@ class Documents:
             )
         if drop_prompt:
             await self.drop(connection, ns, session)
+        await self._log.write(connection, ns, session, document.created_at, block_changed(document.label))
         return True
 
     async def drop(self, connection: Connection, ns: int, session: int) -> None:

@@ -9,6 +9,7 @@ from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import (
     Append,
     AppendResult,
+    ChangeRow,
     Choose,
     DocumentRow,
     Item,
@@ -17,6 +18,7 @@ from frontdesk.store import (
     Piece,
     Place,
     Plan,
+    Position,
     PromptRow,
     SessionQuery,
     SessionRow,
@@ -31,6 +33,7 @@ from frontdesk.stores.postgres.changes import Changer
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine
 from frontdesk.stores.postgres.leases import Leases
+from frontdesk.stores.postgres.log import Log
 from frontdesk.stores.postgres.reading import Reader
 from frontdesk.stores.postgres.schema import migrate, quote_schema
 from frontdesk.stores.postgres.totals import Totals
@@ -57,6 +60,7 @@ class PostgresStore:
         self._changer = Changer(self._schema)
         self._documents = Documents(self._schema)
         self._leases = Leases(self._schema)
+        self._log = Log(self._schema)
         self._totals = Totals(self._schema)
 
     @classmethod
@@ -205,6 +209,21 @@ class PostgresStore:
 
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         return await self.renew_lease(namespace, session_id, name, number, 0)
+
+    # the log
+
+    async def changes(
+        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    ) -> list[ChangeRow]:
+        return await self._engine.run(
+            lambda connection: self._log.read(connection, namespace, after, limit, settled), repeatable=True
+        )
+
+    async def last_change(self, namespace: str) -> Position:
+        return await self._engine.run(lambda connection: self._log.last(connection, namespace), repeatable=True)
+
+    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+        return await self._engine.transact(lambda connection: self._log.trim(connection, namespace, before_at, limit))
 
     # usage and totals
 

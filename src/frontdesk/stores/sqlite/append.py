@@ -21,7 +21,7 @@ from frontdesk.store import (
     Place,
     SessionRow,
 )
-from frontdesk.stores.sqlite import sessions
+from frontdesk.stores.sqlite import log, sessions
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import MESSAGE, POSITION_BITS, SESSION_COLUMNS, SESSION_WIDTH, session_row
 from frontdesk.stores.sqlite.seeing import before, find, find_all, message_at
@@ -102,6 +102,7 @@ class _Chain:
         self._session = session
         self._segment = self._owner = self._last = self._next = self._tokens = 0
         self._added = 0
+        self._runs: list[tuple[int, int, int]] = []
         self._head = session.head
         self._tail = session.tail
         self._view = session.view
@@ -183,6 +184,7 @@ class _Chain:
         self._view_messages += len(run)
         self._added += len(run)
         self._tokens = tokens
+        self._runs.append((self._segment, self._next, self._next + len(run) - 1))
         self._next += len(run)
         self._last = self._next - 1
         self._head = Place(self._segment, self._last)
@@ -210,6 +212,7 @@ class _Chain:
                 before.number,
             ),
         )
+        log.write_appended(self._connection, before.namespace, before.number, now, self._runs)
         return replace(
             before,
             head=self._head,

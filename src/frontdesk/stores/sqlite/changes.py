@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, Address, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, index, sessions
+from frontdesk.stores.sqlite import documents, index, log, sessions
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -30,10 +30,14 @@ def apply(connection: Connection, plan: Plan) -> bool:
             raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
     revision = session.revision + 1
     _change_messages(connection, plan)
-    _change_overlays(connection, session, plan, revision)
-    _change_edits(connection, session, plan, revision)
+    overlays = _change_overlays(connection, session, plan, revision)
+    edits = _change_edits(connection, session, plan, revision)
     _each(connection, "DELETE FROM lineage WHERE tree = ?", plan.delete_lineage)
     _change_session(connection, session, plan, revision)
+    for line in plan.log:
+        added = overlays if line.kind == "compaction.added" else edits
+        number = None if line.adds is None else added[line.adds]
+        log.write(connection, session.namespace, session.number, plan.now, line, number)
     if plan.fork is not None:
         _fork(connection, session, plan.fork, revision)
     if plan.view is not None:
@@ -51,6 +55,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
     index.drop(connection, _unsaid(session, plan))
+    log.forget(connection, plan.delete_sessions)
     return True
 
 
@@ -109,12 +114,14 @@ def _delete_messages(connection: Connection, segment: int, first: int, last: int
     index.drop_span(connection, *bounds)
 
 
-def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:
+    """Gives the numbers of those that were added."""
+    added = []
     for overlay in plan.add_overlays:
-        connection.execute(
+        made = connection.execute(
             "INSERT INTO overlays (tree, revision, id, kind, start_segment, start_position, end_segment,"
             " end_position, tokens, created_at, stale, details, summary)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (
                 session.tree,
                 revision,
@@ -129,15 +136,19 @@ def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, re
                 overlay.summary,
             ),
         )
+        added += [number for (number,) in made]
     _each(connection, "UPDATE overlays SET stale = 1 WHERE number = ?", plan.mark_overlays)
     _each(connection, "DELETE FROM overlays WHERE number = ?", plan.delete_overlays)
+    return added
 
 
-def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:
+    """Gives the numbers of those that were added."""
+    added = []
     for edit in plan.add_edits:
-        connection.execute(
+        made = connection.execute(
             "INSERT INTO edits (tree, revision, kind, segment, first, last, tokens, overlay, message)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (
                 session.tree,
                 revision,
@@ -150,7 +161,9 @@ def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revis
                 None if edit.message is None else json_text(edit.message),
             ),
         )
+        added += [number for (number,) in made]
     _each(connection, "DELETE FROM edits WHERE number = ?", plan.delete_edits)
+    return added
 
 
 def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: int) -> None:

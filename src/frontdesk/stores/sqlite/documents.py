@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from frontdesk.store import DocumentRow, PromptRow
-from frontdesk.stores.sqlite import sessions
+from frontdesk.store.changes import block_changed
+from frontdesk.stores.sqlite import log, sessions
 from frontdesk.stores.sqlite.connections import Connection
 
 SHARED = 0
@@ -73,6 +74,8 @@ def put(
         )
     if drop_prompt:
         drop(connection, owner)
+    for change in block_changed(document.label):
+        log.write(connection, namespace, owner, document.created_at, change)
     return True
 
 

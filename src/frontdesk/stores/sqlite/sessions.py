@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import NewSession, SessionQuery, SessionRow, StatsRow, UsageQuery, UsageRow
+from frontdesk.store import NewChange, NewSession, SessionQuery, SessionRow, StatsRow, UsageQuery, UsageRow
+from frontdesk.store.changes import session_created
+from frontdesk.stores.sqlite import log
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, session_row
 
@@ -73,6 +75,7 @@ def insert(connection: Connection, new: NewSession, **values: Any) -> SessionRow
     )
     (row,) = connection.execute(statement, tuple(columns.values())).fetchall()
     set_tags(connection, number, new.namespace, new.tags)
+    log.write(connection, new.namespace, number, new.now, session_created(new.parent_session_id))
     return session_row(row)
 
 
@@ -182,6 +185,8 @@ def add_usage(connection: Connection, namespace: str, session_id: str, line: Usa
         (line.input_tokens, line.output_tokens, _sum(session.cost, line.cost), line.at, session.number),
     )
     _add_to_day(connection, namespace, line)
+    updated_at = max(session.updated_at, line.at)
+    log.write(connection, namespace, session.number, updated_at, NewChange(kind="usage.added"))
     return True
 
 

@@ -11,6 +11,7 @@ from frontdesk.errors import StoreURLError
 from frontdesk.store import (
     Append,
     AppendResult,
+    ChangeRow,
     Choose,
     DocumentRow,
     IndexBatch,
@@ -23,6 +24,7 @@ from frontdesk.store import (
     Piece,
     Place,
     Plan,
+    Position,
     PromptRow,
     SegmentRow,
     SessionQuery,
@@ -33,7 +35,7 @@ from frontdesk.store import (
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, documents, index, leases, reading, sessions
+from frontdesk.stores.sqlite import append, changes, documents, index, leases, log, reading, sessions
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -223,6 +225,17 @@ class SQLiteStore:
                 if (rows := reading.tree(connection, namespace, session_id, (), family)) is not None
             ]
         )
+
+    async def changes(
+        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    ) -> list[ChangeRow]:
+        return await self._engine.read(lambda connection: log.read(connection, namespace, after, limit))
+
+    async def last_change(self, namespace: str) -> Position:
+        return await self._engine.read(lambda connection: log.last(connection, namespace))
+
+    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
         return await self._engine.write(lambda connection: sessions.add_usage(connection, namespace, session_id, line))

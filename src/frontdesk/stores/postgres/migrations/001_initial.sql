@@ -51,6 +51,7 @@ CREATE TABLE {schema}.sessions (
     last_active_at bigint NOT NULL,
     compacted_at bigint,
     ended_at bigint,
+    changed_in bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (ns, number)
 );
 

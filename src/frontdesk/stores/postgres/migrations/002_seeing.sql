@@ -98,6 +98,10 @@ CREATE FUNCTION {schema}.new_number(in_ns integer) RETURNS bigint LANGUAGE sql V
     SELECT (in_ns::bigint << 39) | nextval('{schema}.numbers')
 $$;
 
+CREATE FUNCTION {schema}.this_xid() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT pg_current_xact_id()::text::bigint
+$$;
+
 -- Write what an append has moved.
 CREATE FUNCTION {schema}.save(s {schema}.sessions, t {schema}.segments) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
@@ -107,7 +111,8 @@ BEGIN
     UPDATE {schema}.sessions x SET
         head_segment = s.head_segment, head_position = s.head_position, tail = s.tail, view = s.view,
         view_tokens = s.view_tokens, view_messages = s.view_messages, revision = s.revision,
-        message_count = s.message_count, updated_at = s.updated_at, last_active_at = s.last_active_at
+        message_count = s.message_count, updated_at = s.updated_at, last_active_at = s.last_active_at,
+        changed_in = s.changed_in
     WHERE x.ns = s.ns AND x.number = s.number;
 END
 $$;

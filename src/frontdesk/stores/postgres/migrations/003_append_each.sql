@@ -40,6 +40,7 @@ DECLARE
     until integer;
     sum_tokens bigint;
     hit record;
+    this_xid bigint := {schema}.this_xid();
 BEGIN
     FOR r IN 1 .. cardinality(r_id) LOOP
         request := r_number[r];
@@ -138,8 +139,8 @@ BEGIN
 
         IF s.number IS NULL THEN
             -- Another transaction may have made it at this moment: this one has waited for it, and comes again.
-            INSERT INTO {schema}.sessions (ns, number, id, tree, family, created_at, updated_at, last_active_at)
-            SELECT current_ns, x.number, r_id[r], x.number, x.number, r_now[r], r_now[r], r_now[r]
+            INSERT INTO {schema}.sessions (ns, number, id, tree, family, created_at, updated_at, last_active_at, changed_in)
+            SELECT current_ns, x.number, r_id[r], x.number, x.number, r_now[r], r_now[r], r_now[r], this_xid
             FROM {schema}.new_number(current_ns) x(number)
             ON CONFLICT DO NOTHING RETURNING * INTO s;
             IF s.number IS NULL THEN
@@ -147,6 +148,8 @@ BEGIN
                 RETURN NEXT;
                 CONTINUE;
             END IF;
+            INSERT INTO {schema}.changes (ns, xid, position, at, session, kind)
+            VALUES (s.ns, this_xid, nextval('{schema}.change_positions'), r_now[r], s.number, 'session.created');
         END IF;
 
         ahead := after_id;
@@ -231,6 +234,11 @@ BEGIN
                 FROM generate_series(here, until) x(index);
                 sum_tokens := (SELECT sum(x.tokens) FROM unnest(m_tokens[here:until]) x(tokens));
             END IF;
+            s.changed_in := greatest(s.changed_in, this_xid);
+            INSERT INTO {schema}.changes (ns, xid, position, at, session, segment, first, last, kind) VALUES (
+                s.ns, s.changed_in, nextval('{schema}.change_positions'), r_now[r], s.number,
+                t.number, t.next, t.next + until - here, 'message.appended'
+            );
             IF met THEN
                 FOR i IN here .. until LOOP
                     known_segment[i] := t.number;

@@ -28,6 +28,8 @@ DECLARE
     head_id text[];
     known integer[];
     others integer[];
+    last_xid bigint[];             -- of whoever wrote to the session last
+    this_xid bigint;
 BEGIN
     IF NOT patient AND true = ANY (g_plain) THEN
         SELECT array_agg(n.number ORDER BY g.index), array_agg(s.number ORDER BY g.index)
@@ -43,11 +45,12 @@ BEGIN
 
         -- A statement of its own: only what is read after the lock is current.
         SELECT array_agg(t.number ORDER BY g.index), array_agg(s.family ORDER BY g.index),
-            array_agg(t.next ORDER BY g.index), array_agg(t.tokens ORDER BY g.index), array_agg(m.id ORDER BY g.index)
-        INTO to_segment, of_family, from_position, from_tokens, head_id
+            array_agg(t.next ORDER BY g.index), array_agg(t.tokens ORDER BY g.index), array_agg(m.id ORDER BY g.index),
+            array_agg(s.changed_in ORDER BY g.index)
+        INTO to_segment, of_family, from_position, from_tokens, head_id, last_xid
         FROM unnest(in_ns, of_session, g_size) WITH ORDINALITY g(ns, session, size, index)
             LEFT JOIN LATERAL (
-                SELECT x.tree, x.family, x.head_segment, x.head_position FROM {schema}.sessions x
+                SELECT x.tree, x.family, x.head_segment, x.head_position, x.changed_in FROM {schema}.sessions x
                 WHERE x.ns = g.ns AND x.number = g.session OFFSET 0
             ) s ON true
             LEFT JOIN LATERAL (
@@ -79,6 +82,14 @@ BEGIN
         WHERE to_segment[m.in_group] IS NOT NULL
         WINDOW this AS (PARTITION BY m.in_group ORDER BY m.index);
 
+        this_xid := {schema}.this_xid();
+        INSERT INTO {schema}.changes (ns, xid, position, at, session, segment, first, last, kind)
+        SELECT g.ns, greatest(g.last_xid, this_xid), nextval('{schema}.change_positions'), g.now, g.session, g.segment,
+            g.first, g.first + g.size - 1, 'message.appended'
+        FROM unnest(in_ns, of_session, to_segment, from_position, g_size, g_now, last_xid)
+            g(ns, session, segment, first, size, now, last_xid)
+        WHERE g.segment IS NOT NULL;
+
         UPDATE {schema}.segments x
         SET last = g.first + g.size - 1, next = g.first + g.size, tokens = x.tokens + g.tokens
         FROM unnest(in_ns, to_segment, from_position, g_size, g_tokens) g(ns, segment, first, size, tokens)
@@ -88,7 +99,8 @@ BEGIN
         UPDATE {schema}.sessions x SET
             head_position = g.first + g.size - 1, message_count = x.message_count + g.size,
             view_tokens = x.view_tokens + g.tokens, view_messages = x.view_messages + g.size,
-            updated_at = greatest(x.updated_at, g.now), last_active_at = greatest(x.last_active_at, g.now)
+            updated_at = greatest(x.updated_at, g.now), last_active_at = greatest(x.last_active_at, g.now),
+            changed_in = greatest(x.changed_in, this_xid)
         FROM unnest(in_ns, of_session, to_segment, from_position, g_request, g_size, g_tokens, g_now, head_id)
             g(ns, session, segment, first, request, size, tokens, now, ahead)
         WHERE x.ns = g.ns AND x.number = g.session AND g.segment IS NOT NULL
