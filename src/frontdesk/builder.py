@@ -12,6 +12,8 @@ from frontdesk.context.blocks import Declaration
 from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
 from frontdesk.scope import Scope
+from frontdesk.search.settings import SearchSettings
+from frontdesk.search.tokeniser import tokeniser_for
 from frontdesk.tokens import TokenCounter
 
 
@@ -167,6 +169,15 @@ class Configurable:
                 on_error=on_error,
             )
         )
+        return self
+
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
+        tokeniser_for(language)
+        self._unused().set_settings(SearchSettings(language=language, reasoning=bool(reasoning)))
         return self
 
     def _unused(self) -> Scope:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from frontdesk.errors import ConfigurationError, InvalidIdError, StoreClosedError
@@ -39,6 +39,7 @@ class Scope:
         self.closed = False
         self._settings: dict[type, Any] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._timers: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle]] = {}
 
     def settings(self, kind: type[T]) -> T:
         """The settings of one feature, an object of its own type that begins with its defaults."""
@@ -71,11 +72,28 @@ class Scope:
         self._tasks[name] = task
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
 
+    def later(self, seconds: float, work: Callable[[], None], name: str) -> None:
+        """Call something after a while, unless it is to be called under that name already, or the manager is closed."""
+        loop = asyncio.get_running_loop()
+        waiting = self._timers.get(name)
+        if (waiting is not None and waiting[0] is loop) or self.closed:
+            return
+
+        def fire() -> None:
+            self._timers.pop(name, None)
+            work()
+
+        self._timers[name] = loop, loop.call_later(seconds, fire)
+
     async def close(self) -> None:
         """Let what runs beside finish, for a while, and let go of the store."""
         if self.closed:
             return
         here = asyncio.get_running_loop()
+        for loop, timer in self._timers.values():
+            if loop is here:
+                timer.cancel()
+        self._timers.clear()
         tasks = [task for task in self._tasks.values() if task.get_loop() is here]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=_GRACE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Self
 
 import msgspec
@@ -15,7 +16,9 @@ from frontdesk.keys import SessionKey
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id
 from frontdesk.records import Appended, SearchResults, SessionInfo
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
-from frontdesk.search import scan
+from frontdesk.search import background
+from frontdesk.search.request import understood
+from frontdesk.search.within import search_session
 from frontdesk.session_compaction import CompactionCalls
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Plan, SessionRow, Store
 from frontdesk.tree import Tree, count
@@ -106,6 +109,7 @@ class Session(CompactionCalls):
         result = await self._scope.store.append(request)
         await self._notice_skills(stored)
         inserted = zip(stored, result.rows, strict=True)
+        background.notice(self._scope, len(stored))
         self._after_append(result.session, sum(message.tokens for message, row in inserted if row.inserted))
         return [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
@@ -284,14 +288,38 @@ class Session(CompactionCalls):
             raise MessageNotFoundError(leaf, self._name())
         return await self.get_message(leaf)
 
-    async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        role: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        newest: bool = False,
+    ) -> SearchResults:
+        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
+        `newest` first), each with `context` messages before and after it.
 
         Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
-        Raises `InvalidCursorError`."""
-        session_id = await self._readable_id()
-        return await scan.search_session(self._scope, session_id, query, limit, cursor)
+        before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
+        `next_cursor` of the results gets the next ones with the same arguments.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
+        request = understood(
+            self._scope,
+            query,
+            limit=limit,
+            cursor=cursor,
+            within=self._name(),
+            role=role,
+            before=before,
+            after=after,
+            context=context,
+            newest=newest,
+        )
+        return await search_session(self._scope, await self._readable_id(), request)
 
     # attributes
 

@@ -23,6 +23,7 @@ from frontdesk.store import (
     Place,
     SessionRow,
     Span,
+    TextKind,
     TreeRows,
 )
 from frontdesk.tree import Tree, batches
@@ -67,6 +68,8 @@ class Wanted:
     sessions: dict[int, None] = field(default_factory=dict)
     forks: dict[int, None] = field(default_factory=dict)
     """sessions that may have inherited what nobody else tells of any more"""
+    owners: dict[tuple[TextKind, int], int] = field(default_factory=dict)
+    """(kind, number) of some texts, and a session of the family that they belong to"""
 
     def __len__(self) -> int:
         messages = sum(span.last - span.first + 1 for span in self.spans)
@@ -74,6 +77,8 @@ class Wanted:
 
     def add_line(self, line: ChangeRow) -> None:
         """Take in what a line of the log is about."""
+        self.owners["message", line.segment] = line.session
+        self.owners["edit", line.number] = self.owners["overlay", line.number] = line.session
         match line.kind:
             case "message.appended":
                 self._add_span(line)
@@ -98,8 +103,12 @@ class Wanted:
         else:
             self.spans.append(Span(line.segment, line.first, line.last, None))
 
-    def add_items(self, items: Iterable[Item]) -> None:
+    def add_items(self, items: Iterable[Item], owner: int = 0) -> None:
         for item in items:
+            kind: TextKind = (
+                "message" if isinstance(item, Span) else "edit" if isinstance(item, EditItem) else "overlay"
+            )
+            self.owners[kind, item.segment if isinstance(item, Span) else item.number] = owner
             if isinstance(item, Span):
                 self.spans.append(Span(item.segment, item.first, item.last, None))
             elif isinstance(item, EditItem):
@@ -109,6 +118,10 @@ class Wanted:
 
     def add_family(self, rows: TreeRows) -> None:
         """Everything that anybody in a family sees. Wants the whole family."""
+        owner = rows.session.number
+        self.owners.update({("message", row.number): owner for row in rows.segments})
+        self.owners.update({("edit", row.number): owner for row in rows.edits})
+        self.owners.update({("overlay", row.number): owner for row in rows.overlays})
         self.spans += [Span(row.number, 0, row.next - 1, None) for row in rows.segments if row.next]
         self.edits |= {row.number: Place(row.segment, row.first) for row in rows.edits if row.kind == "replaced"}
         self.overlays |= {row.number: None for row in rows.overlays if row.kind == "summary"}
@@ -162,8 +175,9 @@ async def add_orphans(scope: Scope, wanted: Wanted) -> None:
         tree = Tree(shape)
         for segment in tree.visible_segments():
             if segment.tree not in living:
-                wanted.add_items(tree.segment_items(segment.number))
-        wanted.overlays |= {row.number: None for row in tree.overlays if row.tree not in living}
+                wanted.add_items(tree.segment_items(segment.number), shape.session.number)
+        summaries = [row for row in tree.overlays if row.tree not in living and row.kind == "summary"]
+        wanted.add_items([OverlayItem(row.number, 0, None) for row in summaries], shape.session.number)
 
 
 async def load(scope: Scope, wanted: Wanted) -> list[Source]:

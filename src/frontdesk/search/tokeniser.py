@@ -146,5 +146,5 @@ def tokeniser_for(language: str) -> Tokeniser:
 
 
 LANGUAGES = frozenset(Stemmer.algorithms())
-TOKENISER = Tokeniser()
-"""the one that sessions are searched with; what it has met once it knows"""
+TOKENISER = tokeniser_for("english")
+"""the one for what is searched without an index"""
