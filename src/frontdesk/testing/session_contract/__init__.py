@@ -25,6 +25,7 @@ from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
+from frontdesk.testing.session_contract.searching import SearchContract
 from frontdesk.testing.session_contract.tooling import ToolContract
 from frontdesk.testing.session_contract.windows import WindowContract
 
@@ -41,6 +42,7 @@ class SessionContract(
     CompactingContract,
     CondensingContract,
     RememberingContract,
+    SearchContract,
     CoveringContract,
     ModelContract,
 ):
