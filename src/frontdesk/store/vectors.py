@@ -6,23 +6,14 @@ have the same number of dimensions. They go in the same transaction as what they
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from frontdesk.errors import EmbeddingError
+from frontdesk.store.index import Address, TextKind
 from frontdesk.store.requests import Plan
 from frontdesk.store.rows import SEGMENT_SIZE
 
-TextKind = Literal["message", "edit", "overlay", "session"]
 TEXT_KINDS: tuple[TextKind, ...] = ("message", "edit", "overlay", "session")
-
-
-class Address(NamedTuple):
-    """Names a text: a message (segment, position), a replacing edit, the summary of an overlay, or a session's name and
-    summary, these by their number."""
-
-    kind: TextKind
-    number: int
-    position: int = 0
 
 
 Range = tuple[Address, Address]

@@ -16,6 +16,10 @@ from frontdesk.store import (
     DocumentRow,
     DueQuery,
     HeldLease,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -29,6 +33,7 @@ from frontdesk.store import (
     Position,
     PromptRow,
     Range,
+    SegmentRow,
     SessionQuery,
     SessionRow,
     StateKey,
@@ -47,6 +52,7 @@ from frontdesk.stores.postgres.changes import Changer
 from frontdesk.stores.postgres.directory import Directory
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
+from frontdesk.stores.postgres.index import Index
 from frontdesk.stores.postgres.leases import Leases
 from frontdesk.stores.postgres.log import Log
 from frontdesk.stores.postgres.notices import NOTIFY, Notices, channel_of
@@ -79,6 +85,7 @@ class PostgresStore:
         self._directory = Directory(self._schema)
         self._documents = Documents(self._schema)
         self._leases = Leases(self._schema)
+        self._index = Index(self._schema)
         self._log = Log(self._schema)
         self._totals = Totals(self._schema)
         self._states = States(self._schema)
@@ -329,6 +336,45 @@ class PostgresStore:
         return await self._engine.run(
             lambda connection: self._leases.next_queued(connection, namespace, session_id, name, number),
             repeatable=True,
+        )
+
+    # the search index
+
+    async def index_state(self, namespace: str) -> IndexRow | None:
+        return await self._engine.run(lambda connection: self._index.state(connection, namespace), repeatable=True)
+
+    async def write_index(self, batch: IndexBatch) -> bool:
+        return await self._engine.transact(lambda connection: self._index.write(connection, batch))
+
+    async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
+        return await self._engine.run(
+            lambda connection: self._index.frequencies(connection, namespace, terms), repeatable=True
+        )
+
+    async def matches(self, query: IndexQuery) -> list[IndexMatch]:
+        return await self._engine.transact(lambda connection: self._index.matches(connection, query))
+
+    async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+        return await self._engine.run(lambda connection: self._reader.segments(connection, numbers), repeatable=True)
+
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.run(
+            lambda connection: self._reader.sessions(connection, namespace, numbers), repeatable=True
+        )
+
+    async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.run(
+            lambda connection: self._reader.relatives(connection, namespace, families), repeatable=True
+        )
+
+    async def families(self, namespace: str, after: int, limit: int) -> list[int]:
+        return await self._engine.run(
+            lambda connection: self._reader.families(connection, namespace, after, limit), repeatable=True
+        )
+
+    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+        return await self._engine.run(
+            lambda connection: self._reader.trees(connection, namespace, session_ids, family), repeatable=True
         )
 
     # usage and totals

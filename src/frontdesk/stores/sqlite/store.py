@@ -17,6 +17,10 @@ from frontdesk.store import (
     DocumentRow,
     DueQuery,
     HeldLease,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -30,6 +34,7 @@ from frontdesk.store import (
     Position,
     PromptRow,
     Range,
+    SegmentRow,
     SessionQuery,
     SessionRow,
     StateKey,
@@ -47,6 +52,7 @@ from frontdesk.stores.sqlite import (
     changes,
     directory,
     documents,
+    index,
     leases,
     log,
     reading,
@@ -90,6 +96,7 @@ class SQLiteStore:
             raise StoreURLError(f"readers must be 1 to 64, not {readers!r}")
         self.path = os.path.abspath(name)
         self._engine = Engine(Database(self.path, synchronous=synchronous, busy_timeout=busy_timeout), readers)
+        self._frequencies = index.Frequencies()
 
     @classmethod
     def from_url(cls, url: str) -> SQLiteStore:
@@ -215,6 +222,39 @@ class SQLiteStore:
 
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         return await self.renew_lease(namespace, session_id, name, number, 0)
+
+    async def index_state(self, namespace: str) -> IndexRow | None:
+        return await self._engine.read(lambda connection: index.state(connection, namespace))
+
+    async def write_index(self, batch: IndexBatch) -> bool:
+        return await self._engine.write(lambda connection: index.write(connection, batch))
+
+    async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
+        return await self._engine.read(lambda connection: self._frequencies.of(connection, namespace, terms))
+
+    async def matches(self, query: IndexQuery) -> list[IndexMatch]:
+        return await self._engine.read(lambda connection: index.matches(connection, query))
+
+    async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+        return await self._engine.read(lambda connection: reading.segments(connection, numbers))
+
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: sessions.by_number(connection, numbers))
+
+    async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: sessions.relatives(connection, namespace, families))
+
+    async def families(self, namespace: str, after: int, limit: int) -> list[int]:
+        return await self._engine.read(lambda connection: sessions.families(connection, namespace, after, limit))
+
+    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+        return await self._engine.read(
+            lambda connection: [
+                rows
+                for session_id in session_ids
+                if (rows := reading.tree(connection, namespace, session_id, (), family)) is not None
+            ]
+        )
 
     async def changes(
         self, namespace: str, after: Position | None, limit: int, *, settled: bool = True

@@ -28,6 +28,7 @@ from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
+from frontdesk.testing.session_contract.searching import SearchContract
 from frontdesk.testing.session_contract.sweeping import SweepContract
 from frontdesk.testing.session_contract.telling import EventContract
 from frontdesk.testing.session_contract.tooling import ToolContract
@@ -51,6 +52,7 @@ class SessionContract(
     CompactingContract,
     CondensingContract,
     RememberingContract,
+    SearchContract,
     CoveringContract,
     TurnContract,
     EventContract,
