@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import astuple
 
@@ -26,12 +27,12 @@ def get(connection: Connection, namespace: str, session_id: str | None, name: st
 
 def held(connection: Connection, namespace: str, name: str | None) -> list[HeldLease]:
     rows = connection.execute(
-        "SELECT s.id, l.name, l.number, l.holder, l.expires_at FROM leases l"
+        "SELECT s.id, l.name, l.number, l.holder, l.expires_at, l.taken_at, l.intake FROM leases l"
         " LEFT JOIN sessions s ON s.number = l.session"
         f" WHERE l.namespace = ? AND l.expires_at > ?{'' if name is None else ' AND l.name = ?'}",
         (namespace, _now(), *(() if name is None else (name,))),
     )
-    return [HeldLease(row[0], LeaseRow(*row[1:])) for row in rows]
+    return [HeldLease(row[0], _lease(row[1:])) for row in rows]
 
 
 def living(name: str) -> tuple[str, tuple[str, int]]:
@@ -182,10 +183,12 @@ def _leave_message(connection: Connection, owner: int, wanted: LeaseWanted) -> N
 
 def _row(connection: Connection, owner: int | None, namespace: str, name: str) -> LeaseRow | None:
     row = connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE {_OF}", (owner, namespace, name)).fetchone()
-    if row is None:
-        return None
-    name, number, holder, expires_at, taken_at, intake = row
-    return LeaseRow(name, number, holder, expires_at, taken_at, bool(intake))
+    return None if row is None else _lease(row)
+
+
+def _lease(row: Sequence[Any]) -> LeaseRow:
+    *others, intake = row
+    return LeaseRow(*others, bool(intake))
 
 
 def _now() -> int:

@@ -201,7 +201,7 @@ class LifecycleContract:
     async def test_held_leases_are_listed_with_whose_they_are(self, store: Store) -> None:
         await store.create(new("s"))
         await store.create(new("s", namespace="there"))
-        await store.acquire_lease(NAMESPACE, "s", "work", "me", MINUTE)
+        held_one = await store.acquire_lease(NAMESPACE, "s", "work", "me", MINUTE)
         await store.acquire_lease(NAMESPACE, None, "sweep", "you", MINUTE)
         await store.acquire_lease(NAMESPACE, "s", "gone", "me", 0)
         await store.acquire_lease("there", "s", "work", "they", MINUTE)
@@ -209,7 +209,7 @@ class LifecycleContract:
             (held.session_id or "", held.lease.name, held.lease.holder) for held in await store.held_leases(NAMESPACE)
         )
         assert every == [("", "sweep", "you"), ("s", "work", "me")]
-        assert [held.lease.number for held in await store.held_leases(NAMESPACE, "work")] == [1]
+        assert [held.lease for held in await store.held_leases(NAMESPACE, "work")] == [held_one]
         assert await store.held_leases(NAMESPACE, "nothing") == []
 
     # what is due
