@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -241,6 +242,27 @@ def test_an_iterator_gives_what_has_arrived_and_stops_reading_when_it_is_abandon
         assert store.cancelled.wait(10)
 
 
+def test_events_are_a_plain_iterator_that_ends_when_the_manager_is_closed() -> None:
+    manager = SessionManager("memory://")
+    seen: list[str | None] = []
+    arrived = threading.Event()
+
+    def follow() -> None:
+        for event in manager.events("start"):
+            seen.append(event.message_id)
+            arrived.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    manager.session("a").append(said("one", id="m1"))
+    assert arrived.wait(30)
+    assert [event.message_id for event in manager.events("start", follow=False)] == [None, "m1"]
+    manager.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert seen == [None, "m1"]
+
+
 def test_a_transcript_can_be_appended_elsewhere_while_it_streams() -> None:
     with SessionManager("memory://") as manager:
         manager.session("a").append_all([said("one"), said("two")])
@@ -264,6 +286,41 @@ def test_eight_threads_append_at_once_and_nothing_is_lost(kind: str, tmp_path: P
         texts = [message.text for message in manager.session("shared").transcript()]
         assert sorted(texts) == sorted(f"{number}.{turn}" for number in range(8) for turn in range(25))
         assert manager.session("shared").info().message_count == 200
+
+
+def test_threads_take_turns_and_a_turn_is_renewed_while_its_thread_is_busy() -> None:
+    manager = SessionManager("memory://")
+
+    def work(n: int) -> None:
+        with manager.session("chat").turn(ttl=0.3, wait=60) as turn:
+            assert isinstance(turn, Session)
+            before = [message.id for message in turn.transcript()]
+            turn.append(said("asked", id=f"q{n}"))
+            time.sleep(0.7)
+            turn.append(said("answered", id=f"a{n}"))
+            assert [message.id for message in turn.transcript()] == [*before, f"q{n}", f"a{n}"]
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    assert len(list(manager.session("chat").transcript())) == 8
+    manager.close()
+
+
+def test_a_message_is_queued_for_the_turn_of_another_thread() -> None:
+    with SessionManager("memory://") as manager:
+        session = manager.session("chat")
+        with session.turn() as turn:
+            with session.turn(on_busy="queue", message=said("and this?", id="b")) as other:
+                assert other is None
+            with pytest.raises(sync.TurnBusyError), session.turn(on_busy="reject"):
+                pass
+            message = turn.take_queued()
+            assert message is not None
+            assert message.id == "b"
+            assert turn.take_queued() is None
+            with session.turn(on_busy="interrupt"), pytest.raises(sync.TurnLostError):
+                turn.append(said("late"))
+            assert turn.interrupted
 
 
 async def test_it_works_in_a_thread_that_runs_an_event_loop_of_its_own() -> None:

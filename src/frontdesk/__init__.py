@@ -8,12 +8,14 @@ from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
     BlockVersionError,
+    ChangesTrimmedError,
     CompactionError,
     CompactionNotFoundError,
     ConcurrentChangeError,
     ConfigurationError,
     ConflictError,
     ContextOverflowError,
+    EmbeddingError,
     FrontdeskError,
     HeadMovedError,
     InvalidCursorError,
@@ -22,6 +24,7 @@ from frontdesk.errors import (
     InvalidKeyError,
     InvalidMessageError,
     InvalidRangeError,
+    InvalidStateError,
     InvalidTransitionError,
     MessageNotFoundError,
     MessageTooLargeError,
@@ -36,6 +39,10 @@ from frontdesk.errors import (
     SessionEndedError,
     SessionExistsError,
     SessionNotFoundError,
+    StateExistsError,
+    StateMismatchError,
+    StateNotFoundError,
+    StateTooLargeError,
     StoreClosedError,
     StoreCorruptError,
     StoreError,
@@ -43,7 +50,10 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
     StoreURLError,
+    TurnBusyError,
+    TurnLostError,
 )
+from frontdesk.events import Event
 from frontdesk.keys import SessionKey
 from frontdesk.manager import SessionManager
 from frontdesk.messages import (
@@ -75,8 +85,9 @@ from frontdesk.records import (
     Usage,
     UsageDay,
 )
-from frontdesk.session import Session
-from frontdesk.store import FOLLOW_HEAD, Store
+from frontdesk.session import Session, Turn
+from frontdesk.states import StateInfo, States
+from frontdesk.store import FOLLOW_HEAD, StateStore, Store
 from frontdesk.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
 from frontdesk.tools import Tool
 
@@ -89,6 +100,7 @@ __all__ = [
     "BlockTooLargeError",
     "BlockVersion",
     "BlockVersionError",
+    "ChangesTrimmedError",
     "Compaction",
     "CompactionError",
     "CompactionNotFoundError",
@@ -101,7 +113,9 @@ __all__ = [
     "ContextUsage",
     "DailyNotes",
     "DataPart",
+    "EmbeddingError",
     "EndReason",
+    "Event",
     "FilePart",
     "FrontdeskError",
     "GrowthDay",
@@ -112,6 +126,7 @@ __all__ = [
     "InvalidKeyError",
     "InvalidMessageError",
     "InvalidRangeError",
+    "InvalidStateError",
     "InvalidTransitionError",
     "Message",
     "MessageNotFoundError",
@@ -138,6 +153,13 @@ __all__ = [
     "SessionManager",
     "SessionNotFoundError",
     "SessionStatus",
+    "StateExistsError",
+    "StateInfo",
+    "StateMismatchError",
+    "StateNotFoundError",
+    "StateStore",
+    "StateTooLargeError",
+    "States",
     "Stats",
     "Store",
     "StoreClosedError",
@@ -153,6 +175,9 @@ __all__ = [
     "Tool",
     "ToolCallPart",
     "ToolResultPart",
+    "Turn",
+    "TurnBusyError",
+    "TurnLostError",
     "Usage",
     "UsageDay",
     "estimate_tokens",

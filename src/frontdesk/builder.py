@@ -10,10 +10,16 @@ from frontdesk.checks import check_count
 from frontdesk.compaction.planning import plan
 from frontdesk.compaction.settings import CompactionSettings, MemorySettings, Model, Planner, Sink, Strategy
 from frontdesk.context.blocks import Declaration
+from frontdesk.context.past import SearchableHistory
 from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
 from frontdesk.lifecycle import LifecycleSettings, threshold
 from frontdesk.scope import KEY_PARTS, Scope
+from frontdesk.search.embeddings import Embed, EmbeddingSettings
+from frontdesk.search.settings import SearchSettings
+from frontdesk.search.tokeniser import tokeniser_for
+from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens
+from frontdesk.search.visible import Past, SessionScope
 from frontdesk.tokens import TokenCounter
 
 
@@ -45,10 +51,37 @@ class Configurable:
 
         Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
         `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
-        declaration = Declaration(label, description, default_content, max_tokens, readonly, shared, provider)
+        return self._declare(Declaration(label, description, default_content, max_tokens, readonly, shared, provider))
+
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionScope | None = None,
+        max_tokens: int = ANSWER_TOKENS,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+        check_answer_tokens(max_tokens)
+        past = seen_past(self._scope, scope)
+        return self._declare(
+            Declaration(label, description, provider=lambda session_id: SearchableHistory(past, session_id, max_tokens))
+        )
+
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+        self._unused().set_settings(EmbeddingSettings(embed, dimensions, batch_size, timeout))
+        return self
+
+    def _declare(self, declaration: Declaration) -> Self:
         declarations = self._unused().settings(ContextSettings).declarations
-        if any(declared.label == label for declared in declarations):
-            raise ConfigurationError(f"there is a context block {label!r} already")
+        if any(declared.label == declaration.label for declared in declarations):
+            raise ConfigurationError(f"there is a context block {declaration.label!r} already")
         declarations.append(declaration)
         return self
 
@@ -201,9 +234,23 @@ class Configurable:
         self._unused().isolation = tuple(part for part in KEY_PARTS if part in wanted)
         return self
 
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
+        tokeniser_for(language)
+        self._unused().set_settings(SearchSettings(language=language, reasoning=bool(reasoning)))
+        return self
+
     def _unused(self) -> Scope:
         if not self._configurable:
             raise ConfigurationError("a handle has no settings of its own: set them on the manager that made it")
         if self._scope.used:
             raise ConfigurationError("settings are final after first use: call every with_...() before it")
         return self._scope
+
+
+def seen_past(scope: Scope, sees: SessionScope | None) -> Past:
+    """All conversations of a namespace, for those who may see what `sees` lets pass."""
+    return Past(scope, lambda limit, model: scope.settings(CompactionSettings).window(limit, model), sees)

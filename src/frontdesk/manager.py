@@ -8,20 +8,19 @@ from typing import Any, Self
 
 import msgspec
 
-from frontdesk import cursors, history, plans
+from frontdesk import cursors, forking, history
 from frontdesk.checks import check_count, check_json, check_list, check_summary, check_text
 from frontdesk.compaction.settings import CompactionSettings
-from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
+from frontdesk.errors import InvalidKeyError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.ledger import MOST_TOKENS
-from frontdesk.lifecycle import status_filter, statuses
+from frontdesk.lifecycle import check_status, status_filter, statuses
 from frontdesk.manager_lifecycle import LifecycleCalls
 from frontdesk.messages import check_id, new_id
 from frontdesk.records import (
     EndReason,
     Page,
     SessionInfo,
-    SessionStatus,
     to_microseconds,
 )
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Clock, Scope
@@ -32,6 +31,7 @@ from frontdesk.store import (
     SessionQuery,
     SessionRow,
     Store,
+    ViewRow,
 )
 from frontdesk.tree import Tree
 
@@ -175,7 +175,7 @@ class SessionManager(LifecycleCalls):
             "created_after": None if created_after is None else to_microseconds(created_after),
             "created_before": None if created_before is None else to_microseconds(created_before),
         }
-        wanted = None if status is None else _status(status)
+        wanted = None if status is None else check_status(status)
         call = ["sessions", self.namespace, {**filters, "status": wanted}]
         after = None if cursor is None else tuple(cursors.unseal(cursor, call))
         query = msgspec.convert(
@@ -222,13 +222,18 @@ class SessionManager(LifecycleCalls):
         Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
         made = _fork_id(new_id)
 
+        def build_at_head(row: SessionRow, view: ViewRow) -> Plan | None:
+            now = self._scope.now()
+            return forking.fork_at_head(row, view, _forked(row, made, name, now), now)
+
         async def build(tree: Tree) -> Plan | None:
             place = tree.session.head if at is None else history.place_of(tree, at)
             now = self._scope.now()
-            return plans.fork(tree, _forked(tree.session, made, name, now), place, now)
+            return forking.fork(tree, _forked(tree.session, made, name, now), place, now)
 
         source = self.session(id)
-        if not await source._change(build, find=() if at is None else [at]):
+        is_made = at is None and await source._change_at_head(build_at_head)
+        if not is_made and not await source._change(build, find=() if at is None else [at]):
             raise SessionNotFoundError(str(id), self.namespace)
         await source._prompt.copy_to(made)
         return self._begun(made)
@@ -251,7 +256,7 @@ class SessionManager(LifecycleCalls):
             now = self._scope.now()
             row = tree.session
             key = (row.agent, row.channel, row.peer, row.thread) if row.key_current else (None, None, None, None)
-            return plans.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
+            return forking.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
 
         async with self._ending(source, EndReason.COMPACTION):
             if not await source._change(build):
@@ -259,12 +264,6 @@ class SessionManager(LifecycleCalls):
         child = self._begun(made)
         await child._cover_all(text)
         return child
-
-
-def _status(status: str) -> SessionStatus:
-    if status not in tuple(SessionStatus):
-        raise InvalidInputError(f"status must be one of {', '.join(SessionStatus)}, not {status!r}", status=status)
-    return SessionStatus(status)
 
 
 def _fork_id(wanted: str | None) -> str:

@@ -23,7 +23,7 @@ from frontdesk.lifecycle import (
     check_transition,
     status_of,
 )
-from frontdesk.manager_search import SearchCalls
+from frontdesk.manager_events import EventCalls
 from frontdesk.messages import new_id
 from frontdesk.records import EndReason, RecoveryReport, SessionStatus, SweepReport
 from frontdesk.session import Session
@@ -36,7 +36,7 @@ _SWEEP, _PACE = "sweep", "sweep-pace"
 _BATCH = 64
 
 
-class LifecycleCalls(SearchCalls):
+class LifecycleCalls(EventCalls):
     """How sessions begin, rest and end, and who is told."""
 
     # hooks
@@ -179,13 +179,18 @@ class LifecycleCalls(SearchCalls):
     async def delete(self, id: str | SessionKey) -> bool:
         """Remove a session and everything of it for good, except what forks still see; False if there was none.
 
-        Hooks are told of it as an end (reason `delete`) if it had not ended before."""
+        Its states go with it, in one step where they live in the same store, right after it where they do not; states
+        with this id are gone afterwards even if there was no session. Hooks are told of it as an end (reason `delete`)
+        if it had not ended before."""
         session = self.session(id)
         try:
             async with self._ending(session, EndReason.DELETE):
-                return await self._delete(session, lambda row: True)
+                existed = await self._delete(session, lambda row: True)
         except SessionNotFoundError:
-            return False
+            existed = False
+        if not existed and (session_id := await session._readable_id()) is not None:
+            await self._delete_states(session_id, everywhere=True)
+        return existed
 
     async def _delete(self, session: Session, is_wanted: Callable[[SessionRow], bool]) -> bool:
         deleted = False
@@ -198,6 +203,7 @@ class LifecycleCalls(SearchCalls):
         existed = await session._change(build, family=True)
         if existed and deleted:
             await session._prompt.forget(session.id)
+            await self._delete_states(session.id, everywhere=False)
         return existed and deleted
 
     # by time

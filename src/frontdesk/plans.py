@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from frontdesk.forking import with_path_known
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     SEGMENT_SIZE,
     EditRow,
     NewEdit,
-    NewFork,
     NewOverlay,
     NewSession,
     OverlayRow,
@@ -27,15 +27,18 @@ from frontdesk.store import (
     Span,
     TreeRows,
     ViewRow,
+    changes,
 )
-from frontdesk.tree import Tree, View, count, whole_view
+from frontdesk.tree import Tree, View, count
 
 SEEN_FOR_EVER = 1 << 62
 
 
 def change_row(session: SessionRow, now: int, **values: Any) -> Plan:
     """Set columns of a session's row that have nothing to do with its messages."""
-    return Plan(guards=_guard(session), now=now, set={**values, "updated_at": now})
+    return Plan(
+        guards=_guard(session), now=now, set={**values, "updated_at": now}, log=(changes.session_changed(values),)
+    )
 
 
 def changed_row(session: SessionRow, plan: Plan) -> SessionRow:
@@ -51,7 +54,8 @@ def settle(tree: Tree, view: View, tokens: int, messages: int, now: int) -> Plan
         "view_tokens": tokens,
         "view_messages": messages,
     }
-    return Plan(guards=_guard(tree.session), now=now, head=tree.session.head, set=known, view=view.row)
+    row = with_path_known(tree, view.row)
+    return Plan(guards=_guard(tree.session), now=now, head=tree.session.head, set=known, view=row)
 
 
 def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
@@ -62,21 +66,23 @@ def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
 def end(session: SessionRow, reason: str, now: int) -> Plan:
     """Archive a session, unless it was written to since."""
     values = {"status": "archived", "end_reason": reason, "ended_at": now, "updated_at": now}
-    return Plan(guards=_guard(session), now=now, head=session.head, set=values)
+    return Plan(guards=_guard(session), now=now, head=session.head, set=values, log=(changes.session_changed(values),))
 
 
 def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan:
     """Let a new session take over the key of one that ends; one that had ended before keeps its reason."""
     plan = end(session, reason, now)
     ended = {"updated_at": now} if session.status == "archived" else plan.set
-    return replace(plan, head=None, set={**ended, "key_current": False}, create=new)
+    values = {**ended, "key_current": False}
+    return replace(plan, head=None, set=values, create=new, log=(changes.session_changed(values),))
 
 
 def reopen(session: SessionRow, now: int) -> Plan:
     """Make a session active again, as of now, and current under its key if no other is."""
     values = {"status": "active", "end_reason": None, "ended_at": None, "updated_at": now}
     values["last_active_at"] = max(now, session.last_active_at)
-    return Plan(guards=_guard(session), now=now, set=values, take_key=session.agent is not None)
+    log = (changes.session_changed(values),)
+    return Plan(guards=_guard(session), now=now, set=values, take_key=session.agent is not None, log=log)
 
 
 def reset(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
@@ -88,31 +94,8 @@ def reset(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
 
 def switch(tree: Tree, leaf: Place, now: int) -> Plan:
     """Make a message the head."""
-    return Plan(guards=_guard(tree.session), now=now, set={"head": leaf, "view": "stale", "updated_at": now})
-
-
-def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
-    """A session that sees the path to `at` as it is now, and shares it."""
-    session = tree.session
-    path = tree.path(at)
-    known = at == session.head and session.view != "stale"
-    made = NewFork(
-        session=new,
-        base=at,
-        view=ViewRow(tuple(whole_view(session, tree.rows.view)), at) if known and at else None,
-        view_tokens=session.view_tokens if known else 0,
-        view_messages=session.view_messages if known else 0,
-        message_count=count(tree.lay(at, overlays=False)),
-        compaction_count=sum(1 for overlay in tree.overlays if _lies_on(path, overlay)),
-        share=tuple(place for place in path if place.position > tree.segments[place.segment].shared),
-    )
-    return Plan(guards=_guard(session), now=now, fork=made)
-
-
-def split(tree: Tree, new: NewSession, reason: str, now: int) -> Plan:
-    """End a session for a reason, and go on in a fork of it that takes over its key."""
-    ended = {"status": "archived", "end_reason": reason, "ended_at": now, "key_current": False, "updated_at": now}
-    return replace(fork(tree, new, tree.session.head, now), set=ended)
+    values = {"head": leaf, "view": "stale", "updated_at": now}
+    return Plan(guards=_guard(tree.session), now=now, set=values, log=(changes.head_moved(leaf),))
 
 
 def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
@@ -124,6 +107,7 @@ def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
         add={"compaction_count": 1},
         add_overlays=(overlay,),
         drop_prompt=True,
+        log=(changes.compaction_added(overlay.id, overlay.kind),),
     )
 
 
@@ -138,6 +122,7 @@ def remove_overlay(tree: Tree, overlay: OverlayRow, now: int) -> Plan:
         delete_overlays=(overlay.number,) if mine else (),
         add_edits=() if mine else (NewEdit(kind="overlay-gone", overlay=overlay.number),),
         delete_edits=tuple(edit.number for edit in tree.rows.edits if mine and edit.overlay == overlay.number),
+        log=(changes.compaction_removed(overlay),),
     )
 
 
@@ -157,11 +142,13 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
         "set": {"updated_at": now} if in_tail else {**_unknown_view(session.head), "updated_at": now},
         "add": {"view_tokens": change} if in_tail else {},
         "mark_overlays": stale,
+        "log": (changes.message_updated(place),),
     }
     old = tree.replaced.get(place)
     if old or tree.shares(place):
         row_tokens = tokens_before - (old.tokens if old else 0)
         common["set"] |= _unknown_view(session.head)
+        common["log"] = (changes.message_updated(place, adds=0),)
         edit = NewEdit(
             kind="replaced",
             segment=place.segment,
@@ -172,7 +159,7 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
         )
         return Plan(
             **common,
-            add_edits=(*marks, edit),
+            add_edits=(edit, *marks),
             delete_edits=_superseded(tree, [place], others),
             replace_rows=_hidden_row(place, others, message) if tree.rows.sessions or not tree.shares(place) else (),
         )
@@ -271,6 +258,7 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
             *_superseded(tree, places, others),
             *(edit.number for edit in tree.rows.edits if edit.overlay in own_gone),
         ),
+        log=(*changes.messages_deleted(runs, tree.rows.found), *map(changes.compaction_removed, gone)),
     )
 
 
@@ -293,6 +281,7 @@ def clear_messages(rows: TreeRows, now: int) -> Plan:
         view=ViewRow(),
         fresh_tree=True,
         drop_prompt=True,
+        log=(changes.messages_cleared(),),
         **released,
     )
 
@@ -302,7 +291,8 @@ def delete_session(rows: TreeRows, now: int) -> Plan:
     session = rows.session
     released = _release(rows, session)
     guards = _release_guards(rows, session, released)
-    return Plan(guards=guards, now=now, delete_sessions=(session.number,), **released)
+    log = (changes.session_deleted(session.id),)
+    return Plan(guards=guards, now=now, delete_sessions=(session.number,), log=log, **released)
 
 
 def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
@@ -313,11 +303,7 @@ def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
     dropped = {segment.number for segment in rows.segments if visible[segment.number] < 0}
     overlays = {overlay.number for view in views for overlay in view.overlays}
     replacing = {edit.number for view in views for place, edit in view.replaced.items() if view.sees(place)}
-    trees = {session.tree for session in living}
-    inherited = dict.fromkeys(trees, SEEN_FOR_EVER)
-    for line in rows.lineage:
-        if line.tree in trees:
-            inherited[line.ancestor] = max(inherited.get(line.ancestor, -1), line.until)
+    inherited, lines = _inheritance(rows, living)
 
     def is_kept(edit: EditRow) -> bool:
         if edit.kind == "replaced":
@@ -345,8 +331,21 @@ def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
         "delete_overlays": tuple(row.number for row in rows.overlays if row.number not in overlays),
         "delete_edits": tuple(row.number for row in rows.edits if not is_kept(row)),
         "replace_rows": tuple(row for place in replaced for row in _hidden_row(place, views)),
-        "delete_lineage": (leaving.tree,),
+        "delete_lineage": tuple(line.tree for line in rows.lineage if line.tree not in lines),
     }
+
+
+def _inheritance(rows: TreeRows, living: Sequence[SessionRow]) -> tuple[dict[int, int], set[int]]:
+    """Tree -> the last revision of it that any living session sees, and the trees whose lineage leads there."""
+    above = {line.tree: line for line in rows.lineage}
+    inherited = {session.tree: SEEN_FOR_EVER for session in living}
+    walked: set[int] = set()
+    for tree in list(inherited):
+        while tree not in walked and (line := above.get(tree)):
+            walked.add(tree)
+            inherited[line.ancestor] = max(inherited.get(line.ancestor, -1), line.until)
+            tree = line.ancestor
+    return inherited, walked
 
 
 def _reach_of(segments: Sequence[SegmentRow], living: Sequence[SessionRow]) -> tuple[dict[int, int], dict[int, int]]:
@@ -493,11 +492,6 @@ def _unknown_view(head: Place | None) -> dict[str, Any]:
     if head is not None:
         return {"view": "stale"}
     return {"view": "plain", "tail": 0, "view_tokens": 0, "view_messages": 0}
-
-
-def _lies_on(path: Sequence[Place], overlay: OverlayRow) -> bool:
-    ends = {place.segment: place.position for place in path}
-    return all(end.position <= ends.get(end.segment, -1) for end in (overlay.start, overlay.end))
 
 
 def _guard(session: SessionRow) -> tuple[tuple[int, int], ...]:

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from typing import Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
-from frontdesk import formats, history, lifecycle, plans
-from frontdesk.checks import check_count, check_format, check_json, check_list, check_text
+from frontdesk import formats, history, lifecycle, plans, turns
+from frontdesk.checks import check_count, check_format, check_list
 from frontdesk.context.skills import rewritten
-from frontdesk.errors import HeadMovedError, InvalidMessageError, MessageNotFoundError, SessionEndedError
+from frontdesk.errors import (
+    ConfigurationError,
+    HeadMovedError,
+    InvalidInputError,
+    InvalidMessageError,
+    MessageNotFoundError,
+    SessionEndedError,
+    SessionNotFoundError,
+    TurnLostError,
+)
 from frontdesk.hooks import Hooks
 from frontdesk.keys import SessionKey
-from frontdesk.lifecycle import MANAGERS_OWN, ManagersOwn
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id
 from frontdesk.records import Appended, SearchResults, SessionInfo
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Clock, Scope
-from frontdesk.search import scan
-from frontdesk.session_compaction import CompactionCalls
-from frontdesk.store import FOLLOW_HEAD, Append, AppendResult, FollowHead, Plan, SessionRow, Store
+from frontdesk.search import background
+from frontdesk.search.request import understood
+from frontdesk.search.within import search_session
+from frontdesk.session_attributes import AttributeCalls
+from frontdesk.store import FOLLOW_HEAD, TURN, Append, AppendResult, FollowHead, Plan, SessionRow, Store
 from frontdesk.tree import Tree, count
+from frontdesk.turns import DEFAULT_TTL, ON_BUSY, Duration, Holding, OnBusy, TurnRequest, check_seconds
 
+R = TypeVar("R")
+"""what some work gives"""
 Given = Mapping[str, Any] | Message
 
 
-class Session(CompactionCalls):
+class Session(AttributeCalls):
     """A handle on one session. Making it does no I/O; the session is created by its first write.
 
     A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
@@ -117,10 +131,16 @@ class Session(CompactionCalls):
             parent=parent,
             expected_head=expected_head,
             reopen=reopen,
+            fence=self._fence,
         )
+        return await self._send(request, is_bound=is_bound)
+
+    async def _send(self, request: Append, *, is_bound: bool) -> list[Appended]:
+        stored = request.messages
         result = await self._append(request, is_bound=is_bound)
         await self._notice_skills(stored)
         inserted = zip(stored, result.rows, strict=True)
+        background.notice(self._scope, len(stored))
         self._after_append(result.session, sum(message.tokens for message, row in inserted if row.inserted))
         appended = [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
@@ -234,6 +254,69 @@ class Session(CompactionCalls):
         if await self._change(build, family=True):
             await self._prompt.forget(self.id)
 
+    # turns
+
+    @overload
+    def turn(
+        self,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration = DEFAULT_TTL,
+        on_busy: Literal["wait", "reject", "interrupt"] = "wait",
+    ) -> AbstractAsyncContextManager[Turn]: ...
+
+    @overload
+    def turn(
+        self,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration = DEFAULT_TTL,
+        on_busy: Literal["queue"],
+        message: Given,
+    ) -> AbstractAsyncContextManager[Turn | None]: ...
+
+    def turn(
+        self,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration = DEFAULT_TTL,
+        on_busy: OnBusy = "wait",
+        message: Given | None = None,
+    ) -> AbstractAsyncContextManager[Any]:
+        """The exclusive right to extend the session, over all workers, for `async with`; makes the session if needed.
+
+        It is renewed by itself, and passes to the next `ttl` seconds after its holder died. `on_busy` says what to do
+        while another has it: "wait" in line, `wait` seconds or (None) as long as it takes; "reject"; "interrupt" the
+        holder and take over at once; "queue" the `message` for the holder, and get None in place of a `Turn`. With
+        "queue" the message comes from `Turn.take_queued`, whoever calls it. Raises `TurnBusyError`."""
+        if self._fence is not None:
+            raise ConfigurationError("a turn has no turns: end it before taking another")
+        if on_busy not in ON_BUSY:
+            raise InvalidInputError(f"unknown on_busy {on_busy!r}: choose one of {', '.join(ON_BUSY)}")
+        if (message is not None) != (on_busy == "queue"):
+            raise InvalidInputError('a message belongs to on_busy="queue", and on_busy="queue" wants a message')
+        request = TurnRequest(
+            wait=None if wait is None else check_seconds(wait, "wait", least=0),
+            ttl=check_seconds(ttl, "ttl", least=0.05),
+            on_busy=on_busy,
+            message=None if message is None else self._ingest(message, self._scope.now()),
+        )
+        return self._hold(request)
+
+    @asynccontextmanager
+    async def _hold(self, request: TurnRequest) -> AsyncIterator[Turn | None]:
+        session_id = await self._writable_id()
+        try:
+            holding = await turns.take(self._scope, session_id, request)
+        except SessionNotFoundError:
+            await self._ensure()
+            holding = await turns.take(self._scope, session_id, request)
+        if holding is None:
+            yield None
+        else:
+            async with holding:
+                yield Turn(self, holding)
+
     # reading
 
     async def history(
@@ -321,68 +404,38 @@ class Session(CompactionCalls):
             raise MessageNotFoundError(leaf, self._name())
         return await self.get_message(leaf)
 
-    async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        role: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        newest: bool = False,
+    ) -> SearchResults:
+        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
+        `newest` first), each with `context` messages before and after it.
 
         Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
-        Raises `InvalidCursorError`."""
-        session_id = await self._readable_id()
-        return await scan.search_session(self._scope, session_id, query, limit, cursor)
-
-    # attributes
-
-    async def rename(self, name: str) -> None:
-        """Give the session another name."""
-        check_text(name, "name")
-        await self._set(lambda row: {"name": name})
-
-    async def add_tags(self, *tags: str) -> tuple[str, ...]:
-        """Add tags; gives all that the session has then."""
-        wanted = [check_id(tag, "tag") for tag in tags]
-        return await self._set_tags(lambda present: list(dict.fromkeys([*present, *wanted])))
-
-    async def remove_tags(self, *tags: str) -> tuple[str, ...]:
-        """Remove tags; gives those that are left."""
-        return await self._set_tags(lambda present: [tag for tag in present if tag not in tags])
-
-    async def _set_tags(self, change: Callable[[list[str]], list[str]]) -> tuple[str, ...]:
-        row = await self._set(lambda row: {"tags": msgspec.json.encode(change(msgspec.json.decode(row.tags))).decode()})
-        return tuple(msgspec.json.decode(row.tags))
-
-    async def set_metadata(self, **values: Any) -> dict[str, Any]:
-        """Set values of the metadata (None removes one); gives the whole of it."""
-        check_json(values, "metadata")
-
-        def merged(row: SessionRow) -> dict[str, Any]:
-            kept = {**msgspec.json.decode(row.metadata), **values}
-            kept = {name: value for name, value in kept.items() if value is not None}
-            return {"metadata": msgspec.json.encode(kept).decode()}
-
-        metadata: dict[str, Any] = msgspec.json.decode((await self._set(merged)).metadata)
-        return metadata
-
-    async def set_summary(self, text: str | None) -> None:
-        """Set the summary shown in lists; it has nothing to do with compactions."""
-        if text is not None:
-            check_text(text, "summary")
-        await self._set(lambda row: {"summary": text})
-
-    async def set_lifecycle(
-        self,
-        *,
-        idle_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
-        archive_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
-        delete_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
-    ) -> None:
-        """Give the session thresholds of its own in place of those of `with_lifecycle`; None is never, and what is not
-        given goes by the manager's again. Raises `InvalidInputError`."""
-        given = {"idle_after": idle_after, "archive_after": archive_after, "delete_after": delete_after}
-        values = {
-            name: None if isinstance(value, ManagersOwn) else lifecycle.threshold(value, name)
-            for name, value in given.items()
-        }
-        await self._set(lambda row: values)
+        before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
+        `next_cursor` of the results gets the next ones with the same arguments.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
+        request = await understood(
+            self._scope,
+            query,
+            limit=limit,
+            cursor=cursor,
+            within=self._name(),
+            role=role,
+            before=before,
+            after=after,
+            context=context,
+            newest=newest,
+        )
+        return await search_session(self._scope, await self._readable_id(), request)
 
     async def _rewrite_message(self, message_id: str, change: Callable[[Any], Any]) -> None:
         try:
@@ -393,6 +446,73 @@ class Session(CompactionCalls):
     def _ingest(self, message: Given, now: int) -> StoredMessage:
         scope = self._scope
         return formats.ingest(message, counter=scope.counter, max_bytes=scope.max_message_bytes, now_us=now)
+
+
+class Turn(Session):
+    """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
+    once the turn is over. Comes from `Session.turn`.
+
+    Context blocks are guarded by their versions, not by the turn."""
+
+    def __init__(self, session: Session, holding: Holding) -> None:
+        super().__init__(session._scope, holding.session_id)
+        self._fence = holding.number
+        self._session = session
+        self._holding = holding
+        self._working, self._frozen = session._context, session._prompt
+
+    @property
+    def number(self) -> int:
+        """The fencing number: it grows with every turn of the session."""
+        return self._holding.number
+
+    @property
+    def lost(self) -> bool:
+        """Whether the turn is known to be over: ended, run out, taken over, or the store out of reach for too long."""
+        return self._holding.lost
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether another took over with `on_busy="interrupt"`: known at once in the same process, otherwise within a
+        second."""
+        return self._holding.interrupted
+
+    async def run(self, work: Awaitable[R]) -> R:
+        """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
+        return await self._holding.run(work)
+
+    async def take_queued(self) -> Message | None:
+        """Append the next message that was queued for the holder of the turn, and give it; each comes once.
+
+        None if there is no more. From then on others wait for their turn instead of queueing a message, so that none
+        is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
+        store, namespace = self._scope.store, self._scope.namespace
+        while (queued := await store.next_queued(namespace, self.id, TURN, self.number)) is not None:
+            request = Append(
+                namespace=namespace,
+                session_id=self.id,
+                messages=(queued,),
+                fresh=(False,),
+                now=self._scope.now(),
+                fence=self._fence,
+                dequeue=True,
+            )
+            (appended,) = await self._send(request, is_bound=True)
+            if appended.inserted:
+                return appended.message
+        return None
+
+    def __repr__(self) -> str:
+        return f"Turn({self.number}, session={self.id!r}, namespace={self._scope.namespace!r})"
+
+    async def _ensure(self) -> SessionRow:
+        row = await self._scope.store.get(self._scope.namespace, self.id)
+        if row is None:
+            raise TurnLostError(self.id, self.number)
+        return row
+
+    def _after_append(self, row: SessionRow, added: int) -> None:
+        self._session._after_append(row, added)  # what runs beside the conversation outlives the turn
 
 
 def _has_id(message: Given) -> bool:

@@ -1,11 +1,12 @@
 """What type checkers see of `frontdesk.sync`: written by `make stubs`."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Generic, Literal, Self, overload
 
 from frontdesk import (
     DEFAULT_MAX_TOKENS,
@@ -16,6 +17,7 @@ from frontdesk import (
     BlockTooLargeError,
     BlockVersion,
     BlockVersionError,
+    ChangesTrimmedError,
     Compaction,
     CompactionError,
     CompactionNotFoundError,
@@ -27,7 +29,9 @@ from frontdesk import (
     ContextOverflowError,
     ContextUsage,
     DataPart,
+    EmbeddingError,
     EndReason,
+    Event,
     FilePart,
     FrontdeskError,
     GrowthDay,
@@ -38,6 +42,7 @@ from frontdesk import (
     InvalidKeyError,
     InvalidMessageError,
     InvalidRangeError,
+    InvalidStateError,
     InvalidTransitionError,
     Message,
     MessageNotFoundError,
@@ -62,6 +67,12 @@ from frontdesk import (
     SessionKey,
     SessionNotFoundError,
     SessionStatus,
+    StateExistsError,
+    StateInfo,
+    StateMismatchError,
+    StateNotFoundError,
+    StateStore,
+    StateTooLargeError,
     Stats,
     Store,
     StoreClosedError,
@@ -76,6 +87,8 @@ from frontdesk import (
     TokenCounter,
     ToolCallPart,
     ToolResultPart,
+    TurnBusyError,
+    TurnLostError,
     Usage,
     UsageDay,
     estimate_tokens,
@@ -87,9 +100,14 @@ from frontdesk import (
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.lifecycle import ManagersOwn
+from frontdesk.records import SearchInfo
 from frontdesk.scope import Clock, Scope
-from frontdesk.session import Given
+from frontdesk.search.embeddings import Embed
+from frontdesk.search.visible import SessionScope
+from frontdesk.session import Given, R
+from frontdesk.states.access import T
 from frontdesk.store import FollowHead
+from frontdesk.turns import Duration, Holding
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",
@@ -100,6 +118,7 @@ __all__ = [
     "BlockTooLargeError",
     "BlockVersion",
     "BlockVersionError",
+    "ChangesTrimmedError",
     "Compaction",
     "CompactionError",
     "CompactionNotFoundError",
@@ -112,7 +131,9 @@ __all__ = [
     "ContextUsage",
     "DailyNotes",
     "DataPart",
+    "EmbeddingError",
     "EndReason",
+    "Event",
     "FilePart",
     "FrontdeskError",
     "GrowthDay",
@@ -123,6 +144,7 @@ __all__ = [
     "InvalidKeyError",
     "InvalidMessageError",
     "InvalidRangeError",
+    "InvalidStateError",
     "InvalidTransitionError",
     "Message",
     "MessageNotFoundError",
@@ -149,6 +171,13 @@ __all__ = [
     "SessionManager",
     "SessionNotFoundError",
     "SessionStatus",
+    "StateExistsError",
+    "StateInfo",
+    "StateMismatchError",
+    "StateNotFoundError",
+    "StateStore",
+    "StateTooLargeError",
+    "States",
     "Stats",
     "Store",
     "StoreClosedError",
@@ -164,6 +193,9 @@ __all__ = [
     "Tool",
     "ToolCallPart",
     "ToolResultPart",
+    "Turn",
+    "TurnBusyError",
+    "TurnLostError",
     "Usage",
     "UsageDay",
     "estimate_tokens",
@@ -257,6 +289,18 @@ class Session:
     def clear_messages(self) -> None:
         """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
 
+    @overload
+    def turn(
+        self,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration = ...,
+        on_busy: Literal["wait", "reject", "interrupt"] = "wait",
+    ) -> AbstractContextManager[Turn]: ...
+    @overload
+    def turn(
+        self, *, wait: Duration | None = None, ttl: Duration = ..., on_busy: Literal["queue"], message: Given
+    ) -> AbstractContextManager[Turn | None]: ...
     def history(
         self,
         *,
@@ -296,12 +340,25 @@ class Session:
     def switch(self, leaf: str) -> Message:
         """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
 
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        role: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        newest: bool = False,
+    ) -> SearchResults:
+        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
+        `newest` first), each with `context` messages before and after it.
 
         Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
-        Raises `InvalidCursorError`."""
+        before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
+        `next_cursor` of the results gets the next ones with the same arguments.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def rename(self, name: str) -> None:
         """Give the session another name."""
@@ -451,6 +508,24 @@ class Session:
         Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
         `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
 
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionScope | None = None,
+        max_tokens: int = 2000,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
@@ -520,6 +595,12 @@ class Session:
 
         With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
         key has "*" for what does not count."""
+
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
 
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
@@ -651,7 +732,9 @@ class SessionManager:
     def delete(self, id: str | SessionKey) -> bool:
         """Remove a session and everything of it for good, except what forks still see; False if there was none.
 
-        Hooks are told of it as an end (reason `delete`) if it had not ended before."""
+        Its states go with it, in one step where they live in the same store, right after it where they do not; states
+        with this id are gone afterwards even if there was no session. Hooks are told of it as an end (reason `delete`)
+        if it had not ended before."""
 
     def sweep(self) -> SweepReport:
         """Archive what was not written to for `archive_after` (reason `timeout`) and delete what ended `delete_after`
@@ -661,14 +744,75 @@ class SessionManager:
         """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
         compacted are active and can be again. Leases of other machines run out by themselves, within seconds."""
 
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+    def events(
+        self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
+    ) -> Iterator[Event]:
+        """Everything that changes in the namespace, by any process, in order, until the manager is closed.
+
+        Begins behind the event with the position `after`, with nothing lost or repeated; at the oldest event that the
+        log holds with `after="start"`; and without `after` with what happens from the first step of the iteration on.
+        `session` gives the events of one session only. With `follow=False` it ends with what was there when it began.
+
+        Of a deleted session only "session.deleted" is given, and a message deleted meanwhile not as appended. Raises
+        `InvalidCursorError` for a position that is altered or of another namespace, `ChangesTrimmedError` if the log
+        does not reach back that far any more."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        session: str | None = None,
+        role: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        group: bool = False,
+        newest: bool = False,
+    ) -> SearchResults:
         """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
-        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
+        summaries. What forks share is given once.
 
-        Raises `InvalidCursorError`."""
+        session: and tag: in the query, and the arguments beside it, choose sessions: by id or name, by the parts of
+        their keys, by status and by tag. With `group` the hits of a session stand together, in the order of its best.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
 
-    def tools(self) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search`."""
+    def search_info(self) -> SearchInfo:
+        """How the namespace is searched, and how far its index is."""
+
+    def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
+        """Build the search index anew while it is in use. Searches stay right meanwhile, and nothing waits for it.
+
+        `on_progress(done, total)` is told how many texts are done and about how many there are."""
+
+    def tools(self, *, scope: SessionScope | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
+        """The tools that reach beyond one session, by name: `session_search` and `read_session`.
+
+        `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope is
+        nowhere to be told from one that does not exist. `max_tokens` is the most that an answer costs."""
+
+    def states(
+        self,
+        kind: type[T],
+        *,
+        name: str = "sessions",
+        default: Callable[[str], T | Awaitable[T]] | None = None,
+        ttl: timedelta | None = ...,
+        store: StateStore | str | None = None,
+    ) -> States[T]:
+        """Typed states, a value per session id under `name`; no I/O.
+
+        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict; a fresh state is `default(session_id)`
+        or `kind()`. A state expires `ttl` after it was last used; None means never, and without the argument
+        SESSION_TTL_SECONDS says how long. `store` is a URL or a `StateStore`; without it FRONTDESK_STATE_URL names one,
+        or they live in the manager's own store. Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
 
     def add_usage(
         self,
@@ -775,6 +919,24 @@ class SessionManager:
         Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
         `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
 
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionScope | None = None,
+        max_tokens: int = 2000,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
@@ -845,6 +1007,56 @@ class SessionManager:
         With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
         key has "*" for what does not count."""
 
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
+
+class States(Generic[T]):
+    """The states of one type under one name: a value for each session id, made by `SessionManager.states`.
+
+    What is handed out is a copy: changing it changes nothing that is stored. An expired state is not there. Every call
+    may raise `InvalidIdError` and `StoreError`s; a failure of the store is never taken for "not found"."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        kind: type[T],
+        *,
+        name: str = "sessions",
+        default: Callable[[str], T | Awaitable[T]] | None = None,
+        ttl: timedelta | None = ...,
+        store: StateStore | str | None = None,
+    ) -> None: ...
+    def create(self, id: str | None = None, *, ttl: timedelta | None = None) -> tuple[str, T]:
+        """A new state with the default value, under an id that is made if none is given; `ttl` is for this state alone.
+
+        Raises `StateExistsError` if there is one, `InvalidStateError` for a default that cannot be stored."""
+
+    def get_or_create(self, id: str) -> T:
+        """The state, made with the default value if there is none. All who ask at once get the same one."""
+
+    def get(self, id: str) -> T | None:
+        """The state, or None. Moves its expiry; the value is not written. Raises `StateMismatchError`."""
+
+    def update(self, id: str, fn: Callable[[T], T | Awaitable[T]]) -> T:
+        """Replace the state by what `fn` makes of it, and give that. No other change is ever overwritten.
+
+        `fn` is sync (then it should be quick) or async; it returns the whole new state, and may be run again if another
+        change came first. What it raises is raised, and nothing is written. Raises `StateNotFoundError`,
+        `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if it lost against others all the time.
+        """
+
+    def delete(self, id: str) -> bool:
+        """Remove the state; False if there was none."""
+
+    def touch(self, id: str) -> None:
+        """Move the expiry of the state, without reading it. Raises `StateNotFoundError`."""
+
+    def info(self, id: str) -> StateInfo:
+        """What is known of the state; looking does not move its expiry. Raises `StateNotFoundError`."""
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool for a model. `tool(**arguments)` gives text and never raises: the text says what is wrong and what
@@ -861,3 +1073,32 @@ class Tool:
 
     def to_anthropic(self) -> dict[str, Any]:
         """The entry for `tools=` of an Anthropic message."""
+
+class Turn(Session):
+    """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
+    once the turn is over. Comes from `Session.turn`.
+
+    Context blocks are guarded by their versions, not by the turn."""
+
+    def __init__(self, session: Session, holding: Holding) -> None: ...
+    @property
+    def number(self) -> int:
+        """The fencing number: it grows with every turn of the session."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the turn is known to be over: ended, run out, taken over, or the store out of reach for too long."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether another took over with `on_busy="interrupt"`: known at once in the same process, otherwise within a
+        second."""
+
+    def run(self, work: Awaitable[R]) -> R:
+        """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
+
+    def take_queued(self) -> Message | None:
+        """Append the next message that was queued for the holder of the turn, and give it; each comes once.
+
+        None if there is no more. From then on others wait for their turn instead of queueing a message, so that none
+        is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""

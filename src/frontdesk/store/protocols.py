@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from frontdesk.messages import StoredMessage
+from frontdesk.store.changes import ChangeRow, Position
+from frontdesk.store.index import IndexStore
 from frontdesk.store.requests import (
     Append,
     AppendResult,
     Choose,
     DueQuery,
+    LeaseWanted,
     NewSession,
     Plan,
     SessionQuery,
@@ -20,6 +24,7 @@ from frontdesk.store.rows import (
     DocumentRow,
     HeldLease,
     Item,
+    LeaseAnswer,
     LeaseRow,
     Piece,
     Place,
@@ -92,9 +97,46 @@ class LeaseStore(Protocol):
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         """Let go of a lease; False if it expired or is another's."""
 
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        """Take a lease that nobody holds and nobody ahead waits for, or stand in line. `SessionNotFoundError`."""
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        """Leave the line, and let go of the lease if this holder has it."""
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        """The message that was queued first for whoever holds the lease; it stays until an `Append` takes it out.
+
+        If there is none, the intake of this holder is closed in the same step. `TurnLostError` if it expired or is
+        another's."""
+
+
+class ChangeStore(Protocol):
+    """The log of changes, one for each namespace: every change writes its lines in its own transaction.
+
+    The lines of one session stand in the order in which its changes were made; no position is used again."""
+
+    async def changes(
+        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    ) -> list[ChangeRow]:
+        """The next lines after a position, or from the oldest that is left.
+
+        Settled lines are those ahead of which none can appear any more: who reads only these, and goes on after the
+        last one, misses nothing. With `settled=False` all that is committed. Lines of sessions that are gone are left
+        out, but for "session.deleted". `ChangesTrimmedError` if lines after the position were removed."""
+
+    async def last_change(self, namespace: str) -> Position:
+        """The position of the newest settled line, `BEGINNING` if there is none."""
+
+    async def wait_for_change(self, seconds: float) -> None:
+        """Return when something may have been logged, after so many seconds at the latest."""
+
+    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+        """Remove the oldest lines, up to the first that is not older than `before_at`, and never the newest; at most
+        `limit` at a time. Gives how many went."""
+
 
 @runtime_checkable
-class Store(DocumentStore, LeaseStore, Protocol):
+class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, Protocol):
     """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 
@@ -119,9 +161,10 @@ class Store(DocumentStore, LeaseStore, Protocol):
     async def append(self, request: Append) -> AppendResult:
         """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
 
-        In this order: a duplicate id is skipped, and the next message follows it; a session that is suspended, or ended
-        for another reason than `timeout`, raises `SessionEndedError` without `reopen`; `expected_head` that is not the
-        head raises `HeadMovedError`, an unknown parent `MessageNotFoundError`, unless every message is a duplicate.
+        In this order: a `fence` that does not hold raises `TurnLostError`; a duplicate id is skipped, and the next
+        message follows it; a session that is suspended, or ended for another reason than `timeout`, raises
+        `SessionEndedError` without `reopen`; `expected_head` that is not the head raises `HeadMovedError`, an unknown
+        parent `MessageNotFoundError`, unless every message is a duplicate.
         A session that was not active becomes so with the first message, and current under its key if no other is.
         When it returns, it is durable.
         """
@@ -143,7 +186,7 @@ class Store(DocumentStore, LeaseStore, Protocol):
     async def apply(self, plan: Plan) -> bool:
         """Apply a plan in one transaction; False, and nothing changed, if a guard does not hold any more.
 
-        A fork's id that is taken raises `SessionExistsError`."""
+        A `fence` that does not hold raises `TurnLostError`, a fork's id that is taken raises `SessionExistsError`."""
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
         """Enter a line and move the totals; False if the session has a line with this id already."""

@@ -11,19 +11,23 @@ from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
     SEGMENT_SIZE,
+    TURN,
     Append,
     AppendedRow,
     AppendResult,
+    NewChange,
     NewSession,
     Place,
     SegmentRow,
     SessionRow,
 )
+from frontdesk.store.changes import session_woken
+from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.reading import Reading
 from frontdesk.stores.memory.rows import MessageRow, key_of
 
 
-class Appending(Reading):
+class Appending(Reading, Leases):
     """`append`, as one step."""
 
     async def append(self, request: Append) -> AppendResult:
@@ -32,11 +36,14 @@ class Appending(Reading):
 
     def _append(self, request: Append) -> AppendResult:
         session = self._get(request.namespace, request.session_id)
+        if request.fence is not None:
+            self._check_fence(session, request.session_id, request.fence)
         known = [
             None if session is None or fresh else self._find(session, message.id)
             for message, fresh in zip(request.messages, request.fresh, strict=True)
         ]
-        if session is not None and session.status != "active" and None in known:
+        wakes = session is not None and session.status != "active" and None in known
+        if session is not None and wakes:
             session = self._awake(session, request)
         head_id = None if session is None or session.head is None else self._message(session, session.head).id
         if request.expected_head is not None and request.expected_head != head_id and None in known:
@@ -47,6 +54,7 @@ class Appending(Reading):
             new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
             session = self._insert(new)
         result: list[AppendedRow] = []
+        runs: list[tuple[int, int, int]] = []
         for message, place in zip(request.messages, known, strict=True):
             place = place or self._twin(session, message.id, request, result)
             if place is not None:
@@ -56,8 +64,20 @@ class Appending(Reading):
             else:
                 parent_id = None if parent is None else self._message(session, parent).id
                 session, place = self._add(session, parent, message, request.now)
+                follows = bool(runs) and runs[-1][::2] == (place.segment, place.position - 1)
+                first = runs.pop()[1] if follows else place.position
+                runs.append((place.segment, first, place.position))
                 result.append(AppendedRow(True, parent_id))
             parent = place
+        if wakes:
+            self._write_log(request.namespace, session.number, request.now, session_woken())
+        for segment, first, last in runs:
+            line = NewChange(kind="message.appended", segment=segment, first=first, last=last)
+            self._write_log(request.namespace, session.number, request.now, line)
+        if request.dequeue:
+            queued = self._queued.get((session.namespace, session.number, TURN), {})
+            for message in request.messages:
+                queued.pop(message.id, None)
         return AppendResult(tuple(result), session, created)
 
     def _awake(self, session: SessionRow, request: Append) -> SessionRow:
@@ -111,7 +131,7 @@ class Appending(Reading):
         place = Place(segment.number, segment.next)
         running = segment.tokens + message.tokens
         self._segments[segment.number] = replace(segment, last=place.position, next=place.position + 1, tokens=running)
-        self._rows[segment.number][place.position] = MessageRow(message, running)
+        self._rows[segment.number][place.position] = MessageRow(message, running, session.family)
         self._ids.setdefault((session.family, message.id), []).append(place)
         counters = {
             "head": place,

@@ -11,7 +11,7 @@ from functools import reduce
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import SessionRow, StatsQuery, StatsRow, UsageQuery, UsageRow
+from frontdesk.store import NewChange, SessionRow, StatsQuery, StatsRow, UsageQuery, UsageRow
 from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import is_idle
 
@@ -30,14 +30,16 @@ class Ledger(Leases):
             if line.id in lines:
                 return False
             lines[line.id] = line
+            updated_at = max(line.at, session.updated_at)
             self._sessions[session.number] = replace(
                 session,
                 input_tokens=session.input_tokens + line.input_tokens,
                 output_tokens=session.output_tokens + line.output_tokens,
                 cost=_sum(session.cost, line.cost),
-                updated_at=max(line.at, session.updated_at),
+                updated_at=updated_at,
             )
             _add_to_day(self._days.setdefault(namespace, {}), line)
+            self._write_log(namespace, session.number, updated_at, NewChange(kind="usage.added"))
             return True
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:

@@ -14,20 +14,29 @@ import msgspec
 from frontdesk.errors import StoreClosedError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
+    ChangeRow,
     DocumentRow,
     EditRow,
     LeaseRow,
+    Lineage,
+    NewChange,
     NewSession,
     OverlayRow,
     Place,
+    Position,
     PromptRow,
     SegmentRow,
     SessionRow,
     UsageRow,
     ViewRow,
 )
+from frontdesk.store.changes import session_created
+from frontdesk.stores.bell import Bell
+from frontdesk.stores.memory.terms import TermIndex
 
 Key = tuple[str, str, str, str, str | None]
+LeaseKey = tuple[str, int, str]
+"""namespace, session number or 0, and name"""
 
 
 class MessageRow(msgspec.Struct, frozen=True):
@@ -35,6 +44,14 @@ class MessageRow(msgspec.Struct, frozen=True):
 
     message: StoredMessage
     running: int
+    family: int
+
+
+class Waiter(msgspec.Struct, frozen=True):
+    """Somebody's place in the line for a lease."""
+
+    ticket: int
+    expires_at: int
 
 
 class Rows:
@@ -57,13 +74,21 @@ class Rows:
         self._overlays_of: defaultdict[int, dict[int, None]] = defaultdict(dict)
         self._edits: dict[int, EditRow] = {}
         self._edits_of_tree: defaultdict[int, dict[int, None]] = defaultdict(dict)
-        self._ancestors: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        self._descendants: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._lineage: dict[int, Lineage] = {}
+        self._forks_of: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._ledger: dict[int, dict[str, UsageRow]] = {}
         self._days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
         self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         self._prompts: dict[int, PromptRow] = {}
-        self._leases: dict[tuple[str, int, str], LeaseRow] = {}
+        self._indexes: dict[str, TermIndex] = {}
+        self._log: defaultdict[str, list[ChangeRow]] = defaultdict(list)
+        self._details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
+        self._trimmed: dict[str, Position] = {}
+        self._leases: dict[LeaseKey, LeaseRow] = {}
+        self._waiters: dict[LeaseKey, dict[str, Waiter]] = {}
+        self._queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
+        self._bell = Bell()
+        self._vectors: dict[str, Any] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -101,7 +126,25 @@ class Rows:
         self._by_id[new.namespace, new.id] = number
         if new.agent is not None:
             self._by_key[key_of(new)] = number
+        self._write_log(new.namespace, number, new.now, session_created(new.parent_session_id))
         return row
+
+    def _write_log(self, namespace: str, session: int, at: int, change: NewChange, number: int = 0) -> None:
+        """Add a line. Its detail is kept by session, so that it goes with it."""
+        log = self._log[namespace]
+        position = (log[-1].position[0] + 1 if log else 1, 0)
+        if change.detail:
+            self._details[namespace, session][position] = change.detail
+        where = change.segment, change.first, change.last
+        log.append(ChangeRow(position, at, change.kind, session, None, *where, number or change.number))
+        self._bell.ring()
+
+    def _forget_log(self, row: SessionRow) -> None:
+        """Keep of a session that is gone only what says so; its other lines tell nothing without it."""
+        last = self._log[row.namespace][-1].position
+        details = self._details.pop((row.namespace, row.number), {})
+        if last in details:
+            self._details[row.namespace, row.number][last] = details[last]
 
 
 def is_idle(row: SessionRow, now: int, idle_after: int) -> bool:

@@ -10,10 +10,12 @@ from frontdesk.store import DueQuery, NewSession, SessionQuery, SessionRow
 from frontdesk.stores.memory.appending import Appending
 from frontdesk.stores.memory.changes import Changes
 from frontdesk.stores.memory.ledger import Ledger
+from frontdesk.stores.memory.log import Log
 from frontdesk.stores.memory.rows import is_idle
+from frontdesk.stores.memory.searching import Searching
 
 
-class MemoryStore(Appending, Changes, Ledger):
+class MemoryStore(Appending, Changes, Ledger, Log, Searching):
     """A `Store` in memory, for tests, notebooks and throw-away agents: everything is gone with the process.
 
     Safe for threads and event loops."""
@@ -24,6 +26,7 @@ class MemoryStore(Appending, Changes, Ledger):
 
     async def close(self) -> None:
         self._closed = True
+        self._bell.ring()
 
     async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
         with self._held():

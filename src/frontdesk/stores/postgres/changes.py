@@ -6,10 +6,26 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from frontdesk.errors import SessionExistsError, SessionNotFoundError
-from frontdesk.store import NewEdit, NewFork, NewOverlay, NewSession, Place, Plan, SessionRow, UsageRow, ViewRow
+from msgspec.structs import replace
+
+from frontdesk.errors import SessionExistsError, SessionNotFoundError, TurnLostError
+from frontdesk.store import (
+    NewChange,
+    NewEdit,
+    NewFork,
+    NewOverlay,
+    NewSession,
+    Place,
+    Plan,
+    SessionRow,
+    UsageRow,
+    ViewRow,
+)
+from frontdesk.store.changes import session_created
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection
+from frontdesk.stores.postgres.index import Index
+from frontdesk.stores.postgres.log import Log
 from frontdesk.stores.postgres.rows import (
     columns_of,
     digest,
@@ -21,6 +37,7 @@ from frontdesk.stores.postgres.rows import (
     tag_digests,
     view_text,
 )
+from frontdesk.stores.postgres.vectors import Vectors
 
 _SIZES = (
     "input_tokens",
@@ -40,6 +57,9 @@ class Changer:
     def __init__(self, schema: str) -> None:
         self._schema = schema
         self._documents = Documents(schema)
+        self._index = Index(schema)
+        self._log = Log(schema)
+        self._vectors = Vectors(schema)
         totals = ", ".join(f"{name} = d.{name} + excluded.{name}" for name in _SIZES)
         self._usage = (
             f"WITH s AS (SELECT ns, number FROM {schema}.sessions WHERE ns = (SELECT number FROM {schema}.namespaces"
@@ -48,7 +68,10 @@ class Changer:
             " $11, $12 FROM s ON CONFLICT DO NOTHING RETURNING *),"
             f" total AS (UPDATE {schema}.sessions x SET input_tokens = x.input_tokens + line.input_tokens,"
             " output_tokens = x.output_tokens + line.output_tokens, cost = x.cost + line.cost,"
-            " updated_at = greatest(x.updated_at, line.at) FROM line WHERE x.ns = line.ns AND x.number = line.session),"
+            f" updated_at = greatest(x.updated_at, line.at), changed_in = greatest(x.changed_in, {schema}.this_xid())"
+            " FROM line WHERE x.ns = line.ns AND x.number = line.session RETURNING x.*),"
+            f" logged AS (INSERT INTO {schema}.changes (ns, xid, position, at, session, kind) SELECT ns, changed_in,"
+            f" nextval('{schema}.change_positions'), updated_at, number, 'usage.added' FROM total),"
             f" day AS (INSERT INTO {schema}.usage_days AS d SELECT ns, day, $13, model, {', '.join(_SIZES)} FROM line"
             f" ON CONFLICT (ns, day, digest) DO UPDATE SET {totals})"
             " SELECT (SELECT count(*) FROM s), (SELECT count(*) FROM line)"
@@ -62,21 +85,27 @@ class Changer:
         self, connection: Connection, new: NewSession, view_items: ViewRow | None, **more: Any
     ) -> SessionRow | None:
         values = {**new_session_values(new), **more}
+        created = session_created(new.parent_session_id)
         own = ["number", "tree"] if "family" in values else ["number", "tree", "family"]
-        marks = ", ".join(f"${index}" for index in range(4, len(values) + 4))
+        marks = ", ".join(f"${index}" for index in range(5, len(values) + 5))
         row = await connection.fetchrow(
             f"WITH x AS MATERIALIZED (SELECT ns, {self._schema}.new_number(ns) AS number"
             f" FROM {self._schema}.namespace($1) ns),"
-            f" new AS (INSERT INTO {self._schema}.sessions (ns, {', '.join(own)}, {', '.join(values)})"
-            f" SELECT x.ns, {', '.join('x.number' for _ in own)}, {marks} FROM x ON CONFLICT DO NOTHING RETURNING *),"
+            f" new AS (INSERT INTO {self._schema}.sessions (ns, {', '.join(own)}, changed_in, {', '.join(values)})"
+            f" SELECT x.ns, {', '.join('x.number' for _ in own)}, {self._schema}.this_xid(), {marks} FROM x"
+            " ON CONFLICT DO NOTHING RETURNING *),"
             f" tagged AS (INSERT INTO {self._schema}.session_tags SELECT new.ns, t.digest, new.number"
             " FROM new, unnest($2::bytea[]) t(digest)),"
+            f" logged AS (INSERT INTO {self._schema}.changes (ns, xid, position, at, session, kind, detail)"
+            f" SELECT new.ns, new.changed_in, nextval('{self._schema}.change_positions'), new.created_at, new.number,"
+            f" '{created.kind}', $4::text FROM new),"
             f" viewed AS (INSERT INTO {self._schema}.views SELECT new.ns, new.number, $3::text FROM new"
             " WHERE $3::text IS NOT NULL)"
             f" SELECT {session_columns('new')} FROM new",
             new.namespace,
             tag_digests(new.tags),
             None if view_items is None else view_text(view_items),
+            created.detail,
             *values.values(),
         )
         return None if row is None else session_row(new.namespace, row)
@@ -89,10 +118,13 @@ class Changer:
         session = await self._guarded(connection, ns, plan)
         if session is None:
             return False
+        if _takes_texts(plan):
+            await self._index.lock(connection, ns, shared=True)
         await self._change_rows(connection, ns, plan)
-        await self._change_overlays(connection, ns, session, plan)
-        await self._change_edits(connection, ns, session, plan)
+        overlays = await self._change_overlays(connection, ns, session, plan)
+        edits = await self._change_edits(connection, ns, session, plan)
         await self._change_session(connection, ns, session, plan)
+        await self._log.write(connection, ns, session.number, plan.now, _numbered(plan.log, overlays, edits))
         if plan.fork is not None:
             await self._fork(connection, ns, session, plan.fork)
         if plan.create is not None and await self._insert(connection, plan.create, None) is None:
@@ -100,6 +132,9 @@ class Changer:
         if plan.drop_prompt:
             await self._documents.drop(connection, ns, session.number)
         await self._delete_sessions(connection, ns, plan.delete_sessions)
+        await self._log.forget(connection, ns, plan.delete_sessions)
+        await self._index.forget(connection, ns, session, plan)
+        await self._vectors.forget(connection, ns, plan)
         return True
 
     async def _guarded(self, connection: Connection, ns: int, plan: Plan) -> SessionRow | None:
@@ -112,10 +147,16 @@ class Changer:
             sorted(guards),
         )
         found = {session.number: session for session in (session_row("", row) for row in rows)}
+        if plan.fence is not None and (fenced := found.get(plan.guards[0][0])) is not None:
+            await self._check_fence(connection, ns, fenced, plan.fence)
         if any(number not in found or found[number].revision != guards[number] for number in guards):
             return None
         session = found[plan.guards[0][0]]
         return None if plan.head is not None and plan.head != session.head else session
+
+    async def _check_fence(self, connection: Connection, ns: int, session: SessionRow, fence: int) -> None:
+        if not await connection.fetchval(f"SELECT {self._schema}.has_turn($1, $2, $3)", ns, session.number, fence):
+            raise TurnLostError(session.id, fence)
 
     async def _run(
         self, connection: Connection, ns: int, statement: str, *columns: Sequence[Any], limit: float | None = None
@@ -175,13 +216,21 @@ class Changer:
             *columns_of(places, 2),
         )
 
-    async def _change_overlays(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> None:
+    async def _add(self, connection: Connection, ns: int, statement: str, *columns: Sequence[Any]) -> list[int]:
+        """Insert rows by columns of values as $2, $3, ..., and give their numbers, which grow in the order of rows."""
+        if not columns[0]:
+            return []
+        made = await connection.fetch(statement.replace("{schema}", self._schema) + " RETURNING number", ns, *columns)
+        return sorted(number for (number,) in made)
+
+    async def _change_overlays(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> list[int]:
+        """Gives the numbers of those that were added."""
         tree, revision = session.tree, session.revision + 1
         added = [
             (tree, revision, new.id, new.kind, *new.start, *new.end, new.tokens, *_rest(new))
             for new in plan.add_overlays
         ]
-        await self._run(
+        numbers = await self._add(
             connection,
             ns,
             "INSERT INTO {schema}.overlays SELECT $1, {schema}.new_number($1), o.* FROM unnest($2::bigint[],"
@@ -201,14 +250,16 @@ class Changer:
             "DELETE FROM {schema}.overlays WHERE ns = $1 AND number = ANY($2::bigint[])",
             plan.delete_overlays,
         )
+        return numbers
 
-    async def _change_edits(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> None:
+    async def _change_edits(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> list[int]:
+        """Gives the numbers of those that were added."""
         tree, revision = session.tree, session.revision + 1
         added = [
             (tree, revision, new.kind, new.segment, new.first, new.last, new.tokens, *_subject(new))
             for new in plan.add_edits
         ]
-        await self._run(
+        numbers = await self._add(
             connection,
             ns,
             "INSERT INTO {schema}.edits SELECT $1, {schema}.new_number($1), e.* FROM unnest($2::bigint[], $3::bigint[],"
@@ -227,6 +278,7 @@ class Changer:
             "DELETE FROM {schema}.lineage WHERE ns = $1 AND tree = ANY($2::bigint[])",
             plan.delete_lineage,
         )
+        return numbers
 
     async def _fork(self, connection: Connection, ns: int, source: SessionRow, fork: NewFork) -> None:
         segment, position = fork.base or (None, None)
@@ -245,12 +297,12 @@ class Changer:
             view_messages=fork.view_messages,
             message_count=fork.message_count,
             compaction_count=fork.compaction_count,
+            prompt_tokens=source.prompt_tokens,
         )
         if new is None:
             raise SessionExistsError(fork.session.id, fork.session.namespace)
         await connection.execute(
-            f"INSERT INTO {self._schema}.lineage SELECT $1::integer, $2::bigint, ancestor, until"
-            f" FROM {self._schema}.lineage WHERE ns = $1 AND tree = $3 UNION ALL SELECT $1, $2, $3::bigint, $4::bigint",
+            f"INSERT INTO {self._schema}.lineage VALUES ($1, $2, $3, $4)",
             ns,
             new.tree,
             source.tree,
@@ -299,6 +351,11 @@ class Changer:
             )
 
     async def _delete_sessions(self, connection: Connection, ns: int, numbers: Sequence[int]) -> None:
+        states = (
+            "DELETE FROM {schema}.states t USING {schema}.sessions s WHERE s.ns = $1 AND s.number = ANY($2::bigint[])"
+            " AND t.ns = s.ns AND t.id = s.id"
+        )
+        await self._run(connection, ns, states, numbers)
         for table, column in (
             ("views", "session"),
             ("session_tags", "session"),
@@ -306,6 +363,8 @@ class Changer:
             ("documents", "session"),
             ("prompts", "session"),
             ("leases", "session"),
+            ("lease_waiters", "session"),
+            ("queued_messages", "session"),
             ("sessions", "number"),
         ):
             statement = f"DELETE FROM {{schema}}.{table} WHERE ns = $1 AND {column} = ANY($2::bigint[])"
@@ -329,6 +388,30 @@ class Changer:
         if not sessions:
             raise SessionNotFoundError(session_id, namespace)
         return bool(lines)
+
+
+def _numbered(log: Sequence[NewChange], overlays: Sequence[int], edits: Sequence[int]) -> list[NewChange]:
+    """The lines of a plan with the numbers of the rows that were added for it."""
+    return [
+        replace(line, number=(overlays if line.kind == "compaction.added" else edits)[line.adds])
+        if line.adds is not None
+        else line
+        for line in log
+    ]
+
+
+def _takes_texts(plan: Plan) -> bool:
+    """Whether what can be found is taken away or replaced."""
+    return bool(
+        plan.delete_rows
+        or plan.delete_segments
+        or plan.replace_rows
+        or plan.delete_edits
+        or plan.delete_overlays
+        or plan.delete_sessions
+        or "name" in plan.set
+        or "summary" in plan.set
+    )
 
 
 def _rest(new: NewOverlay) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from frontdesk.errors import (
 
 if TYPE_CHECKING:
     from frontdesk.stores.postgres.appending import Appender
+    from frontdesk.stores.postgres.notices import Notices
 
 Connection = Any
 """an asyncpg connection, or the pool's proxy of one"""
@@ -33,6 +34,8 @@ _SHUT_DOWN = ("57P01", "57P02", "57P03")
 _CONFLICTS = ("40001", "40P01")
 _READ_ONLY = "25006"
 _FULL = "53100"
+_NAMES_LOST = ("26000", "42P05")
+"""a statement that was given a name is not there, or is there already"""
 _PLAIN_CLASSES = ("08", "28", "3D", "42", "53", "57")
 """classes of errors whose text names roles, databases and tables, but never a value"""
 
@@ -46,6 +49,7 @@ class Lane:
         self.opening = asyncio.Lock()
         self.is_open = False
         self.appender: Appender | None = None
+        self.notices: Notices | None = None
         self._keeper = self._keep()
         self._kept = False
 
@@ -61,11 +65,15 @@ class Lane:
             yield
         finally:
             self.pool.terminate()
+            if self.notices is not None:
+                self.notices.terminate()
             await asyncio.sleep(0)
 
     async def close(self, seconds: float) -> None:
         if self.appender is not None:
             await self.appender.drain()
+        if self.notices is not None:
+            await self.notices.close()
         try:
             async with asyncio.timeout(seconds):
                 await self.pool.close()
@@ -94,6 +102,15 @@ class Engine:
         self._lanes: dict[asyncio.AbstractEventLoop, Lane] = {}
         self._guard = threading.Lock()
         self._closed = False
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether no pooler stands between, so that something may be bound to a connection."""
+        return not self._options
+
+    async def connect(self) -> Connection:
+        """A connection beside the pool."""
+        return await asyncpg.connect(self._dsn, timeout=self._timeout, command_timeout=self._timeout)
 
     @property
     def size(self) -> int:
@@ -238,6 +255,8 @@ def translate(error: BaseException, *, uncertain: bool = False) -> FrontdeskErro
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or "unknown"
         reason = f" {error.message}" if state[:2] in _PLAIN_CLASSES and getattr(error, "message", None) else ""
+        if state in _NAMES_LOST:
+            reason = ": a transaction pooler seems to stand between; add pooler=transaction to the URL"
         text = f"PostgreSQL refused ({state} {type(error).__name__}){reason}{happened}"
         kind: type[StoreError] = StoreError
         if is_lost(error) or state[:2] in ("53", "57", "55") or state in _CONFLICTS:

@@ -3,42 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
-from frontdesk.errors import SessionNotFoundError
+from frontdesk.errors import SessionNotFoundError, StoreClosedError
+from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
+    ChangeRow,
     Choose,
     DocumentRow,
     DueQuery,
     HeldLease,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
     Item,
+    LeaseAnswer,
     LeaseRow,
+    LeaseWanted,
+    Near,
     NewSession,
+    NewVector,
     Piece,
     Place,
     Plan,
+    Position,
     PromptRow,
+    Range,
+    SegmentRow,
     SessionQuery,
     SessionRow,
+    StateKey,
+    StateRow,
     StatsQuery,
     StatsRow,
+    Swept,
     TreeRows,
     UsageQuery,
     UsageRow,
     ViewRead,
 )
+from frontdesk.stores.bell import Bell
 from frontdesk.stores.postgres.appending import Appender
 from frontdesk.stores.postgres.changes import Changer
 from frontdesk.stores.postgres.directory import Directory
 from frontdesk.stores.postgres.documents import Documents
-from frontdesk.stores.postgres.engine import Connection, Engine
+from frontdesk.stores.postgres.engine import Connection, Engine, Lane
+from frontdesk.stores.postgres.index import Index
 from frontdesk.stores.postgres.leases import Leases
+from frontdesk.stores.postgres.log import Log
+from frontdesk.stores.postgres.notices import NOTIFY, Notices, channel_of
 from frontdesk.stores.postgres.reading import Reader
 from frontdesk.stores.postgres.schema import migrate, quote_schema
+from frontdesk.stores.postgres.states import States
 from frontdesk.stores.postgres.totals import Totals
 from frontdesk.stores.postgres.url import check_options, describe, parse_url
+from frontdesk.stores.postgres.vectors import Vectors
 
 
 class PostgresStore:
@@ -62,7 +85,13 @@ class PostgresStore:
         self._directory = Directory(self._schema)
         self._documents = Documents(self._schema)
         self._leases = Leases(self._schema)
+        self._index = Index(self._schema)
+        self._log = Log(self._schema)
         self._totals = Totals(self._schema)
+        self._states = States(self._schema)
+        self._bell = Bell()
+
+        self._vectors = Vectors(self._schema)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -92,6 +121,7 @@ class PostgresStore:
         while True:
             made = await self._engine.run(lambda connection: self._changer.create(connection, new), repeatable=False)
             if made is not None:
+                self._tell()
                 return made, True
             existing = await self.get(new.namespace, new.id)
             if existing is None and key is not None:
@@ -121,7 +151,9 @@ class PostgresStore:
         lane = await self._engine.open()
         if lane.appender is None:
             lane.appender = Appender(self._engine, lane, self._schema)
-        return await lane.appender.append(request)
+        result = await lane.appender.append(request)
+        self._tell()
+        return result
 
     async def view(self, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
         return await self._engine.run(
@@ -142,7 +174,9 @@ class PostgresStore:
         return await self._engine.run(lambda connection: self._reader.sums(connection, places), repeatable=True)
 
     async def apply(self, plan: Plan) -> bool:
-        return await self._engine.transact(lambda connection: self._changer.apply(connection, plan))
+        applied = await self._engine.transact(lambda connection: self._changer.apply(connection, plan))
+        self._tell()
+        return applied
 
     # documents
 
@@ -174,11 +208,13 @@ class PostgresStore:
         keep_history: bool = True,
         drop_prompt: bool = False,
     ) -> bool:
-        return await self._engine.transact(
+        done = await self._engine.transact(
             lambda connection: self._documents.put(
                 connection, namespace, session_id, document, keep_history, drop_prompt
             )
         )
+        self._tell()
+        return done
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None:
         return await self._engine.run(
@@ -219,12 +255,136 @@ class PostgresStore:
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         return await self.renew_lease(namespace, session_id, name, number, 0)
 
+    # the log
+
+    async def changes(
+        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    ) -> list[ChangeRow]:
+        return await self._engine.run(
+            lambda connection: self._log.read(connection, namespace, after, limit, settled), repeatable=True
+        )
+
+    async def last_change(self, namespace: str) -> Position:
+        return await self._engine.run(lambda connection: self._log.last(connection, namespace), repeatable=True)
+
+    async def wait_for_change(self, seconds: float) -> None:
+        await self._notices(await self._engine.open()).wait(seconds)
+
+    def _notices(self, lane: Lane) -> Notices:
+        if lane.notices is None:
+            channel = channel_of(self._schema)
+
+            async def notify() -> None:
+                await self._engine.run_on(
+                    lane, lambda connection: connection.execute(NOTIFY, channel), repeatable=False
+                )
+
+            lane.notices = Notices(
+                self._bell, channel, notify, self._engine.connect if self._engine.is_direct else None
+            )
+        return lane.notices
+
+    def _tell(self) -> None:
+        """Say that something was committed."""
+        with suppress(StoreClosedError):
+            self._notices(self._engine.lane()).written()
+
+    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+        return await self._engine.transact(lambda connection: self._log.trim(connection, namespace, before_at, limit))
+
+    # states: a write carries its mark, so that it can be done again after a lost connection
+
+    async def get_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.run(lambda connection: self._states.slide(connection, key), repeatable=True)
+
+    async def peek_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.run(lambda connection: self._states.peek(connection, key), repeatable=True)
+
+    async def touch_state(self, key: StateKey) -> bool:
+        return await self._engine.run(lambda connection: self._states.touch(connection, key), repeatable=True)
+
+    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
+        return await self._engine.run(
+            lambda connection: self._states.create(connection, key, value, ttl, mark), repeatable=True
+        )
+
+    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
+        return await self._engine.run(
+            lambda connection: self._states.replace(connection, key, value, mark, seen), repeatable=True
+        )
+
+    async def delete_state(self, key: StateKey) -> bool:
+        return await self._engine.run(lambda connection: self._states.delete(connection, key), repeatable=False)
+
+    async def delete_states(self, namespace: str, id: str) -> int:
+        return await self._engine.run(
+            lambda connection: self._states.delete_all(connection, namespace, id), repeatable=False
+        )
+
+    async def sweep_states(self, limit: int) -> Swept:
+        return await self._engine.run(lambda connection: self._states.sweep(connection, limit), repeatable=True)
+
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        return await self._engine.run(lambda connection: self._leases.queue(connection, wanted), repeatable=True)
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        await self._engine.run(
+            lambda connection: self._leases.leave(connection, namespace, session_id, name, holder), repeatable=True
+        )
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        return await self._engine.run(
+            lambda connection: self._leases.next_queued(connection, namespace, session_id, name, number),
+            repeatable=True,
+        )
+
+    # the search index
+
+    async def index_state(self, namespace: str) -> IndexRow | None:
+        return await self._engine.run(lambda connection: self._index.state(connection, namespace), repeatable=True)
+
+    async def write_index(self, batch: IndexBatch) -> bool:
+        return await self._engine.transact(lambda connection: self._index.write(connection, batch))
+
+    async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
+        return await self._engine.run(
+            lambda connection: self._index.frequencies(connection, namespace, terms), repeatable=True
+        )
+
+    async def matches(self, query: IndexQuery) -> list[IndexMatch]:
+        return await self._engine.transact(lambda connection: self._index.matches(connection, query))
+
+    async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+        return await self._engine.run(lambda connection: self._reader.segments(connection, numbers), repeatable=True)
+
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.run(
+            lambda connection: self._reader.sessions(connection, namespace, numbers), repeatable=True
+        )
+
+    async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.run(
+            lambda connection: self._reader.relatives(connection, namespace, families), repeatable=True
+        )
+
+    async def families(self, namespace: str, after: int, limit: int) -> list[int]:
+        return await self._engine.run(
+            lambda connection: self._reader.families(connection, namespace, after, limit), repeatable=True
+        )
+
+    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+        return await self._engine.run(
+            lambda connection: self._reader.trees(connection, namespace, session_ids, family), repeatable=True
+        )
+
     # usage and totals
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
-        return await self._engine.run(
+        added = await self._engine.run(
             lambda connection: self._changer.add_usage(connection, namespace, session_id, line), repeatable=False
         )
+        self._tell()
+        return added
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         if query.session_id is not None and await self.get(query.namespace, query.session_id) is None:
@@ -233,3 +393,25 @@ class PostgresStore:
 
     async def stats(self, query: StatsQuery) -> StatsRow:
         return await self._engine.run(lambda connection: self._totals.stats(connection, query), repeatable=True)
+
+    # vectors
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        await self._engine.run(
+            lambda connection: self._vectors.prepare(connection, namespace, dimensions), repeatable=True
+        )
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        return await self._engine.transact(
+            lambda connection: self._vectors.put(connection, namespace, dimensions, given)
+        )
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        return await self._engine.run(
+            lambda connection: self._vectors.nearest(connection, namespace, vector, limit, ranges), repeatable=True
+        )
+
+    async def drop_vectors(self, namespace: str) -> None:
+        await self._engine.transact(lambda connection: self._vectors.drop(connection, namespace))

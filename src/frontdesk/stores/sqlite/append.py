@@ -21,7 +21,7 @@ from frontdesk.store import (
     Place,
     SessionRow,
 )
-from frontdesk.stores.sqlite import sessions
+from frontdesk.stores.sqlite import leases, log, sessions
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import MESSAGE, POSITION_BITS, SESSION_COLUMNS, SESSION_WIDTH, session_row
 from frontdesk.stores.sqlite.seeing import before, find, find_all, message_at
@@ -54,11 +54,14 @@ def append(connection: Connection, request: Append) -> AppendResult:
     loaded = connection.execute(_LOAD, (first, last, request.namespace, request.session_id)).fetchone()
     session: SessionRow | None = None
     known: dict[str, Place] = {}
-    head_id, segment = None, []
+    any_known, head_id, segment = None, None, []
     if loaded is not None:
         session = session_row(loaded)
         any_known, head_id, *segment = loaded[SESSION_WIDTH:]
-        known = find_all(connection, session, given) if any_known else {}
+    if request.fence is not None:
+        leases.check_fence(connection, session, request.session_id, request.fence)
+    if session is not None and any_known:
+        known = find_all(connection, session, given)
     parent = None
     wakes = False
     if not known or any(message.id not in known for message in request.messages):
@@ -72,7 +75,7 @@ def append(connection: Connection, request: Append) -> AppendResult:
         new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
         session = sessions.insert(connection, new)
     elif wakes:
-        session = sessions.wake(connection, session)
+        session = sessions.wake(connection, session, request.now)
     chain = _Chain(connection, session)
     if session.head is not None:
         chain.take(*segment)
@@ -80,6 +83,8 @@ def append(connection: Connection, request: Append) -> AppendResult:
     if parent != session.head:
         parent_id = None if parent is None else message_at(connection, session, parent).id
     rows = chain.put(request.messages, known, parent, parent_id)
+    if request.dequeue:
+        leases.dequeue(connection, session.number, [message.id for message in request.messages])
     return AppendResult(tuple(rows), chain.finish(request.now), created)
 
 
@@ -114,6 +119,7 @@ class _Chain:
         self._session = session
         self._segment = self._owner = self._last = self._next = self._tokens = 0
         self._added = 0
+        self._runs: list[tuple[int, int, int]] = []
         self._head = session.head
         self._tail = session.tail
         self._view = session.view
@@ -195,6 +201,7 @@ class _Chain:
         self._view_messages += len(run)
         self._added += len(run)
         self._tokens = tokens
+        self._runs.append((self._segment, self._next, self._next + len(run) - 1))
         self._next += len(run)
         self._last = self._next - 1
         self._head = Place(self._segment, self._last)
@@ -222,6 +229,7 @@ class _Chain:
                 before.number,
             ),
         )
+        log.write_appended(self._connection, before.namespace, before.number, now, self._runs)
         return replace(
             before,
             head=self._head,

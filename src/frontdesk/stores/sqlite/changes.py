@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from frontdesk.errors import SessionExistsError
-from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, sessions
+from frontdesk.store import SEGMENT_SIZE, Address, NewFork, Place, Plan, SessionRow
+from frontdesk.stores.sqlite import documents, index, leases, log, sessions, states, vectors
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -17,6 +17,8 @@ _PLACES = frozenset({"head", "base"})
 
 def apply(connection: Connection, plan: Plan) -> bool:
     rows = [_session(connection, number) for number, _ in plan.guards]
+    if plan.fence is not None and rows[0] is not None:
+        leases.check_fence(connection, rows[0], rows[0].id, plan.fence)
     if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
         return False
     session = rows[0]
@@ -32,10 +34,14 @@ def apply(connection: Connection, plan: Plan) -> bool:
             raise SessionExistsError(new.id, new.namespace)
     revision = session.revision + 1
     _change_messages(connection, plan)
-    _change_overlays(connection, session, plan, revision)
-    _change_edits(connection, session, plan, revision)
+    overlays = _change_overlays(connection, session, plan, revision)
+    edits = _change_edits(connection, session, plan, revision)
     _each(connection, "DELETE FROM lineage WHERE tree = ?", plan.delete_lineage)
     _change_session(connection, session, plan, revision)
+    for line in plan.log:
+        added = overlays if line.kind == "compaction.added" else edits
+        number = None if line.adds is None else added[line.adds]
+        log.write(connection, session.namespace, session.number, plan.now, line, number)
     if plan.fork is not None:
         _fork(connection, session, plan.fork, revision)
     if plan.create is not None:
@@ -44,6 +50,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:
         documents.drop(connection, session.number)
+    states.delete_of_sessions(connection, plan.delete_sessions)
     for table, column in (
         ("sessions", "number"),
         ("views", "session"),
@@ -52,9 +59,24 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("documents", "session"),
         ("prompts", "session"),
         ("leases", "session"),
+        ("lease_waiters", "session"),
+        ("queued_messages", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
+    index.drop(connection, _unsaid(session, plan))
+    log.forget(connection, plan.delete_sessions)
+    vectors.forget(connection, plan)
     return True
+
+
+def _unsaid(session: SessionRow, plan: Plan) -> Iterator[Address]:
+    """The texts that a plan takes away or replaces, whole runs of messages excepted."""
+    yield from (Address("message", *place) for place, _, _ in plan.replace_rows)
+    yield from (Address("overlay", number) for number in plan.delete_overlays)
+    yield from (Address("edit", number) for number in plan.delete_edits)
+    yield from (Address("session", number) for number in plan.delete_sessions)
+    if "name" in plan.set or "summary" in plan.set:
+        yield Address("session", session.number)
 
 
 def _session(connection: Connection, number: int) -> SessionRow | None:
@@ -97,15 +119,19 @@ def _change_messages(connection: Connection, plan: Plan) -> None:
 def _delete_messages(connection: Connection, segment: int, first: int, last: int) -> None:
     # A last position beyond the end of a segment would reach into the next one.
     last = min(last, SEGMENT_SIZE - 1)
-    connection.execute("DELETE FROM messages WHERE place BETWEEN ? AND ?", (pack(segment, first), pack(segment, last)))
+    bounds = pack(segment, first), pack(segment, last)
+    connection.execute("DELETE FROM messages WHERE place BETWEEN ? AND ?", bounds)
+    index.drop_span(connection, *bounds)
 
 
-def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:
+    """Gives the numbers of those that were added."""
+    added = []
     for overlay in plan.add_overlays:
-        connection.execute(
+        made = connection.execute(
             "INSERT INTO overlays (tree, revision, id, kind, start_segment, start_position, end_segment,"
             " end_position, tokens, created_at, stale, details, summary)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (
                 session.tree,
                 revision,
@@ -120,15 +146,19 @@ def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, re
                 overlay.summary,
             ),
         )
+        added += [number for (number,) in made]
     _each(connection, "UPDATE overlays SET stale = 1 WHERE number = ?", plan.mark_overlays)
     _each(connection, "DELETE FROM overlays WHERE number = ?", plan.delete_overlays)
+    return added
 
 
-def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
+def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:
+    """Gives the numbers of those that were added."""
+    added = []
     for edit in plan.add_edits:
-        connection.execute(
+        made = connection.execute(
             "INSERT INTO edits (tree, revision, kind, segment, first, last, tokens, overlay, message)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
             (
                 session.tree,
                 revision,
@@ -141,7 +171,9 @@ def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revis
                 None if edit.message is None else json_text(edit.message),
             ),
         )
+        added += [number for (number,) in made]
     _each(connection, "DELETE FROM edits WHERE number = ?", plan.delete_edits)
+    return added
 
 
 def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: int) -> None:
@@ -160,11 +192,10 @@ def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: i
         view_messages=fork.view_messages,
         message_count=fork.message_count,
         compaction_count=fork.compaction_count,
+        prompt_tokens=source.prompt_tokens,
     )
     if fork.view is not None:
         _set_view(connection, made.number, json_text(fork.view))
-    inherit = "INSERT INTO lineage (tree, ancestor, until) SELECT ?, ancestor, until FROM lineage WHERE tree = ?"
-    connection.execute(inherit, (made.tree, source.tree))
     connection.execute(
         "INSERT INTO lineage (tree, ancestor, until) VALUES (?, ?, ?)", (made.tree, source.tree, revision)
     )

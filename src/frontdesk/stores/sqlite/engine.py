@@ -16,6 +16,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from frontdesk.errors import StoreClosedError
+from frontdesk.stores.bell import Bell
 from frontdesk.stores.sqlite.connections import Connection, Database
 from frontdesk.stores.sqlite.workers import Checkpointer, Delivery, Job, Reader, Writer
 
@@ -30,6 +31,7 @@ class Engine:
         self._database = database
         self._max_readers = readers
         self._closed = False
+        self.bell = Bell()
         self._start_afresh()
         with _engines_lock:
             _engines.add(self)
@@ -58,7 +60,9 @@ class Engine:
             self._refuse_if_closed()
             self._writer.start_once()
             self._writes.put((operation, loop, future))
-        return await future
+        result = await future
+        self.bell.ring()
+        return result
 
     async def read(self, operation: Callable[[Connection], T]) -> T:
         """What `operation` returns; all that it reads is of one moment."""
@@ -77,6 +81,7 @@ class Engine:
         with self._gate:
             self._closed = True
         self._admit(len(self._waiting))
+        self.bell.ring()
         await asyncio.to_thread(self._join)
 
     def _refuse_if_closed(self) -> None:
@@ -127,6 +132,7 @@ class Engine:
 
     def resume_in_child(self) -> None:
         """The child has none of the threads, and nobody who waits for them."""
+        self.bell = Bell()
         self._start_afresh()
 
     def _workers(self) -> Iterator[Reader | Writer | Checkpointer]:

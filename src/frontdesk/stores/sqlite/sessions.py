@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from functools import reduce
 from typing import Any
@@ -10,7 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import NewSession, SessionRow, UsageQuery, UsageRow
+from frontdesk.store import NewChange, NewSession, SessionRow, UsageQuery, UsageRow
+from frontdesk.store.changes import session_created, session_woken
+from frontdesk.stores.sqlite import log
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, session_row
 
@@ -70,6 +73,7 @@ def insert(connection: Connection, new: NewSession, **values: Any) -> SessionRow
     )
     (row,) = connection.execute(statement, tuple(columns.values())).fetchall()
     set_tags(connection, number, new.namespace, new.tags)
+    log.write(connection, new.namespace, number, new.now, session_created(new.parent_session_id))
     return session_row(row)
 
 
@@ -100,13 +104,14 @@ def may_take_key(connection: Connection, session: SessionRow) -> bool:
     return current is None or current.number == session.number
 
 
-def wake(connection: Connection, session: SessionRow) -> SessionRow:
+def wake(connection: Connection, session: SessionRow, now: int) -> SessionRow:
     """Make a session active again; its raised revision is stored with what follows."""
     is_current = may_take_key(connection, session)
     connection.execute(
         "UPDATE sessions SET status = 'active', end_reason = NULL, ended_at = NULL, key_current = ? WHERE number = ?",
         (int(is_current), session.number),
     )
+    log.write(connection, session.namespace, session.number, now, session_woken())
     return replace(
         session,
         status="active",
@@ -115,6 +120,28 @@ def wake(connection: Connection, session: SessionRow) -> SessionRow:
         key_current=is_current,
         revision=session.revision + 1,
     )
+
+
+def by_number(connection: Connection, numbers: Sequence[int]) -> list[SessionRow]:
+    statement = f"SELECT {SESSION} FROM sessions WHERE number = ?"
+    return [session_row(row) for number in dict.fromkeys(numbers) for row in connection.execute(statement, (number,))]
+
+
+def relatives(connection: Connection, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+    statement = f"SELECT {SESSION} FROM sessions WHERE family = ? AND namespace = ? ORDER BY number"
+    return [
+        session_row(row)
+        for family in dict.fromkeys(families)
+        for row in connection.execute(statement, (family, namespace))
+    ]
+
+
+def families(connection: Connection, namespace: str, after: int, limit: int) -> list[int]:
+    statement = (
+        "SELECT DISTINCT family FROM sessions INDEXED BY sessions_by_family WHERE family > ? AND namespace = ?"
+        " ORDER BY family LIMIT ?"
+    )
+    return [family for (family,) in connection.execute(statement, (after, namespace, limit))]
 
 
 # the ledger
@@ -135,6 +162,8 @@ def add_usage(connection: Connection, namespace: str, session_id: str, line: Usa
         (line.input_tokens, line.output_tokens, sum_costs(session.cost, line.cost), line.at, session.number),
     )
     _add_to_day(connection, namespace, line)
+    updated_at = max(session.updated_at, line.at)
+    log.write(connection, namespace, session.number, updated_at, NewChange(kind="usage.added"))
     return True
 
 

@@ -8,30 +8,58 @@ from typing import Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from frontdesk.errors import StoreURLError
+from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
+    ChangeRow,
     Choose,
     DocumentRow,
     DueQuery,
     HeldLease,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
     Item,
+    LeaseAnswer,
     LeaseRow,
+    LeaseWanted,
+    Near,
     NewSession,
+    NewVector,
     Piece,
     Place,
     Plan,
+    Position,
     PromptRow,
+    Range,
+    SegmentRow,
     SessionQuery,
     SessionRow,
+    StateKey,
+    StateRow,
     StatsQuery,
     StatsRow,
+    Swept,
     TreeRows,
     UsageQuery,
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, directory, documents, leases, reading, sessions
+from frontdesk.stores.sqlite import (
+    append,
+    changes,
+    directory,
+    documents,
+    index,
+    leases,
+    log,
+    reading,
+    sessions,
+    states,
+    vectors,
+)
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -68,6 +96,7 @@ class SQLiteStore:
             raise StoreURLError(f"readers must be 1 to 64, not {readers!r}")
         self.path = os.path.abspath(name)
         self._engine = Engine(Database(self.path, synchronous=synchronous, busy_timeout=busy_timeout), readers)
+        self._frequencies = index.Frequencies()
 
     @classmethod
     def from_url(cls, url: str) -> SQLiteStore:
@@ -194,14 +223,113 @@ class SQLiteStore:
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         return await self.renew_lease(namespace, session_id, name, number, 0)
 
+    async def index_state(self, namespace: str) -> IndexRow | None:
+        return await self._engine.read(lambda connection: index.state(connection, namespace))
+
+    async def write_index(self, batch: IndexBatch) -> bool:
+        return await self._engine.write(lambda connection: index.write(connection, batch))
+
+    async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
+        return await self._engine.read(lambda connection: self._frequencies.of(connection, namespace, terms))
+
+    async def matches(self, query: IndexQuery) -> list[IndexMatch]:
+        return await self._engine.read(lambda connection: index.matches(connection, query))
+
+    async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+        return await self._engine.read(lambda connection: reading.segments(connection, numbers))
+
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: sessions.by_number(connection, numbers))
+
+    async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: sessions.relatives(connection, namespace, families))
+
+    async def families(self, namespace: str, after: int, limit: int) -> list[int]:
+        return await self._engine.read(lambda connection: sessions.families(connection, namespace, after, limit))
+
+    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+        return await self._engine.read(
+            lambda connection: [
+                rows
+                for session_id in session_ids
+                if (rows := reading.tree(connection, namespace, session_id, (), family)) is not None
+            ]
+        )
+
+    async def changes(
+        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    ) -> list[ChangeRow]:
+        return await self._engine.read(lambda connection: log.read(connection, namespace, after, limit))
+
+    async def last_change(self, namespace: str) -> Position:
+        return await self._engine.read(lambda connection: log.last(connection, namespace))
+
+    async def wait_for_change(self, seconds: float) -> None:
+        await self._engine.bell.wait(seconds)
+
+    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
+
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        return await self._engine.write(lambda connection: leases.queue(connection, wanted))
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        await self._engine.write(lambda connection: leases.leave(connection, namespace, session_id, name, holder))
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        return await self._engine.write(
+            lambda connection: leases.next_queued(connection, namespace, session_id, name, number)
+        )
+
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
         return await self._engine.write(lambda connection: sessions.add_usage(connection, namespace, session_id, line))
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         return await self._engine.read(lambda connection: sessions.usage(connection, query))
 
+    async def get_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.slide(connection, key))
+
+    async def peek_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.read(lambda connection: states.peek(connection, key))
+
+    async def touch_state(self, key: StateKey) -> bool:
+        return await self._engine.write(lambda connection: states.touch(connection, key))
+
+    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.create(connection, key, value, ttl, mark))
+
+    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.replace(connection, key, value, mark, seen))
+
+    async def delete_state(self, key: StateKey) -> bool:
+        return await self._engine.write(lambda connection: states.delete(connection, key))
+
+    async def delete_states(self, namespace: str, id: str) -> int:
+        return await self._engine.write(lambda connection: states.delete_all(connection, namespace, id))
+
+    async def sweep_states(self, limit: int) -> Swept:
+        return await self._engine.write(lambda connection: states.sweep(connection, limit))
+
     async def stats(self, query: StatsQuery) -> StatsRow:
         return await self._engine.read(lambda connection: directory.stats(connection, query))
+
+    # vectors
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        vectors.check_engine()
+        await self._engine.read(lambda connection: vectors.prepare(connection, namespace, dimensions))
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        return await self._engine.write(lambda connection: vectors.put(connection, namespace, dimensions, given))
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        return await self._engine.read(lambda connection: vectors.nearest(connection, namespace, vector, limit, ranges))
+
+    async def drop_vectors(self, namespace: str) -> None:
+        await self._engine.write(lambda connection: vectors.drop(connection, namespace))
 
 
 def _number(options: dict[str, str], name: str, default: N) -> N:

@@ -23,12 +23,16 @@ from frontdesk.testing.session_contract.directory import DirectoryContract
 from frontdesk.testing.session_contract.forks import ForkContract
 from frontdesk.testing.session_contract.hooks import HookContract
 from frontdesk.testing.session_contract.lifecycle import LifecycleContract
+from frontdesk.testing.session_contract.looking import LookingContract
 from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
+from frontdesk.testing.session_contract.searching import SearchContract
 from frontdesk.testing.session_contract.sweeping import SweepContract
+from frontdesk.testing.session_contract.telling import EventContract
 from frontdesk.testing.session_contract.tooling import ToolContract
+from frontdesk.testing.session_contract.turns import TurnContract
 from frontdesk.testing.session_contract.windows import WindowContract
 
 
@@ -44,10 +48,14 @@ class SessionContract(
     HookContract,
     ContextContract,
     ToolContract,
+    LookingContract,
     CompactingContract,
     CondensingContract,
     RememberingContract,
+    SearchContract,
     CoveringContract,
+    TurnContract,
+    EventContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""

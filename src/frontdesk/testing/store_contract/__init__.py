@@ -19,8 +19,11 @@ from frontdesk.testing.store_contract.forks import ForkContract
 from frontdesk.testing.store_contract.keeping import KeepingContract
 from frontdesk.testing.store_contract.ledger import LedgerContract
 from frontdesk.testing.store_contract.lifecycle import LifecycleContract
+from frontdesk.testing.store_contract.log import LogContract
 from frontdesk.testing.store_contract.reading import ReadContract
+from frontdesk.testing.store_contract.searching import SearchContract
 from frontdesk.testing.store_contract.sessions import SessionContract
+from frontdesk.testing.store_contract.turns import TurnContract
 
 __all__ = ["StoreContract"]
 
@@ -33,6 +36,9 @@ class StoreContract(
     ForkContract,
     LedgerContract,
     KeepingContract,
+    SearchContract,
+    LogContract,
+    TurnContract,
     LifecycleContract,
     ConcurrencyContract,
 ):

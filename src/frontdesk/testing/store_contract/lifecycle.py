@@ -96,6 +96,8 @@ class LifecycleContract:
         await asyncio.gather(*(add(store, "s", f"m{number}") for number in range(16)))
         woken = await row(store, "s")
         assert (woken.status, woken.message_count) == ("active", 17)
+        told = [line.detail for line in await store.changes(NAMESPACE, None, 100, settled=False)]
+        assert sum('"status":"active"' in detail for detail in told) == 1
 
     # keys
 

@@ -43,6 +43,7 @@ CREATE TABLE {schema}.sessions (
     revision bigint NOT NULL DEFAULT 0,
     message_count bigint NOT NULL DEFAULT 0,
     compaction_count bigint NOT NULL DEFAULT 0,
+    prompt_tokens bigint NOT NULL DEFAULT 0,
     input_tokens bigint NOT NULL DEFAULT 0,
     output_tokens bigint NOT NULL DEFAULT 0,
     cost numeric NOT NULL DEFAULT 0,
@@ -51,6 +52,7 @@ CREATE TABLE {schema}.sessions (
     last_active_at bigint NOT NULL,
     compacted_at bigint,
     ended_at bigint,
+    changed_in bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (ns, number)
 );
 
@@ -156,7 +158,7 @@ CREATE TABLE {schema}.lineage (
     tree bigint NOT NULL,
     ancestor bigint NOT NULL,
     until bigint NOT NULL,
-    PRIMARY KEY (ns, tree, ancestor)
+    PRIMARY KEY (ns, tree)
 );
 CREATE INDEX lineage_by_ancestor ON {schema}.lineage (ns, ancestor, until);
 

@@ -5,13 +5,13 @@
 -- `patient`, and its requests come back as "busy" otherwise, with nothing done for them.
 --
 -- Gives one row for each request: code "done" with the id ahead of its first message and the session, "head" with the
--- actual head, "parent", "ended" with the session, or "busy"; "made" is a "done" that made the session. Ahead of a "done"
+-- actual head, "fence", "parent", "ended" with the session, or "busy"; "made" is a "done" that made the session. Ahead of a "done"
 -- that met known messages, one row for each message: "new", "old", or "mine" for one that this very call had written
 -- before (its answer was lost).
 CREATE FUNCTION {schema}.append_each(
     r_number integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[], r_parent text[], r_expected text[],
-    r_reopen boolean[], r_skip integer[], r_size integer[], m_id text[], m_role text[], m_tokens bigint[],
-    m_created_at bigint[], m_raw text[], m_derived text[], m_twin integer[], patient boolean
+    r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_skip integer[], r_size integer[], m_id text[], m_role text[],
+    m_tokens bigint[], m_created_at bigint[], m_raw text[], m_derived text[], m_twin integer[], patient boolean
 ) RETURNS TABLE (
     request integer, code text, ahead text, id text, role text, tokens bigint, created_at bigint, raw text, derived text,
     edited text, session {schema}.sessions
@@ -42,6 +42,7 @@ DECLARE
     until integer;
     sum_tokens bigint;
     hit record;
+    this_xid bigint := {schema}.this_xid();
 BEGIN
     FOR r IN 1 .. cardinality(r_id) LOOP
         request := r_number[r];
@@ -70,6 +71,12 @@ BEGIN
         END IF;
         code := 'busy';
         IF busy THEN
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+
+        IF r_fence[r] IS NOT NULL AND NOT {schema}.has_turn(s.ns, s.number, r_fence[r]) THEN
+            code := 'fence';
             RETURN NEXT;
             CONTINUE;
         END IF;
@@ -148,12 +155,12 @@ BEGIN
 
         made := s.number IS NULL;
         IF any_new AND s.status <> 'active' THEN
-            s := {schema}.wake(s);
+            s := {schema}.wake(s, r_now[r]);
         END IF;
         IF made THEN
             -- Another transaction may have made it at this moment: this one has waited for it, and comes again.
-            INSERT INTO {schema}.sessions (ns, number, id, tree, family, created_at, updated_at, last_active_at)
-            SELECT current_ns, x.number, r_id[r], x.number, x.number, r_now[r], r_now[r], r_now[r]
+            INSERT INTO {schema}.sessions (ns, number, id, tree, family, created_at, updated_at, last_active_at, changed_in)
+            SELECT current_ns, x.number, r_id[r], x.number, x.number, r_now[r], r_now[r], r_now[r], this_xid
             FROM {schema}.new_number(current_ns) x(number)
             ON CONFLICT DO NOTHING RETURNING * INTO s;
             IF s.number IS NULL THEN
@@ -161,6 +168,8 @@ BEGIN
                 RETURN NEXT;
                 CONTINUE;
             END IF;
+            INSERT INTO {schema}.changes (ns, xid, position, at, session, kind)
+            VALUES (s.ns, this_xid, nextval('{schema}.change_positions'), r_now[r], s.number, 'session.created');
         END IF;
 
         ahead := after_id;
@@ -245,6 +254,11 @@ BEGIN
                 FROM generate_series(here, until) x(index);
                 sum_tokens := (SELECT sum(x.tokens) FROM unnest(m_tokens[here:until]) x(tokens));
             END IF;
+            s.changed_in := greatest(s.changed_in, this_xid);
+            INSERT INTO {schema}.changes (ns, xid, position, at, session, segment, first, last, kind) VALUES (
+                s.ns, s.changed_in, nextval('{schema}.change_positions'), r_now[r], s.number,
+                t.number, t.next, t.next + until - here, 'message.appended'
+            );
             IF met THEN
                 FOR i IN here .. until LOOP
                     known_segment[i] := t.number;
@@ -274,6 +288,10 @@ BEGIN
             after_id := head_id;
             here := until + 1;
         END LOOP;
+        IF r_dequeue[r] THEN
+            DELETE FROM {schema}.queued_messages q WHERE q.ns = s.ns AND q.session = s.number AND q.name = 'turn'
+                AND q.id = ANY (m_id[first_index:last_index]);
+        END IF;
         code := CASE WHEN made THEN 'made' ELSE 'done' END;
         session := s;
         RETURN NEXT;

@@ -7,7 +7,8 @@
 CREATE FUNCTION {schema}.append(
     g_namespace text[], g_id text[], g_request integer[], g_size integer[], g_tokens bigint[], g_now bigint[],
     g_plain boolean[], r_group integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[],
-    r_parent text[], r_expected text[], r_reopen boolean[], r_skip integer[], r_size integer[], m_group integer[], m_call bigint[],
+    r_parent text[], r_expected text[], r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_skip integer[],
+    r_size integer[], m_group integer[], m_call bigint[],
     m_id text[], m_role text[], m_tokens bigint[], m_created_at bigint[], m_raw text[], m_derived text[],
     m_twin integer[], patient boolean
 ) RETURNS TABLE (
@@ -28,6 +29,8 @@ DECLARE
     head_id text[];
     known integer[];
     others integer[];
+    last_xid bigint[];             -- of whoever wrote to the session last
+    this_xid bigint;
 BEGIN
     IF NOT patient AND true = ANY (g_plain) THEN
         SELECT array_agg(n.number ORDER BY g.index), array_agg(s.number ORDER BY g.index)
@@ -43,11 +46,12 @@ BEGIN
 
         -- A statement of its own: only what is read after the lock is current.
         SELECT array_agg(t.number ORDER BY g.index), array_agg(s.family ORDER BY g.index),
-            array_agg(t.next ORDER BY g.index), array_agg(t.tokens ORDER BY g.index), array_agg(m.id ORDER BY g.index)
-        INTO to_segment, of_family, from_position, from_tokens, head_id
+            array_agg(t.next ORDER BY g.index), array_agg(t.tokens ORDER BY g.index), array_agg(m.id ORDER BY g.index),
+            array_agg(s.changed_in ORDER BY g.index)
+        INTO to_segment, of_family, from_position, from_tokens, head_id, last_xid
         FROM unnest(in_ns, of_session, g_size) WITH ORDINALITY g(ns, session, size, index)
             LEFT JOIN LATERAL (
-                SELECT x.tree, x.family, x.head_segment, x.head_position FROM {schema}.sessions x
+                SELECT x.tree, x.family, x.head_segment, x.head_position, x.changed_in FROM {schema}.sessions x
                 WHERE x.ns = g.ns AND x.number = g.session AND x.status = 'active' OFFSET 0
             ) s ON true
             LEFT JOIN LATERAL (
@@ -79,6 +83,14 @@ BEGIN
         WHERE to_segment[m.in_group] IS NOT NULL
         WINDOW this AS (PARTITION BY m.in_group ORDER BY m.index);
 
+        this_xid := {schema}.this_xid();
+        INSERT INTO {schema}.changes (ns, xid, position, at, session, segment, first, last, kind)
+        SELECT g.ns, greatest(g.last_xid, this_xid), nextval('{schema}.change_positions'), g.now, g.session, g.segment,
+            g.first, g.first + g.size - 1, 'message.appended'
+        FROM unnest(in_ns, of_session, to_segment, from_position, g_size, g_now, last_xid)
+            g(ns, session, segment, first, size, now, last_xid)
+        WHERE g.segment IS NOT NULL;
+
         UPDATE {schema}.segments x
         SET last = g.first + g.size - 1, next = g.first + g.size, tokens = x.tokens + g.tokens
         FROM unnest(in_ns, to_segment, from_position, g_size, g_tokens) g(ns, segment, first, size, tokens)
@@ -88,7 +100,8 @@ BEGIN
         UPDATE {schema}.sessions x SET
             head_position = g.first + g.size - 1, message_count = x.message_count + g.size,
             view_tokens = x.view_tokens + g.tokens, view_messages = x.view_messages + g.size,
-            updated_at = greatest(x.updated_at, g.now), last_active_at = greatest(x.last_active_at, g.now)
+            updated_at = greatest(x.updated_at, g.now), last_active_at = greatest(x.last_active_at, g.now),
+            changed_in = greatest(x.changed_in, this_xid)
         FROM unnest(in_ns, of_session, to_segment, from_position, g_request, g_size, g_tokens, g_now, head_id)
             g(ns, session, segment, first, request, size, tokens, now, ahead)
         WHERE x.ns = g.ns AND x.number = g.session AND g.segment IS NOT NULL
@@ -107,11 +120,13 @@ BEGIN
             SELECT array_agg(r_namespace[o.r] ORDER BY o.r) AS namespaces, array_agg(r_id[o.r] ORDER BY o.r) AS ids,
                 array_agg(r_call[o.r] ORDER BY o.r) AS calls, array_agg(r_now[o.r] ORDER BY o.r) AS nows,
                 array_agg(r_parent[o.r] ORDER BY o.r) AS parents, array_agg(r_expected[o.r] ORDER BY o.r) AS expected,
+                array_agg(r_fence[o.r] ORDER BY o.r) AS fences, array_agg(r_dequeue[o.r] ORDER BY o.r) AS dequeues,
                 array_agg(r_reopen[o.r] ORDER BY o.r) AS reopens,
                 array_agg(r_skip[o.r] ORDER BY o.r) AS skips, array_agg(r_size[o.r] ORDER BY o.r) AS sizes
             FROM unnest(others) o(r)
         ) q, {schema}.append_each(
-            others, q.namespaces, q.ids, q.calls, q.nows, q.parents, q.expected, q.reopens, q.skips, q.sizes,
+            others, q.namespaces, q.ids, q.calls, q.nows, q.parents, q.expected, q.fences, q.dequeues,
+            q.reopens, q.skips, q.sizes,
             m_id, m_role, m_tokens, m_created_at, m_raw, m_derived, m_twin, patient
         ) a;
     END IF;

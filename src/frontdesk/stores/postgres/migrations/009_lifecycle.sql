@@ -26,7 +26,7 @@ END
 $$;
 
 -- Make a session active again, for a message that is about to be appended; the raised revision is saved with that.
-CREATE FUNCTION {schema}.wake(s {schema}.sessions) RETURNS {schema}.sessions
+CREATE FUNCTION {schema}.wake(s {schema}.sessions, at_time bigint) RETURNS {schema}.sessions
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
     UPDATE {schema}.sessions x SET status = 'active', end_reason = NULL, ended_at = NULL
@@ -36,6 +36,11 @@ BEGIN
     s.end_reason := NULL;
     s.ended_at := NULL;
     s.revision := s.revision + 1;
+    s.changed_in := greatest(s.changed_in, {schema}.this_xid());
+    PERFORM {schema}.log_changes(
+        s.ns, s.number, at_time, '{session.changed}', '{0}', '{0}', '{0}', '{0}',
+        ARRAY['{"status":"active","end_reason":null,"changed":["end_reason","ended_at","status"]}']
+    );
     RETURN s;
 END
 $$;

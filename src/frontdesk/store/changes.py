@@ -1,0 +1,136 @@
+"""The change log's vocabulary: what happened, in the order of commits, without any content. Apart from the other rows,
+because stores write these lines themselves (of what they alone decide) as well as for plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from frontdesk.store.rows import Found, OverlayRow, Place, Span
+
+Position = tuple[int, int]
+"""where a line stands in its namespace's log; grows in the order of commits. Any pair can be read from: right ahead of
+the line at (a, b) is (a, b - 1)."""
+
+BEGINNING: Position = (0, 0)
+"""ahead of every line"""
+
+ChangeKind = Literal[
+    "session.created",
+    "session.changed",
+    "session.deleted",
+    "message.appended",
+    "message.updated",
+    "message.deleted",
+    "messages.cleared",
+    "head.moved",
+    "compaction.added",
+    "compaction.removed",
+    "block.changed",
+    "usage.added",
+]
+
+INTERNAL = "frontdesk:"
+"""documents under labels that begin so are no blocks: nobody is told of them"""
+
+_WITH_VALUE = ("status", "end_reason")
+
+
+class ChangeRow(msgspec.Struct, frozen=True):
+    """One change. `session` 0 is the namespace; `session_id` is None for that, and for a session that is gone.
+
+    `segment`, `first` and `last` name the messages it is about, `number` an overlay or an edit, `detail` is JSON or
+    empty. All lines of a session but "session.deleted" are gone with it.
+    """
+
+    position: Position
+    at: int
+    kind: ChangeKind
+    session: int
+    session_id: str | None
+    segment: int = 0
+    first: int = 0
+    last: int = 0
+    number: int = 0
+    detail: str = ""
+
+
+class NewChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A line to be logged; the store gives it its position.
+
+    With `adds` its number is that of the row that the plan adds at this index: of an overlay for "compaction.added",
+    otherwise of an edit."""
+
+    kind: ChangeKind
+    segment: int = 0
+    first: int = 0
+    last: int = 0
+    number: int = 0
+    adds: int | None = None
+    detail: str = ""
+
+
+def detail(**values: Any) -> str:
+    return msgspec.json.encode(values).decode()
+
+
+def session_created(parent: str | None) -> NewChange:
+    return NewChange(kind="session.created", detail="" if parent is None else detail(parent=parent))
+
+
+def session_changed(values: Mapping[str, Any]) -> NewChange:
+    """The names of the columns, and the new status; other values may be private."""
+    names = sorted(name for name in values if name != "updated_at")
+    shown = {name: values[name] for name in _WITH_VALUE if name in values}
+    return NewChange(kind="session.changed", detail=detail(**shown, changed=names))
+
+
+def session_woken() -> NewChange:
+    """An append made it active again."""
+    return session_changed({"status": "active", "end_reason": None, "ended_at": None})
+
+
+def session_deleted(session_id: str) -> NewChange:
+    return NewChange(kind="session.deleted", detail=detail(id=session_id))
+
+
+def message_updated(place: Place, adds: int | None = None) -> NewChange:
+    segment, position = place
+    return NewChange(kind="message.updated", segment=segment, first=position, last=position, adds=adds)
+
+
+def messages_deleted(runs: Iterable[Span], found: Iterable[Found]) -> list[NewChange]:
+    """One line for each run."""
+    ids = {row.place: row.id for row in found}
+    return [
+        NewChange(
+            kind="message.deleted",
+            segment=run.segment,
+            first=run.first,
+            last=run.last,
+            detail=detail(ids=[ids[Place(run.segment, at)] for at in range(run.first, run.last + 1)]),
+        )
+        for run in runs
+    ]
+
+
+def messages_cleared() -> NewChange:
+    return NewChange(kind="messages.cleared")
+
+
+def head_moved(place: Place) -> NewChange:
+    return NewChange(kind="head.moved", segment=place.segment, first=place.position, last=place.position)
+
+
+def compaction_added(overlay_id: str, kind: str) -> NewChange:
+    return NewChange(kind="compaction.added", adds=0, detail=detail(id=overlay_id, kind=kind))
+
+
+def compaction_removed(overlay: OverlayRow) -> NewChange:
+    return NewChange(kind="compaction.removed", number=overlay.number, detail=detail(id=overlay.id))
+
+
+def block_changed(label: str) -> tuple[NewChange, ...]:
+    return () if label.startswith(INTERNAL) else (NewChange(kind="block.changed", detail=detail(label=label)),)

@@ -1,0 +1,45 @@
+"""A bell for those who wait for changes: whoever has written through a store object rings it. It only shortens a wait,
+for other processes write unheard."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+
+
+class Bell:
+    """Wakes waiting tasks, of any event loop, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def ring(self) -> None:
+        """Wake all who wait now. Costs nothing if nobody does."""
+        if not self._waiting:
+            return
+        with self._lock:
+            waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            with suppress(RuntimeError):  # its loop was closed meanwhile
+                future.get_loop().call_soon_threadsafe(_wake, future)
+
+    async def wait(self, seconds: float) -> None:
+        """Until it rings, or so many seconds have passed."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.add(future)
+        try:
+            async with asyncio.timeout(seconds):
+                await future
+        except TimeoutError:
+            pass
+        finally:
+            with self._lock:
+                self._waiting.discard(future)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,76 @@
+"""The change log. A line's position is the one after its namespace's last, taken in the transaction that it tells of:
+there is one writer at a time, so positions are in the order of commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from frontdesk.errors import ChangesTrimmedError
+from frontdesk.store import BEGINNING, ChangeRow, NewChange, Position
+from frontdesk.stores.sqlite.connections import Connection
+
+_COLUMNS = "namespace, position, at, kind, session, segment, first, last, number, detail"
+_NEXT = "(SELECT coalesce(max(position), 0) + 1 FROM changes WHERE namespace = ?1)"
+_WRITE = f"INSERT INTO changes ({_COLUMNS}) VALUES (?1, {_NEXT}, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+_APPENDED = f"INSERT INTO changes ({_COLUMNS}) VALUES (?1, {_NEXT}, ?2, 'message.appended', ?3, ?4, ?5, ?6, 0, '')"
+_READ = (
+    "SELECT c.position, c.at, c.kind, c.session, s.id, c.segment, c.first, c.last, c.number, c.detail"
+    " FROM changes c LEFT JOIN sessions s ON s.number = c.session WHERE c.namespace = ? AND c.position >= ?"
+    " AND (s.number IS NOT NULL OR c.session = 0 OR c.kind = 'session.deleted') ORDER BY c.position LIMIT ?"
+)
+
+
+def write(
+    connection: Connection, namespace: str, session: int, at: int, change: NewChange, number: int | None = None
+) -> None:
+    """Add a line, with `number` in place of its own if given."""
+    where = change.segment, change.first, change.last
+    values = (*where, change.number if number is None else number, change.detail)
+    connection.execute(_WRITE, (namespace, at, change.kind, session, *values))
+
+
+def write_appended(
+    connection: Connection, namespace: str, session: int, at: int, runs: Sequence[tuple[int, int, int]]
+) -> None:
+    """Add a line for each run (segment, first, last)."""
+    for run in runs:
+        connection.execute(_APPENDED, (namespace, at, session, *run))
+
+
+def forget(connection: Connection, sessions: Sequence[int]) -> None:
+    """Remove what a line can say of a session that is gone, but for that it is."""
+    connection.executemany(
+        "DELETE FROM changes WHERE session = ? AND detail <> '' AND kind <> 'session.deleted'",
+        [(number,) for number in sessions],
+    )
+
+
+def read(connection: Connection, namespace: str, after: Position | None, limit: int) -> list[ChangeRow]:
+    if after is not None:
+        trimmed = connection.execute(
+            "SELECT position FROM changes_trimmed WHERE namespace = ?", (namespace,)
+        ).fetchone()
+        if trimmed is not None and after[0] < trimmed[0]:
+            raise ChangesTrimmedError(namespace)
+    # Nothing but (position, 0) can stand after (position, -1).
+    first = 0 if after is None else after[0] + (after[1] >= 0)
+    rows = connection.execute(_READ, (namespace, first, limit))
+    return [ChangeRow((position, 0), *rest) for position, *rest in rows]
+
+
+def last(connection: Connection, namespace: str) -> Position:
+    row = connection.execute("SELECT max(position) FROM changes WHERE namespace = ?", (namespace,)).fetchone()
+    return BEGINNING if row[0] is None else (row[0], 0)
+
+
+def trim(connection: Connection, namespace: str, before_at: int, limit: int) -> int:
+    oldest = connection.execute(
+        "SELECT position, at FROM changes WHERE namespace = ? ORDER BY position LIMIT ?", (namespace, limit)
+    ).fetchall()
+    newest = last(connection, namespace)[0]
+    old = [position for position, _ in takewhile(lambda row: row[1] < before_at and row[0] < newest, oldest)]
+    if old:
+        connection.execute("DELETE FROM changes WHERE namespace = ? AND position <= ?", (namespace, old[-1]))
+        connection.execute("INSERT OR REPLACE INTO changes_trimmed VALUES (?, ?)", (namespace, old[-1]))
+    return len(old)

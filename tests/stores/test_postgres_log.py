@@ -1,0 +1,171 @@
+"""The change log on PostgreSQL, where transactions commit in another order than they took their numbers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from frontdesk.store import ChangeRow, Position
+from frontdesk.stores.postgres import PostgresStore
+from frontdesk.testing.store_contract.log import settled
+from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, row
+
+APPEND = (
+    "SELECT code FROM frontdesk.append_each(r_number => ARRAY[1], r_namespace => ARRAY[$1::text],"
+    " r_id => ARRAY[$2::text],"
+    " r_call => ARRAY[1::bigint], r_now => ARRAY[$4::bigint], r_parent => ARRAY[NULL::text],"
+    " r_expected => ARRAY[NULL::text], r_fence => ARRAY[NULL::bigint], r_dequeue => ARRAY[false],"
+    " r_reopen => ARRAY[false], r_skip => ARRAY[0],"
+    " r_size => ARRAY[1], m_id => ARRAY[$3::text], m_role => ARRAY['user'], m_tokens => ARRAY[1::bigint],"
+    " m_created_at => ARRAY[$4::bigint], m_raw => ARRAY['{}'], m_derived => ARRAY[NULL::text], m_twin => ARRAY[0],"
+    " patient => true)"
+)
+
+LOG = "SELECT frontdesk.log_changes($1, $2, $3, ARRAY['usage.added'], ARRAY[0], ARRAY[0], ARRAY[0], ARRAY[0], '{-}')"
+
+
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore.from_url(postgres_url)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@asynccontextmanager
+async def transaction(url: str) -> AsyncIterator[Any]:
+    """A transaction that has its number already, and is committed at the end."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_current_xact_id()")
+            yield connection
+    finally:
+        await connection.close()
+
+
+def about(lines: list[ChangeRow]) -> list[tuple[str, str | None]]:
+    return [(line.kind, line.session_id) for line in lines]
+
+
+async def test_a_line_that_is_committed_late_is_not_missed_by_who_read_on(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    await add(store, "before", "m1")
+    before = await settled(store, 2)
+    async with transaction(postgres_url) as late:
+        await late.fetch(APPEND, NAMESPACE, "late", "m1", NOW)
+        await add(store, "early", "m1")
+        assert await store.changes(NAMESPACE, before[-1].position, 100) == []
+        unsettled = await store.changes(NAMESPACE, before[-1].position, 100, settled=False)
+        assert about(unsettled) == [("session.created", "early"), ("message.appended", "early")]
+        assert await store.last_change(NAMESPACE) == before[-1].position
+    after = await settled(store, 4, before[-1].position)
+    assert [session_id for _, session_id in about(after)] == ["late", "late", "early", "early"]
+    assert await store.changes(NAMESPACE, None, 100) == [*before, *after]
+
+
+async def test_lines_of_one_session_stand_in_the_order_of_its_changes(store: PostgresStore, postgres_url: str) -> None:
+    await add(store, "s", "m0")
+    async with transaction(postgres_url) as early:
+        await add(store, "s", "m1")
+        await early.fetch(APPEND, NAMESPACE, "s", "m2", NOW)
+    await add(store, "s", "m3")
+    lines = await settled(store, 5)
+    assert [line.first for line in lines[1:]] == [0, 1, 2, 3]
+
+
+async def test_a_plan_that_began_early_is_told_after_what_it_waited_for(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    number = (await add(store, "s", "m0")).session.number
+    async with transaction(postgres_url) as early:
+        await add(store, "s", "m1")
+        await early.execute(LOG, number >> 39, number, NOW)
+    assert [line.kind for line in await settled(store, 4)][1:] == ["message.appended"] * 2 + ["usage.added"]
+
+
+async def test_a_transaction_that_is_rolled_back_leaves_no_line(store: PostgresStore, postgres_url: str) -> None:
+    connection = await asyncpg.connect(postgres_url)
+    failing = connection.transaction()
+    await failing.start()
+    await connection.fetch(APPEND, NAMESPACE, "s", "m1", NOW)
+    await failing.rollback()
+    await connection.close()
+    await add(store, "t", "m1")
+    assert {line.session_id for line in await settled(store, 2)} == {"t"}
+
+
+async def test_a_reader_misses_nothing_while_transactions_of_all_lengths_overlap(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    async def write(writer: int) -> None:
+        for number in range(10):
+            async with transaction(postgres_url) as connection:
+                await asyncio.sleep(0.002 * ((writer * 7 + number * 3) % 5))
+                name = f"s{(writer + number) % 3}"
+                assert await connection.fetchval(APPEND, NAMESPACE, name, f"{writer}-{number}", NOW) == "done"
+                await asyncio.sleep(0.002 * ((writer * 3 + number * 7) % 5))
+
+    async def follow() -> list[ChangeRow]:
+        lines: list[ChangeRow] = []
+        after: Position | None = None
+        while sum(line.kind == "message.appended" for line in lines) < 80:
+            lines += await store.changes(NAMESPACE, after, 3)
+            after = lines[-1].position if lines else None
+        return lines
+
+    await asyncio.gather(*(store.create(new(f"s{number}")) for number in range(3)))
+    following = asyncio.create_task(follow())
+    await asyncio.gather(*(write(writer) for writer in range(8)))
+    lines = await following
+    assert len({line.position for line in lines}) == len(lines) == 83
+    for name in ("s0", "s1", "s2"):
+        appended = [line for line in lines if line.session_id == name and line.kind == "message.appended"]
+        assert [line.first for line in appended] == list(range(len(appended)))
+        assert len(appended) == (await row(store, name)).message_count
+
+
+@pytest.mark.parametrize("writer", ["direct", "pooled"])
+async def test_a_notice_ends_the_wait_of_another_process(store: PostgresStore, postgres_url: str, writer: str) -> None:
+    await store.wait_for_change(0.01)  # begins to listen
+    other = PostgresStore(postgres_url, pooler=writer == "pooled")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    waiting = asyncio.create_task(store.wait_for_change(60))
+    while not waiting.done():
+        await add(other, "s", f"m{loop.time()}")
+        await asyncio.sleep(0.02)
+    assert loop.time() - began < 30
+    await other.close()
+
+
+async def test_behind_a_pooler_nobody_listens_and_the_poll_goes_on(store: PostgresStore, postgres_url: str) -> None:
+    pooled = PostgresStore(postgres_url, pooler=True)
+    await pooled.wait_for_change(0.01)
+    await add(store, "s", "m1")
+    await asyncio.wait_for(pooled.wait_for_change(0.05), 30)
+    assert len(await settled(pooled, 2)) == 2
+    connection = await asyncpg.connect(postgres_url)
+    listening = "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'LISTEN %' AND datname = current_database()"
+    assert await connection.fetchval(listening) == 0
+    await connection.close()
+    await pooled.close()
+
+
+async def test_a_listener_whose_connection_was_cut_still_polls(store: PostgresStore, postgres_url: str) -> None:
+    connection = await asyncpg.connect(postgres_url)
+    listeners = "FROM pg_stat_activity WHERE query ILIKE 'LISTEN %' AND datname = current_database()"
+    async with asyncio.timeout(30):
+        while not await connection.fetchval(f"SELECT count(*) {listeners}"):
+            await store.wait_for_change(0.01)
+    await connection.execute(f"SELECT pg_terminate_backend(pid) {listeners}")
+    await asyncio.wait_for(store.wait_for_change(0.05), 30)
+    await add(store, "s", "m1")
+    assert len(await settled(store, 2)) == 2
+    await connection.close()
