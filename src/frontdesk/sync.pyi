@@ -26,6 +26,7 @@ from frontdesk import (
     ContextOverflowError,
     ContextUsage,
     DataPart,
+    EmbeddingError,
     EndReason,
     FilePart,
     FrontdeskError,
@@ -81,6 +82,7 @@ from frontdesk import (
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.scope import Scope
+from frontdesk.search.embeddings import Embed
 from frontdesk.search.visible import SessionScope
 from frontdesk.session import Given
 from frontdesk.store import FollowHead
@@ -105,6 +107,7 @@ __all__ = [
     "ContextOverflowError",
     "ContextUsage",
     "DataPart",
+    "EmbeddingError",
     "EndReason",
     "FilePart",
     "FrontdeskError",
@@ -411,6 +414,11 @@ class Session:
         What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
         of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
 
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
@@ -675,6 +683,11 @@ class SessionManager:
 
         What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
         of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
