@@ -187,8 +187,8 @@ def _row(connection: Connection, owner: int | None, namespace: str, name: str) -
 
 
 def _lease(row: Sequence[Any]) -> LeaseRow:
-    *others, intake = row
-    return LeaseRow(*others, bool(intake))
+    name, number, holder, expires_at, taken_at, intake = row
+    return LeaseRow(name, number, holder, expires_at, taken_at, bool(intake))
 
 
 def _now() -> int:
