@@ -25,6 +25,7 @@ from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
+from frontdesk.testing.session_contract.states import StatesContract
 from frontdesk.testing.session_contract.tooling import ToolContract
 from frontdesk.testing.session_contract.windows import WindowContract
 
@@ -42,6 +43,7 @@ class SessionContract(
     CondensingContract,
     RememberingContract,
     CoveringContract,
+    StatesContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""
