@@ -59,6 +59,7 @@ from frontdesk.messages import (
     ToolCallPart,
     ToolResultPart,
 )
+from frontdesk.orchestration import OrchestrationState, Orchestrator
 from frontdesk.records import (
     Appended,
     Compaction,
@@ -120,6 +121,8 @@ __all__ = [
     "ModelRefusedError",
     "ModelTimeoutError",
     "NotFoundError",
+    "OrchestrationState",
+    "Orchestrator",
     "Page",
     "Part",
     "ReadonlyBlockError",
