@@ -7,7 +7,10 @@ from importlib import import_module
 from bench.run import Run
 from bench.targets import Outcome
 
-ROWS = ("append", "concurrent", "growth", "batch", "history", "transcript", "fork", "page", "postgres", "turns")
+ROWS = (
+    *("append", "concurrent", "growth", "batch", "history", "transcript", "fork", "page", "postgres"),
+    *("turns", "states"),
+)
 
 
 async def measure(name: str, run: Run) -> Outcome:

@@ -67,6 +67,7 @@ from frontdesk.messages import (
     ToolResultPart,
 )
 from frontdesk.notes import DailyNotes
+from frontdesk.orchestration import OrchestrationState, Orchestrator
 from frontdesk.records import (
     Appended,
     Compaction,
@@ -137,6 +138,8 @@ __all__ = [
     "ModelRefusedError",
     "ModelTimeoutError",
     "NotFoundError",
+    "OrchestrationState",
+    "Orchestrator",
     "Page",
     "Part",
     "ReadonlyBlockError",

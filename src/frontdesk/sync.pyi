@@ -53,6 +53,7 @@ from frontdesk import (
     ModelRefusedError,
     ModelTimeoutError,
     NotFoundError,
+    OrchestrationState,
     Page,
     Part,
     ReadonlyBlockError,
@@ -100,6 +101,7 @@ from frontdesk import (
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.lifecycle import ManagersOwn
+from frontdesk.orchestration import Step
 from frontdesk.records import SearchInfo
 from frontdesk.scope import Clock, Scope
 from frontdesk.search.embeddings import Embed
@@ -155,6 +157,8 @@ __all__ = [
     "ModelRefusedError",
     "ModelTimeoutError",
     "NotFoundError",
+    "OrchestrationState",
+    "Orchestrator",
     "Page",
     "Part",
     "ReadonlyBlockError",
@@ -215,6 +219,45 @@ class DailyNotes:
 
     def __init__(self, directory: str | PathLike[str] | None = None, *, block: str | None = None) -> None: ...
     def on_session_end(self, session: Session, reason: str) -> None: ...
+
+class Orchestrator:
+    """Steps, and where each session stands in them. Works without steps, too: then it remembers, and allows everything.
+
+    `states` is `manager.states(OrchestrationState, name="orchestration")` or the like; without it the states are kept
+    in this object and go with it. A call that changes a state makes it if there is none; every change is one step,
+    whoever else is at it. Raises `ConfigurationError` for steps that contradict themselves."""
+
+    def __init__(self, steps: Iterable[Step] = (), *, states: States[OrchestrationState] | None = None) -> None: ...
+    def get_state(self, id: str) -> OrchestrationState | None:
+        """Where a session stands, or None if nothing is known of it."""
+
+    def get_or_create_state(self, id: str | None = None) -> OrchestrationState:
+        """Where a session stands; without an id one is made, and is the state's `session_id`."""
+
+    def update_state(self, id: str, partial: Mapping[str, Any]) -> OrchestrationState:
+        """Replace the fields that are named, and no others. Raises `InvalidInputError` for one that there is not."""
+
+    def set_active_step(self, id: str, step: str | None) -> OrchestrationState:
+        """Enter a step by hand, at the beginning of its sequence. Raises `InvalidInputError` for an unknown one."""
+
+    def add_used_tool(self, id: str, tool: str) -> OrchestrationState:
+        """Remember that a tool was used, and enter the step whose conditions hold with it."""
+
+    def advance_sequence(self, id: str) -> OrchestrationState:
+        """Go on to the next tool of the sequence."""
+
+    def process_tool(self, id: str, tool: str) -> bool:
+        """Remember that a tool was used, go on in the sequence if it is the one expected, and enter the step whose
+        conditions hold now. False if another tool was expected: it was used all the same, and the sequence waits."""
+
+    def allowed_tools(self, id: str, available: Iterable[str]) -> list[str]:
+        """Those of the available tools that may be used now, in their order."""
+
+    def add_token_usage(self, id: str, *, input_tokens: int = 0, output_tokens: int = 0) -> OrchestrationState:
+        """Add up the tokens of a model call. Raises `InvalidInputError` for what is no count."""
+
+    def reset_state(self, id: str) -> bool:
+        """Forget where a session stands; False if nothing was known."""
 
 class Session:
     """A handle on one session. Making it does no I/O; the session is created by its first write.

@@ -29,7 +29,7 @@ class Values(Generic[T]):
         if _is_pydantic(self._class):
             self._encode = _dump_model
             self._decode = lambda text: _load_model(self._kind, text)
-        elif typing.is_typeddict(self._class) or dataclasses.is_dataclass(self._class) or _is_struct(self._class):
+        elif isinstance(self._class, type) and _is_for_msgspec(self._class):
             self._encode = msgspec.json.Encoder().encode
             self._decode = self._decoder().decode
         else:
@@ -87,8 +87,8 @@ class Values(Generic[T]):
             raise StateMismatchError(id, name, self.name, _gist(error)) from None
 
 
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+def _is_for_msgspec(kind: type) -> bool:
+    return typing.is_typeddict(kind) or dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)
 
 
 def _is_pydantic(kind: Any) -> bool:

@@ -29,6 +29,7 @@ from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
 from frontdesk.testing.session_contract.searching import SearchContract
+from frontdesk.testing.session_contract.states import StatesContract
 from frontdesk.testing.session_contract.sweeping import SweepContract
 from frontdesk.testing.session_contract.telling import EventContract
 from frontdesk.testing.session_contract.tooling import ToolContract
@@ -56,6 +57,7 @@ class SessionContract(
     CoveringContract,
     TurnContract,
     EventContract,
+    StatesContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""
