@@ -1,4 +1,5 @@
-"""The life of a session: which status can follow which, and what is derived from time and leases instead of stored."""
+"""The life of a session: which status can follow which, what is derived from time and leases instead of stored, and the
+plans that end one and let it go on."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from frontdesk.errors import InvalidInputError, InvalidTransitionError
 from frontdesk.records import SessionStatus
 from frontdesk.scope import Scope
-from frontdesk.store import NEVER, SessionRow
+from frontdesk.store import NEVER, NewSession, Plan, SessionRow, changes
 
 COMPACTION_LEASE = "compaction"
 """the lease that whoever compacts a session holds meanwhile"""
@@ -127,3 +130,33 @@ def threshold(value: timedelta | None, what: str) -> int:
     if not isinstance(value, timedelta) or value <= timedelta(0):
         raise InvalidInputError(f"{what} must be a timedelta longer than 0, or None for never, not {value!r}")
     return value // timedelta(microseconds=1)
+
+
+def end(session: SessionRow, reason: str, now: int) -> Plan:
+    """Archive a session, unless it was written to since."""
+    values = {"status": "archived", "end_reason": reason, "ended_at": now, "updated_at": now}
+    return Plan(
+        guards=((session.number, session.revision),),
+        now=now,
+        head=session.head,
+        set=values,
+        log=(changes.session_changed(values),),
+    )
+
+
+def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan:
+    """Let a new session take over the key of one that ends; one that had ended before keeps its reason."""
+    plan = end(session, reason, now)
+    ended = {"updated_at": now} if session.status == "archived" else plan.set
+    values = {**ended, "key_current": False}
+    return replace(plan, head=None, set=values, create=new, log=(changes.session_changed(values),))
+
+
+def reopen(session: SessionRow, now: int) -> Plan:
+    """Make a session active again, as of now, and current under its key if no other is."""
+    values = {"status": "active", "end_reason": None, "ended_at": None, "updated_at": now}
+    values["last_active_at"] = max(now, session.last_active_at)
+    log = (changes.session_changed(values),)
+    return Plan(
+        guards=((session.number, session.revision),), now=now, set=values, take_key=session.agent is not None, log=log
+    )

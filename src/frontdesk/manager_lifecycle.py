@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-from frontdesk import plans
+from frontdesk import lifecycle, plans
 from frontdesk.compaction import overlays
 from frontdesk.compaction.leasing import holder, holding, is_dead, trying
 from frontdesk.errors import FrontdeskError, InvalidKeyError, SessionNotFoundError
@@ -85,7 +85,7 @@ class LifecycleCalls(EventCalls):
         session = await self._able(id, ARCHIVED)
         async with self._ending(session, EndReason.ARCHIVE):
             await session._alter(
-                lambda row: plans.end(self._checked(row, ARCHIVED), EndReason.ARCHIVE, self._scope.now())
+                lambda row: lifecycle.end(self._checked(row, ARCHIVED), EndReason.ARCHIVE, self._scope.now())
             )
         session._refresh_beside(session.id)
 
@@ -105,7 +105,7 @@ class LifecycleCalls(EventCalls):
 
         Raises `SessionNotFoundError`, and `InvalidTransitionError` if it is active."""
         session = await self._able(id, ACTIVE)
-        await session._alter(lambda row: plans.reopen(self._checked(row, ACTIVE), self._scope.now()))
+        await session._alter(lambda row: lifecycle.reopen(self._checked(row, ACTIVE), self._scope.now()))
 
     async def _able(self, ref: str | SessionKey, wanted: SessionStatus) -> Session:
         """A session that can get a status now; whether it still can is checked again when it does."""
@@ -169,7 +169,7 @@ class LifecycleCalls(EventCalls):
         try:
             async with self._ending(session, EndReason.NEW):
                 while (row := await session._row()).key_current:
-                    if await self._scope.store.apply(plans.succeed(row, fresh, EndReason.NEW, self._scope.now())):
+                    if await self._scope.store.apply(lifecycle.succeed(row, fresh, EndReason.NEW, self._scope.now())):
                         session._refresh_beside(session_id)
                         return True
         except SessionNotFoundError:
@@ -249,14 +249,14 @@ class LifecycleCalls(EventCalls):
         """Archive a session that was not written to since it was found."""
         session = Session(self._scope, row.id)
         if not self._scope.settings(Hooks).listens("on_session_end"):
-            return await self._scope.store.apply(plans.end(row, EndReason.TIMEOUT, self._scope.now()))
+            return await self._scope.store.apply(lifecycle.end(row, EndReason.TIMEOUT, self._scope.now()))
         try:
             if not _is_untouched(await session._row(), row):
                 return False
             async with self._ending(session, EndReason.TIMEOUT):
                 # A hook may have changed a tag, or made the view known: that is no reason to stay.
                 while _is_untouched(present := await session._row(), row):
-                    if await self._scope.store.apply(plans.end(present, EndReason.TIMEOUT, self._scope.now())):
+                    if await self._scope.store.apply(lifecycle.end(present, EndReason.TIMEOUT, self._scope.now())):
                         return True
         except SessionNotFoundError:
             pass  # deleted meanwhile
