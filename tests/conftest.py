@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from frontdesk.testing.postgres import PostgresServer
+from frontdesk.testing.redis import RedisCluster, RedisServer
 
 pytest.register_assert_rewrite("frontdesk.testing.session_contract")
 
@@ -24,3 +25,17 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     url = postgres.create_database()
     yield url
     postgres.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The URL of a real Redis server, one for each worker that runs tests."""
+    with RedisServer() as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def redis_cluster_url() -> Iterator[str]:
+    """The URL of a real Redis cluster, one for each worker that runs tests."""
+    with RedisCluster() as cluster:
+        yield cluster.url

@@ -44,7 +44,7 @@ async with manager:
 CHECKS = """
     assert "You are helpful." in prompt and "MEMORY (Learned facts)" in prompt
     assert [message.text for message in messages] == ["What is the capital of France?", "Paris."]
-    assert set(tools) == {"update_context", "session_search"}
+    assert set(tools) == {"update_context", "session_search", "read_session"}
 
 asyncio.run(main())
 """

@@ -1,4 +1,4 @@
-"""Fork a long session: as cheap as an append, whatever its length, because nothing is copied."""
+"""Fork a long session, and a fork of forks: as cheap as an append, whatever its length, because nothing is copied."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from bench.targets import FLAT, Outcome, Table, at_most
 
 _ROUNDS = 50
 _SHORT, _LONG, _ADVANCED = 100, 100_000, 10_000
+_DEEP = 300
+_DEEPER = 2
+"""how much more a deep fork may cost: the view that it takes over has a piece from each of them"""
 
 
 async def measure(run: Run) -> Outcome:
@@ -22,24 +25,42 @@ async def measure(run: Run) -> Outcome:
         await run.fill(ours, "short", _SHORT)
         await run.fill(ours, "appended", _SHORT)
         await run.fill(advanced, "s", copied)
+        deep = run.size(_DEEP)
+        await _nest(run, ours, deep)
         append = one_by_one("Frontdesk append", ours.settings, 10, lambda: ours.append("appended", run.fresh()[0]))
-        cases = [append, _fork(ours, "short", _SHORT), _fork(ours, "long", size), _branch(advanced, copied)]
+        cases = [
+            append,
+            _fork(ours, "short", f"at {_SHORT:,}"),
+            _fork(ours, "long", f"at {size:,}"),
+            _fork(ours, "fork-1", "1 deep"),
+            _fork(ours, f"fork-{deep}", f"{deep:,} deep"),
+            _branch(advanced, copied),
+        ]
         timings = await interleave(cases, run.rounds(_ROUNDS))
     table = Table("fork a session, tmpfs", "fork", timings, ours=f"Frontdesk fork at {size:,}")
-    append_timing, short, long, _ = timings
+    append_timing, short, long, once, often, _ = timings
     return Outcome(
         "fork",
         [table],
         [
             at_most(f"fork at {size:,} messages, against one append", 3, long, append_timing),
             at_most(f"fork at {size:,} messages, against at {_SHORT}", FLAT, long, short),
+            at_most(f"fork {deep:,} forks deep, against 1 deep", _DEEPER, often, once),
         ],
     )
 
 
-def _fork(contender: Frontdesk, session: str, length: int) -> Case:
-    name = f"Frontdesk fork at {length:,}"
-    return one_by_one(name, contender.settings, 10, lambda: contender.manager.fork(session))
+async def _nest(run: Run, contender: Frontdesk, depth: int) -> None:
+    """Forks of forks, each with a few messages of its own."""
+    source = "short"
+    for number in range(1, depth + 1):
+        fork = await contender.manager.fork(source, new_id=f"fork-{number}")
+        await contender.append_many(fork.id, run.fresh(3))
+        source = fork.id
+
+
+def _fork(contender: Frontdesk, session: str, what: str) -> Case:
+    return one_by_one(f"Frontdesk fork {what}", contender.settings, 10, lambda: contender.manager.fork(session))
 
 
 def _branch(contender: OpenAIAdvanced, length: int) -> Case:

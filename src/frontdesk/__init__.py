@@ -23,6 +23,7 @@ from frontdesk.errors import (
     InvalidKeyError,
     InvalidMessageError,
     InvalidRangeError,
+    InvalidStateError,
     MessageNotFoundError,
     MessageTooLargeError,
     ModelError,
@@ -35,6 +36,10 @@ from frontdesk.errors import (
     SchemaVersionError,
     SessionExistsError,
     SessionNotFoundError,
+    StateExistsError,
+    StateMismatchError,
+    StateNotFoundError,
+    StateTooLargeError,
     StoreClosedError,
     StoreCorruptError,
     StoreError,
@@ -42,6 +47,8 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
     StoreURLError,
+    TurnBusyError,
+    TurnLostError,
 )
 from frontdesk.events import Event
 from frontdesk.keys import SessionKey
@@ -71,8 +78,9 @@ from frontdesk.records import (
     Usage,
     UsageDay,
 )
-from frontdesk.session import Session
-from frontdesk.store import FOLLOW_HEAD, Store
+from frontdesk.session import Session, Turn
+from frontdesk.states import StateInfo, States
+from frontdesk.store import FOLLOW_HEAD, StateStore, Store
 from frontdesk.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
 from frontdesk.tools import Tool
 
@@ -108,6 +116,7 @@ __all__ = [
     "InvalidKeyError",
     "InvalidMessageError",
     "InvalidRangeError",
+    "InvalidStateError",
     "Message",
     "MessageNotFoundError",
     "MessageTooLargeError",
@@ -131,6 +140,13 @@ __all__ = [
     "SessionManager",
     "SessionNotFoundError",
     "SessionStatus",
+    "StateExistsError",
+    "StateInfo",
+    "StateMismatchError",
+    "StateNotFoundError",
+    "StateStore",
+    "StateTooLargeError",
+    "States",
     "Stats",
     "Store",
     "StoreClosedError",
@@ -145,6 +161,9 @@ __all__ = [
     "Tool",
     "ToolCallPart",
     "ToolResultPart",
+    "Turn",
+    "TurnBusyError",
+    "TurnLostError",
     "Usage",
     "UsageDay",
     "estimate_tokens",

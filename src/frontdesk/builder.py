@@ -9,9 +9,12 @@ from frontdesk.checks import check_count
 from frontdesk.compaction.planning import plan
 from frontdesk.compaction.settings import CompactionSettings, MemorySettings, Model, Planner, Sink, Strategy
 from frontdesk.context.blocks import Declaration
+from frontdesk.context.past import SearchableHistory
 from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
 from frontdesk.scope import Scope
+from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens
+from frontdesk.search.visible import Past, SessionScope
 from frontdesk.tokens import TokenCounter
 
 
@@ -43,10 +46,30 @@ class Configurable:
 
         Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
         `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
-        declaration = Declaration(label, description, default_content, max_tokens, readonly, shared, provider)
+        return self._declare(Declaration(label, description, default_content, max_tokens, readonly, shared, provider))
+
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionScope | None = None,
+        max_tokens: int = ANSWER_TOKENS,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+        check_answer_tokens(max_tokens)
+        past = seen_past(self._scope, scope)
+        return self._declare(
+            Declaration(label, description, provider=lambda session_id: SearchableHistory(past, session_id, max_tokens))
+        )
+
+    def _declare(self, declaration: Declaration) -> Self:
         declarations = self._unused().settings(ContextSettings).declarations
-        if any(declared.label == label for declared in declarations):
-            raise ConfigurationError(f"there is a context block {label!r} already")
+        if any(declared.label == declaration.label for declared in declarations):
+            raise ConfigurationError(f"there is a context block {declaration.label!r} already")
         declarations.append(declaration)
         return self
 
@@ -175,3 +198,8 @@ class Configurable:
         if self._scope.used:
             raise ConfigurationError("settings are final after first use: call every with_...() before it")
         return self._scope
+
+
+def seen_past(scope: Scope, sees: SessionScope | None) -> Past:
+    """All conversations of a namespace, for those who may see what `sees` lets pass."""
+    return Past(scope, lambda limit, model: scope.settings(CompactionSettings).window(limit, model), sees)

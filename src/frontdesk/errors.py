@@ -9,20 +9,27 @@ FrontdeskError
 │   │   └── MessageTooLargeError
 │   ├── InvalidRangeError         ends that are not a range on one path
 │   ├── InvalidCursorError        a cursor that was not made by the call it is given to
+│   ├── InvalidStateError         a state that cannot be stored so that it comes back
+│   │   └── StateTooLargeError
 │   └── InvalidKeyError           text that is not a session key
 ├── NotFoundError (LookupError)
 │   ├── SessionNotFoundError
 │   ├── MessageNotFoundError
 │   ├── CompactionNotFoundError
+│   ├── StateNotFoundError        never made, deleted, or expired
 │   └── BlockNotFoundError        no context block with this label
 ├── ChangesTrimmedError           the change log does not reach back to this position any more
 ├── ReadonlyBlockError            a block that its declaration does not let anybody write
 ├── BlockTooLargeError            over the block's `max_tokens`; nothing was written
 ├── ConflictError
 │   ├── SessionExistsError
+│   ├── StateExistsError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
+│   ├── TurnBusyError             another has the turn, and it was not to be waited for any longer
+│   ├── TurnLostError             a write of a turn that is over; nothing was written
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
+├── StateMismatchError            what is stored is no value of the type that is asked for
 ├── CompactionError               a compaction failed; the view is as it was
 ├── ContextOverflowError          the last turn alone is larger than `max_tokens`
 ├── ModelError                    a call to a model gave no usable answer: server fault, broken stream, empty answer
@@ -41,6 +48,7 @@ FrontdeskError
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 
@@ -94,6 +102,14 @@ class InvalidCursorError(InvalidInputError):
     """A cursor was altered, or belongs to another call."""
 
 
+class InvalidStateError(InvalidInputError):
+    """A state is not of its type, or cannot be written as JSON and read back; nothing was written."""
+
+
+class StateTooLargeError(InvalidStateError):
+    """A state is larger than a store of states should hold; nothing was written."""
+
+
 class InvalidKeyError(InvalidInputError):
     """A text is not a session key."""
 
@@ -140,6 +156,22 @@ class CompactionNotFoundError(NotFoundError):
         )
         self.compaction_id = compaction_id
         self.session_id = session_id
+
+
+class StateNotFoundError(NotFoundError):
+    """There is no state with this id under this name: it was never made, was deleted, or has expired."""
+
+    def __init__(self, id: str, name: str, namespace: str) -> None:
+        super().__init__(
+            f"no state {id!r} in {name!r} of namespace {namespace!r}: it was never made, was deleted, or has expired;"
+            " `get_or_create` makes one",
+            id=id,
+            name=name,
+            namespace=namespace,
+        )
+        self.id = id
+        self.name = name
+        self.namespace = namespace
 
 
 class BlockNotFoundError(NotFoundError):
@@ -204,6 +236,22 @@ class SessionExistsError(ConflictError):
         self.namespace = namespace
 
 
+class StateExistsError(ConflictError):
+    """There is a state with this id under this name already."""
+
+    def __init__(self, id: str, name: str, namespace: str) -> None:
+        super().__init__(
+            f"state {id!r} exists in {name!r} of namespace {namespace!r}: use `get_or_create` to accept the one that"
+            " is there",
+            id=id,
+            name=name,
+            namespace=namespace,
+        )
+        self.id = id
+        self.name = name
+        self.namespace = namespace
+
+
 class HeadMovedError(ConflictError):
     """The head was not the expected one. `head` is the id of the actual head, or None in an empty session."""
 
@@ -234,8 +282,54 @@ class BlockVersionError(ConflictError):
         self.version = version
 
 
+class TurnBusyError(ConflictError):
+    """Another holds the turn: `holder` (host, process and a random part) since `since`; both are None if it is free,
+    but others are ahead in the line."""
+
+    def __init__(self, session_id: str, holder: str | None, since: datetime | None) -> None:
+        who = "others wait for its turn" if holder is None else f"{holder} has its turn since {since}"
+        super().__init__(
+            f"session {session_id!r} is busy, {who}: try again, wait for longer, or take another `on_busy`",
+            session_id=session_id,
+            holder=holder,
+            since=since,
+        )
+        self.session_id = session_id
+        self.holder = holder
+        self.since = since
+
+
+class TurnLostError(ConflictError):
+    """The turn under this number is over: it ran out, was taken over, was ended, or its session was deleted."""
+
+    def __init__(self, session_id: str, number: int) -> None:
+        super().__init__(
+            f"turn {number} of session {session_id!r} is over, and nothing was written: take another turn and read what"
+            " was added meanwhile",
+            session_id=session_id,
+            number=number,
+        )
+        self.session_id = session_id
+        self.number = number
+
+
 class ConcurrentChangeError(ConflictError):
     """A change was overtaken by others too many times in a row; trying again is safe."""
+
+
+class StateMismatchError(FrontdeskError):
+    """What is stored is no value of the type that is asked for. It is kept as it is. The text names no content."""
+
+    def __init__(self, id: str, name: str, kind: str, reason: str) -> None:
+        super().__init__(
+            f"the state {id!r} in {name!r} is no {kind} ({reason}): give new fields a default, use another name for"
+            " another type, or delete it",
+            id=id,
+            name=name,
+            kind=kind,
+        )
+        self.id = id
+        self.name = name
 
 
 class CompactionError(FrontdeskError):

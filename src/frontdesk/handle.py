@@ -8,13 +8,15 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from frontdesk import history, plans
 from frontdesk.builder import Configurable
 from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.scope import Scope
-from frontdesk.store import NewSession, Place, Plan, SessionRow
+from frontdesk.store import NewSession, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import Tree
 
 _ATTEMPTS = 1000
@@ -23,6 +25,9 @@ _EAGER_ATTEMPTS = 3
 
 class Handle(Configurable):
     """A session by id, or by a key that is resolved at the first I/O."""
+
+    _fence: int | None = None
+    """the number of the turn that all writes are made in, if any"""
 
     def __init__(self, scope: Scope, ref: str | SessionKey, *, configurable: bool = False) -> None:
         self._scope = scope
@@ -113,7 +118,22 @@ class Handle(Configurable):
             if tree is None:
                 return False
             plan = await build(tree)
-            if plan is None or await self._scope.store.apply(plan):
+            if plan is None or await self._apply(plan):
+                return True
+            await _pause(attempt)
+        raise self._overtaken()
+
+    async def _change_at_head(self, build: Callable[[SessionRow, ViewRow], Plan | None]) -> bool:
+        """The same for a plan that is computed from the session's row and its view, whatever the size of its tree.
+
+        False, and nothing changed, if the session does not exist or `build` gives None: then the tree is needed."""
+        session_id = await self._readable_id()
+        for attempt in range(_ATTEMPTS):
+            known = None if session_id is None else await history.view_at_head(self._scope, session_id)
+            plan = None if known is None else build(*known)
+            if plan is None:
+                return False
+            if await self._scope.store.apply(plan):
                 return True
             await _pause(attempt)
         raise self._overtaken()
@@ -125,10 +145,14 @@ class Handle(Configurable):
             row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
             row = row or await self._ensure()
             plan = plans.change_row(row, self._scope.now(), **values(row))
-            if await self._scope.store.apply(plan):
+            if await self._apply(plan):
                 return plans.changed_row(row, plan)
             await _pause(attempt)
         raise self._overtaken()
+
+    async def _apply(self, plan: Plan) -> bool:
+        fenced = plan if self._fence is None else msgspec.structs.replace(plan, fence=self._fence)
+        return await self._scope.store.apply(fenced)
 
     def _overtaken(self) -> ConcurrentChangeError:
         return ConcurrentChangeError(

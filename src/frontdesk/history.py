@@ -144,6 +144,18 @@ async def _view_at_head(scope: Scope, session_id: str, last: int | None) -> list
     return None if read.session.view == "stale" else to_messages(read.items, read.pieces)
 
 
+async def view_at_head(scope: Scope, session_id: str) -> tuple[SessionRow, ViewRow] | None:
+    """A session's row and its view as stored, with nothing read of its messages."""
+    views: list[ViewRow] = []
+
+    def choose(session: SessionRow, view: ViewRow) -> Sequence[Item]:
+        views.append(view)
+        return ()
+
+    read = await scope.store.view(scope.namespace, session_id, choose)
+    return None if read is None else (read.session, views[-1])
+
+
 async def _view_items(scope: Scope, session_id: str, leaf: str | None, last: int | None) -> list[Item]:
     tree = await load_tree(scope, session_id, find=() if leaf is None else (leaf,))
     if tree is None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from frontdesk import cursors, history, plans
+from frontdesk import cursors, forking, history, plans
 from frontdesk.checks import check_count, check_json, check_list, check_summary, check_text
 from frontdesk.compaction.settings import CompactionSettings
 from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
@@ -31,6 +31,7 @@ from frontdesk.store import (
     SessionQuery,
     SessionRow,
     Store,
+    ViewRow,
 )
 from frontdesk.tree import Tree
 
@@ -202,7 +203,10 @@ class SessionManager(EventCalls):
         await (await self._existing(id)).rename(name)
 
     async def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none."""
+        """Remove a session and everything of it for good, except what forks still see; False if there was none.
+
+        Its states go with it, in one step where they live in the same store, right after it where they do not; states
+        with this id are gone afterwards even if there was no session."""
         session = self.session(id)
 
         async def build(tree: Tree) -> Plan | None:
@@ -211,6 +215,8 @@ class SessionManager(EventCalls):
         existed = await session._change(build, family=True)
         if existed:
             await session._prompt.forget(session.id)
+        if (session_id := await session._readable_id()) is not None:
+            await self._delete_states(session_id, everywhere=not existed)
         return existed
 
     async def fork(
@@ -222,13 +228,18 @@ class SessionManager(EventCalls):
         Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
         made = _fork_id(new_id)
 
+        def build_at_head(row: SessionRow, view: ViewRow) -> Plan | None:
+            now = self._scope.now()
+            return forking.fork_at_head(row, view, _forked(row, made, name, now), now)
+
         async def build(tree: Tree) -> Plan | None:
             place = tree.session.head if at is None else history.place_of(tree, at)
             now = self._scope.now()
-            return plans.fork(tree, _forked(tree.session, made, name, now), place, now)
+            return forking.fork(tree, _forked(tree.session, made, name, now), place, now)
 
         source = self.session(id)
-        if not await source._change(build, find=() if at is None else [at]):
+        is_made = at is None and await source._change_at_head(build_at_head)
+        if not is_made and not await source._change(build, find=() if at is None else [at]):
             raise SessionNotFoundError(str(id), self.namespace)
         await source._prompt.copy_to(made)
         return Session(self._scope, made)
@@ -251,7 +262,7 @@ class SessionManager(EventCalls):
             now = self._scope.now()
             row = tree.session
             key = (row.agent, row.channel, row.peer, row.thread) if row.key_current else (None, None, None, None)
-            return plans.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
+            return forking.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
 
         if not await source._change(build):
             raise SessionNotFoundError(str(id), self.namespace)

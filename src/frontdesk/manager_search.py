@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from frontdesk.manager_usage import UsageCalls
+from frontdesk.builder import seen_past
+from frontdesk.manager_states import StateCalls
 from frontdesk.records import SearchResults
 from frontdesk.search import scan
-from frontdesk.search.tool import search_tool
+from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens, history_tools
+from frontdesk.search.visible import SessionScope
 from frontdesk.tools import Tool
 
 
-class SearchCalls(UsageCalls):
+class SearchCalls(StateCalls):
     """Search across sessions, for people and for models."""
 
     async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
@@ -19,7 +21,9 @@ class SearchCalls(UsageCalls):
         Raises `InvalidCursorError`."""
         return await scan.search_namespace(self._scope, query, limit, cursor)
 
-    def tools(self) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search`."""
-        tool = search_tool(lambda query, limit: self.search(query, limit=limit))
-        return {tool.name: tool}
+    def tools(self, *, scope: SessionScope | None = None, max_tokens: int = ANSWER_TOKENS) -> dict[str, Tool]:
+        """The tools that reach beyond one session, by name: `session_search` and `read_session`.
+
+        `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope is
+        nowhere to be told from one that does not exist. `max_tokens` is the most that an answer costs."""
+        return history_tools(seen_past(self._scope, scope), check_answer_tokens(max_tokens))

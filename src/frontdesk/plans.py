@@ -11,14 +11,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from frontdesk.forking import with_path_known
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     SEGMENT_SIZE,
     EditRow,
     NewEdit,
-    NewFork,
     NewOverlay,
-    NewSession,
     OverlayRow,
     Place,
     Plan,
@@ -29,7 +28,7 @@ from frontdesk.store import (
     ViewRow,
     changes,
 )
-from frontdesk.tree import Tree, View, count, whole_view
+from frontdesk.tree import Tree, View, count
 
 SEEN_FOR_EVER = 1 << 62
 
@@ -54,7 +53,8 @@ def settle(tree: Tree, view: View, tokens: int, messages: int, now: int) -> Plan
         "view_tokens": tokens,
         "view_messages": messages,
     }
-    return Plan(guards=_guard(tree.session), now=now, head=tree.session.head, set=known, view=view.row)
+    row = with_path_known(tree, view.row)
+    return Plan(guards=_guard(tree.session), now=now, head=tree.session.head, set=known, view=row)
 
 
 def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
@@ -66,30 +66,6 @@ def switch(tree: Tree, leaf: Place, now: int) -> Plan:
     """Make a message the head."""
     values = {"head": leaf, "view": "stale", "updated_at": now}
     return Plan(guards=_guard(tree.session), now=now, set=values, log=(changes.head_moved(leaf),))
-
-
-def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
-    """A session that sees the path to `at` as it is now, and shares it."""
-    session = tree.session
-    path = tree.path(at)
-    known = at == session.head and session.view != "stale"
-    made = NewFork(
-        session=new,
-        base=at,
-        view=ViewRow(tuple(whole_view(session, tree.rows.view)), at) if known and at else None,
-        view_tokens=session.view_tokens if known else 0,
-        view_messages=session.view_messages if known else 0,
-        message_count=count(tree.lay(at, overlays=False)),
-        compaction_count=sum(1 for overlay in tree.overlays if _lies_on(path, overlay)),
-        share=tuple(place for place in path if place.position > tree.segments[place.segment].shared),
-    )
-    return Plan(guards=_guard(session), now=now, fork=made)
-
-
-def split(tree: Tree, new: NewSession, reason: str, now: int) -> Plan:
-    """End a session for a reason, and go on in a fork of it that takes over its key."""
-    ended = {"status": "archived", "end_reason": reason, "ended_at": now, "key_current": False, "updated_at": now}
-    return replace(fork(tree, new, tree.session.head, now), set=ended, log=(changes.session_changed(ended),))
 
 
 def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
@@ -297,11 +273,7 @@ def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
     dropped = {segment.number for segment in rows.segments if visible[segment.number] < 0}
     overlays = {overlay.number for view in views for overlay in view.overlays}
     replacing = {edit.number for view in views for place, edit in view.replaced.items() if view.sees(place)}
-    trees = {session.tree for session in living}
-    inherited = dict.fromkeys(trees, SEEN_FOR_EVER)
-    for line in rows.lineage:
-        if line.tree in trees:
-            inherited[line.ancestor] = max(inherited.get(line.ancestor, -1), line.until)
+    inherited, lines = _inheritance(rows, living)
 
     def is_kept(edit: EditRow) -> bool:
         if edit.kind == "replaced":
@@ -329,8 +301,21 @@ def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
         "delete_overlays": tuple(row.number for row in rows.overlays if row.number not in overlays),
         "delete_edits": tuple(row.number for row in rows.edits if not is_kept(row)),
         "replace_rows": tuple(row for place in replaced for row in _hidden_row(place, views)),
-        "delete_lineage": (leaving.tree,),
+        "delete_lineage": tuple(line.tree for line in rows.lineage if line.tree not in lines),
     }
+
+
+def _inheritance(rows: TreeRows, living: Sequence[SessionRow]) -> tuple[dict[int, int], set[int]]:
+    """Tree -> the last revision of it that any living session sees, and the trees whose lineage leads there."""
+    above = {line.tree: line for line in rows.lineage}
+    inherited = {session.tree: SEEN_FOR_EVER for session in living}
+    walked: set[int] = set()
+    for tree in list(inherited):
+        while tree not in walked and (line := above.get(tree)):
+            walked.add(tree)
+            inherited[line.ancestor] = max(inherited.get(line.ancestor, -1), line.until)
+            tree = line.ancestor
+    return inherited, walked
 
 
 def _reach_of(segments: Sequence[SegmentRow], living: Sequence[SessionRow]) -> tuple[dict[int, int], dict[int, int]]:
@@ -477,11 +462,6 @@ def _unknown_view(head: Place | None) -> dict[str, Any]:
     if head is not None:
         return {"view": "stale"}
     return {"view": "plain", "tail": 0, "view_tokens": 0, "view_messages": 0}
-
-
-def _lies_on(path: Sequence[Place], overlay: OverlayRow) -> bool:
-    ends = {place.segment: place.position for place in path}
-    return all(end.position <= ends.get(end.segment, -1) for end in (overlay.start, overlay.end))
 
 
 def _guard(session: SessionRow) -> tuple[tuple[int, int], ...]:

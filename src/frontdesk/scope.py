@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from frontdesk.errors import ConfigurationError, InvalidIdError, StoreClosedError
 from frontdesk.messages import check_id
-from frontdesk.store import MAX_NAMESPACE, Store
-from frontdesk.stores import open_url
+from frontdesk.store import MAX_NAMESPACE, StateStore, Store
+from frontdesk.stores import open_state_url, open_url
 from frontdesk.tokens import MESSAGE_TOKENS, TokenCounter, estimate_tokens
 
 T = TypeVar("T")
 DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+STATE_URL_VARIABLE = "FRONTDESK_STATE_URL"
 _GRACE = 10.0
 """seconds that work beside the conversation gets to finish when its manager is closed"""
 
@@ -32,6 +34,8 @@ class Scope:
             raise ConfigurationError(f"a store is a URL or a Store, not {type(store).__name__}")
         self.owns_store = isinstance(store, str)
         self._store = open_url(store) if isinstance(store, str) else store
+        self._url = store if isinstance(store, str) else None
+        self._state_stores: dict[str | int, StateStore] = {}
         self.namespace = namespace
         self.max_message_bytes = max_message_bytes
         self.counter: TokenCounter = estimate_tokens
@@ -39,6 +43,7 @@ class Scope:
         self.closed = False
         self._settings: dict[type, Any] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._endless: set[str] = set()
 
     def settings(self, kind: type[T]) -> T:
         """The settings of one feature, an object of its own type that begins with its defaults."""
@@ -51,10 +56,40 @@ class Scope:
     @property
     def store(self) -> Store:
         """The store, for doing something with it: from here on the settings are final."""
+        self.use()
+        return self._store
+
+    def use(self) -> None:
+        """Make the settings final. Raises `StoreClosedError` once the manager is closed."""
         if self.closed:
             raise StoreClosedError("this manager was closed: make a new one")
         self.used = True
-        return self._store
+
+    def state_store(self, given: StateStore | str | None = None) -> StateStore:
+        """Where states live: what is given, or what FRONTDESK_STATE_URL names, or with the sessions.
+
+        Raises `StoreURLError`, and `ConfigurationError` for a store that keeps no states."""
+        wanted = os.environ.get(STATE_URL_VARIABLE) or self._store if given is None else given
+        if wanted == self._url:
+            wanted = self._store
+        if isinstance(wanted, str):
+            if wanted not in self._state_stores:
+                self._state_stores[wanted] = open_state_url(wanted)
+            return self._state_stores[wanted]
+        if not isinstance(wanted, StateStore):
+            raise ConfigurationError(
+                f"{type(wanted).__name__} keeps no states: give `store` a URL or a StateStore that does"
+            )
+        own: object = self._store
+        if wanted is not own:
+            self._state_stores[id(wanted)] = wanted
+        return wanted
+
+    def other_state_stores(self) -> list[StateStore]:
+        """Where else than with the sessions this manager's states live."""
+        if os.environ.get(STATE_URL_VARIABLE):
+            self.state_store()
+        return list(self._state_stores.values())
 
     def now(self) -> int:
         return time.time_ns() // 1000
@@ -62,20 +97,26 @@ class Scope:
     def summary_tokens(self, summary: str | None) -> int:
         return MESSAGE_TOKENS + self.counter(summary) if summary else 0
 
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Do something beside the conversation, at most once at a time under a name."""
-        if name in self._tasks:
+    def spawn(self, work: Coroutine[Any, Any, None], name: str, *, endless: bool = False) -> None:
+        """Do something beside the conversation, at most once at a time under a name. `close` does not wait for what is
+        `endless`."""
+        running = self._tasks.get(name)
+        if running is not None and not running.get_loop().is_closed():
             work.close()
             return
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks[name] = task
+        if endless:
+            self._endless.add(name)
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
 
     async def close(self) -> None:
-        """Let what runs beside finish, for a while, and let go of the store."""
+        """Let what runs beside finish, for a while, and let go of the stores."""
         if self.closed:
             return
         here = asyncio.get_running_loop()
+        for name in self._endless & self._tasks.keys():
+            _cancel(self._tasks[name], here)
         tasks = [task for task in self._tasks.values() if task.get_loop() is here]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=_GRACE)
@@ -83,5 +124,16 @@ class Scope:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         self.closed = True
+        for wanted, store in self._state_stores.items():
+            if isinstance(wanted, str):
+                await store.close()
         if self.owns_store:
             await self._store.close()
+
+
+def _cancel(task: asyncio.Task[None], here: asyncio.AbstractEventLoop) -> None:
+    loop = task.get_loop()
+    if loop is here:
+        task.cancel()
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
-from frontdesk import formats, history, plans
-from frontdesk.checks import check_count, check_format, check_json, check_list, check_text
+from frontdesk import formats, history, plans, turns
+from frontdesk.checks import check_count, check_format, check_list
 from frontdesk.context.skills import rewritten
-from frontdesk.errors import HeadMovedError, InvalidMessageError, MessageNotFoundError
+from frontdesk.errors import (
+    ConfigurationError,
+    HeadMovedError,
+    InvalidInputError,
+    InvalidMessageError,
+    MessageNotFoundError,
+    SessionNotFoundError,
+    TurnLostError,
+)
 from frontdesk.keys import SessionKey
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id
 from frontdesk.records import Appended, SearchResults, SessionInfo
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
 from frontdesk.search import scan
-from frontdesk.session_compaction import CompactionCalls
-from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Plan, SessionRow, Store
+from frontdesk.session_attributes import AttributeCalls
+from frontdesk.store import FOLLOW_HEAD, TURN, Append, FollowHead, Plan, SessionRow, Store
 from frontdesk.tree import Tree, count
+from frontdesk.turns import DEFAULT_TTL, ON_BUSY, Duration, Holding, OnBusy, TurnRequest, check_seconds
 
+T = TypeVar("T")
 Given = Mapping[str, Any] | Message
 
 
-class Session(CompactionCalls):
+class Session(AttributeCalls):
     """A handle on one session. Making it does no I/O; the session is created by its first write.
 
     A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
@@ -102,7 +113,12 @@ class Session(CompactionCalls):
             now=now,
             parent=parent,
             expected_head=expected_head,
+            fence=self._fence,
         )
+        return await self._send(request)
+
+    async def _send(self, request: Append) -> list[Appended]:
+        stored = request.messages
         result = await self._scope.store.append(request)
         await self._notice_skills(stored)
         inserted = zip(stored, result.rows, strict=True)
@@ -196,6 +212,69 @@ class Session(CompactionCalls):
 
         if await self._change(build, family=True):
             await self._prompt.forget(self.id)
+
+    # turns
+
+    @overload
+    def turn(
+        self,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration = DEFAULT_TTL,
+        on_busy: Literal["wait", "reject", "interrupt"] = "wait",
+    ) -> AbstractAsyncContextManager[Turn]: ...
+
+    @overload
+    def turn(
+        self,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration = DEFAULT_TTL,
+        on_busy: Literal["queue"],
+        message: Given,
+    ) -> AbstractAsyncContextManager[Turn | None]: ...
+
+    def turn(
+        self,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration = DEFAULT_TTL,
+        on_busy: OnBusy = "wait",
+        message: Given | None = None,
+    ) -> AbstractAsyncContextManager[Any]:
+        """The exclusive right to extend the session, over all workers, for `async with`; makes the session if needed.
+
+        It is renewed by itself, and passes to the next `ttl` seconds after its holder died. `on_busy` says what to do
+        while another has it: "wait" in line, `wait` seconds or (None) as long as it takes; "reject"; "interrupt" the
+        holder and take over at once; "queue" the `message` for the holder, and get None in place of a `Turn`. With
+        "queue" the message comes from `Turn.take_queued`, whoever calls it. Raises `TurnBusyError`."""
+        if self._fence is not None:
+            raise ConfigurationError("a turn has no turns: end it before taking another")
+        if on_busy not in ON_BUSY:
+            raise InvalidInputError(f"unknown on_busy {on_busy!r}: choose one of {', '.join(ON_BUSY)}")
+        if (message is not None) != (on_busy == "queue"):
+            raise InvalidInputError('a message belongs to on_busy="queue", and on_busy="queue" wants a message')
+        request = TurnRequest(
+            wait=None if wait is None else check_seconds(wait, "wait", least=0),
+            ttl=check_seconds(ttl, "ttl", least=0.05),
+            on_busy=on_busy,
+            message=None if message is None else self._ingest(message, self._scope.now()),
+        )
+        return self._hold(request)
+
+    @asynccontextmanager
+    async def _hold(self, request: TurnRequest) -> AsyncIterator[Turn | None]:
+        session_id = await self._writable_id()
+        try:
+            holding = await turns.take(self._scope, session_id, request)
+        except SessionNotFoundError:
+            await self._ensure()
+            holding = await turns.take(self._scope, session_id, request)
+        if holding is None:
+            yield None
+        else:
+            async with holding:
+                yield Turn(self, holding)
 
     # reading
 
@@ -293,44 +372,6 @@ class Session(CompactionCalls):
         session_id = await self._readable_id()
         return await scan.search_session(self._scope, session_id, query, limit, cursor)
 
-    # attributes
-
-    async def rename(self, name: str) -> None:
-        """Give the session another name."""
-        check_text(name, "name")
-        await self._set(lambda row: {"name": name})
-
-    async def add_tags(self, *tags: str) -> tuple[str, ...]:
-        """Add tags; gives all that the session has then."""
-        wanted = [check_id(tag, "tag") for tag in tags]
-        return await self._set_tags(lambda present: list(dict.fromkeys([*present, *wanted])))
-
-    async def remove_tags(self, *tags: str) -> tuple[str, ...]:
-        """Remove tags; gives those that are left."""
-        return await self._set_tags(lambda present: [tag for tag in present if tag not in tags])
-
-    async def _set_tags(self, change: Callable[[list[str]], list[str]]) -> tuple[str, ...]:
-        row = await self._set(lambda row: {"tags": msgspec.json.encode(change(msgspec.json.decode(row.tags))).decode()})
-        return tuple(msgspec.json.decode(row.tags))
-
-    async def set_metadata(self, **values: Any) -> dict[str, Any]:
-        """Set values of the metadata (None removes one); gives the whole of it."""
-        check_json(values, "metadata")
-
-        def merged(row: SessionRow) -> dict[str, Any]:
-            kept = {**msgspec.json.decode(row.metadata), **values}
-            kept = {name: value for name, value in kept.items() if value is not None}
-            return {"metadata": msgspec.json.encode(kept).decode()}
-
-        metadata: dict[str, Any] = msgspec.json.decode((await self._set(merged)).metadata)
-        return metadata
-
-    async def set_summary(self, text: str | None) -> None:
-        """Set the summary shown in lists; it has nothing to do with compactions."""
-        if text is not None:
-            check_text(text, "summary")
-        await self._set(lambda row: {"summary": text})
-
     async def _rewrite_message(self, message_id: str, change: Callable[[Any], Any]) -> None:
         try:
             await self.update_message(rewritten(await self.get_message(message_id), change))
@@ -340,6 +381,73 @@ class Session(CompactionCalls):
     def _ingest(self, message: Given, now: int) -> StoredMessage:
         scope = self._scope
         return formats.ingest(message, counter=scope.counter, max_bytes=scope.max_message_bytes, now_us=now)
+
+
+class Turn(Session):
+    """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
+    once the turn is over. Comes from `Session.turn`.
+
+    Context blocks are guarded by their versions, not by the turn."""
+
+    def __init__(self, session: Session, holding: Holding) -> None:
+        super().__init__(session._scope, holding.session_id)
+        self._fence = holding.number
+        self._session = session
+        self._holding = holding
+        self._working, self._frozen = session._context, session._prompt
+
+    @property
+    def number(self) -> int:
+        """The fencing number: it grows with every turn of the session."""
+        return self._holding.number
+
+    @property
+    def lost(self) -> bool:
+        """Whether the turn is known to be over: ended, run out, taken over, or the store out of reach for too long."""
+        return self._holding.lost
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether another took over with `on_busy="interrupt"`: known at once in the same process, otherwise within a
+        second."""
+        return self._holding.interrupted
+
+    async def run(self, work: Awaitable[T]) -> T:
+        """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
+        return await self._holding.run(work)
+
+    async def take_queued(self) -> Message | None:
+        """Append the next message that was queued for the holder of the turn, and give it; each comes once.
+
+        None if there is no more. From then on others wait for their turn instead of queueing a message, so that none
+        is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
+        store, namespace = self._scope.store, self._scope.namespace
+        while (queued := await store.next_queued(namespace, self.id, TURN, self.number)) is not None:
+            request = Append(
+                namespace=namespace,
+                session_id=self.id,
+                messages=(queued,),
+                fresh=(False,),
+                now=self._scope.now(),
+                fence=self._fence,
+                dequeue=True,
+            )
+            (appended,) = await self._send(request)
+            if appended.inserted:
+                return appended.message
+        return None
+
+    def __repr__(self) -> str:
+        return f"Turn({self.number}, session={self.id!r}, namespace={self._scope.namespace!r})"
+
+    async def _ensure(self) -> SessionRow:
+        row = await self._scope.store.get(self._scope.namespace, self.id)
+        if row is None:
+            raise TurnLostError(self.id, self.number)
+        return row
+
+    def _after_append(self, row: SessionRow, added: int) -> None:
+        self._session._after_append(row, added)  # what runs beside the conversation outlives the turn
 
 
 def _has_id(message: Given) -> bool:

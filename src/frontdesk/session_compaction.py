@@ -212,7 +212,7 @@ class CompactionCalls(MemoryCalls):
         limit = self._window(row)
         used = sum(self._scope.counter(msgspec.json.encode(tool).decode()) for tool in tools)
         if row is not None:
-            used += row.view_tokens + await self._prompt.tokens()
+            used += row.view_tokens + await self._prompt.tokens(row)
         return ContextUsage(used, limit, used / limit)
 
     def _is_full(self, row: SessionRow, used: int) -> bool:
@@ -239,11 +239,15 @@ class CompactionCalls(MemoryCalls):
         mark = fitted.before_turn
         if fitted.is_whole or not shortens or mark is None or (row is not None and row.content == mark):
             return fitted.messages
+        if leaf is None:  # a look at another branch must not move what the conversation itself has cached
+            await self._remember_shortened(mark, 1 if row is None else row.version + 1)
+        return (await fit(mark)).messages
+
+    async def _remember_shortened(self, until: str, version: int) -> None:
         try:
-            await self._context.note(_SHORTENED, mark, 1 if row is None else row.version + 1)
+            await self._context.note(_SHORTENED, until, version)
         except SessionNotFoundError:
             pass  # deleted meanwhile: what was read is still a view of it
-        return (await fit(mark)).messages
 
     def _shortened(self, message: Message) -> Message:
         return shorten(message, _TOOL_CHARS, _TEXT_CHARS, self._scope.counter)
@@ -438,7 +442,7 @@ class CompactionCalls(MemoryCalls):
 
     def _start_what_is_due(self, row: SessionRow, added: int) -> None:
         settings = self._scope.settings(CompactionSettings)
-        total = row.view_tokens + self._prompt.known_tokens
+        total = row.view_tokens + self._prompt.known_tokens(row)
         if total - added < settings.soft_ratio * self._window(row) <= total:
             self._refresh_beside(row.id)
         if not settings.auto or not settings.can_compact or settings.pauses.holds(row.id, time.monotonic()):

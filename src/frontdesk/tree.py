@@ -63,10 +63,12 @@ class Tree:
 
     def _ranks(self) -> dict[int, tuple[int, int]]:
         """Tree -> (how far up the lineage, last revision seen)."""
-        ranks = {self.session.tree: (0, 1 << 62)}
-        mine = [line for line in self.rows.lineage if line.tree == self.session.tree]
-        for distance, line in enumerate(sorted(mine, key=lambda line: -line.ancestor), 1):
-            ranks[line.ancestor] = (distance, line.until)
+        above = {line.tree: line for line in self.rows.lineage}
+        tree = self.session.tree
+        ranks = {tree: (0, 1 << 62)}
+        while line := above.get(tree):
+            tree = line.ancestor
+            ranks[tree] = (len(ranks), line.until)
         return ranks
 
     def _inherits(self, tree: int, revision: int) -> bool:
@@ -196,12 +198,9 @@ class Tree:
 
     def leaves(self) -> list[Place]:
         """The messages that nothing follows, in the order of their segments."""
-        inner = {self.at_or_before(s.parent) for s in self.visible_segments() if self._occupied(s.number)}
+        inner = {self.at_or_before(s.parent) for s in self.visible_segments() if self.last_in(s.number) >= 0}
         ends = [Place(s.number, self.last_in(s.number)) for s in self.visible_segments()]
         return [end for end in ends if end.position >= 0 and end not in inner]
-
-    def _occupied(self, segment: int) -> bool:
-        return self.last_in(segment) >= 0
 
     # paths and views
 

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("frontdesk.testing.store_contract", "frontdesk.testing.store_machine")
+pytest.register_assert_rewrite(
+    "frontdesk.testing.state_contract", "frontdesk.testing.store_contract", "frontdesk.testing.store_machine"
+)

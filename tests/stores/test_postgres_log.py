@@ -16,9 +16,13 @@ from frontdesk.testing.store_contract.log import settled
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, row
 
 APPEND = (
-    "SELECT code FROM frontdesk.append_each(ARRAY[1], ARRAY[$1::text], ARRAY[$2::text], ARRAY[1::bigint],"
-    " ARRAY[$4::bigint], ARRAY[NULL::text], ARRAY[NULL::text], ARRAY[0], ARRAY[1], ARRAY[$3::text], ARRAY['user'],"
-    " ARRAY[1::bigint], ARRAY[$4::bigint], ARRAY['{}'], ARRAY[NULL::text], ARRAY[0], true)"
+    "SELECT code FROM frontdesk.append_each(r_number => ARRAY[1], r_namespace => ARRAY[$1::text],"
+    " r_id => ARRAY[$2::text],"
+    " r_call => ARRAY[1::bigint], r_now => ARRAY[$4::bigint], r_parent => ARRAY[NULL::text],"
+    " r_expected => ARRAY[NULL::text], r_fence => ARRAY[NULL::bigint], r_dequeue => ARRAY[false], r_skip => ARRAY[0],"
+    " r_size => ARRAY[1], m_id => ARRAY[$3::text], m_role => ARRAY['user'], m_tokens => ARRAY[1::bigint],"
+    " m_created_at => ARRAY[$4::bigint], m_raw => ARRAY['{}'], m_derived => ARRAY[NULL::text], m_twin => ARRAY[0],"
+    " patient => true)"
 )
 
 LOG = "SELECT frontdesk.log_changes($1, $2, $3, ARRAY['usage.added'], ARRAY[0], ARRAY[0], ARRAY[0], ARRAY[0], '{-}')"

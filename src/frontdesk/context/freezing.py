@@ -12,7 +12,7 @@ from frontdesk.context.blocks import ContextBlock, digest, fingerprint
 from frontdesk.context.settings import ContextSettings
 from frontdesk.context.working import WorkingContext
 from frontdesk.scope import Scope
-from frontdesk.store import PromptRow
+from frontdesk.store import PromptRow, SessionRow
 
 CHANGES_PREFIX = "context-changes:"
 
@@ -25,9 +25,7 @@ class FrozenPrompt:
         self._context = context
         self._settings = scope.settings(ContextSettings)
         self._own: PromptRow | None = None
-        self._last = ""
-        self.known_tokens = 0
-        """the tokens of the prompt when this handle last saw it"""
+        self._known_tokens = 0
 
     async def freeze(self) -> str:
         """The frozen prompt; rendered and stored if there is none, or if the declarations changed since."""
@@ -37,7 +35,7 @@ class FrozenPrompt:
             owner = await self._context.make_owner()
             while frozen is None or frozen.fingerprint != mark:
                 frozen = await self._put(owner, await self._render(mark), frozen)
-        return self._known(frozen.text)
+        return self._known(frozen)
 
     async def refresh(self) -> str:
         """Render the prompt anew from what the blocks hold now, and freeze that."""
@@ -48,7 +46,7 @@ class FrozenPrompt:
             rendered = await self._render(mark)
             stored = await self._put(owner, rendered, frozen)
             if stored.number == _next(frozen) and stored.text == rendered.text:
-                return self._known(stored.text)
+                return self._known(stored)
 
     async def forget(self, session_id: str) -> None:
         """Forget a prompt that the store does not keep (in the store it goes with the change that outdates it)."""
@@ -61,16 +59,24 @@ class FrozenPrompt:
         if self._settings.prompt_store is not None and (frozen := await self._get()) is not None:
             await self._put(session_id, frozen, None)
 
-    async def tokens(self) -> int:
-        """The tokens of the frozen prompt; nothing is rendered for it."""
-        frozen = await self._get()
-        self._known("" if frozen is None else frozen.text)
-        return self.known_tokens
+    async def tokens(self, row: SessionRow) -> int:
+        """The tokens of the frozen prompt; nothing is rendered for it, and only a store of the user's is asked."""
+        if not self._is_with_session:
+            frozen = await self._get()
+            self._known_tokens = 0 if frozen is None else frozen.tokens
+        return self.known_tokens(row)
 
-    def _known(self, text: str) -> str:
-        if text != self._last:
-            self._last, self.known_tokens = text, self._context.count(text)
-        return text
+    def known_tokens(self, row: SessionRow) -> int:
+        """The tokens of the prompt as the session's row says, or, kept elsewhere, when this handle last saw it."""
+        return row.prompt_tokens if self._is_with_session else self._known_tokens
+
+    @property
+    def _is_with_session(self) -> bool:
+        return self._settings.caches_prompt and self._settings.prompt_store is None
+
+    def _known(self, frozen: PromptRow) -> str:
+        self._known_tokens = frozen.tokens
+        return frozen.text
 
     async def changes(self) -> dict[str, Any] | None:
         """What the blocks hold now and the frozen prompt does not, as a message to append; None if nothing changed.
@@ -98,9 +104,11 @@ class FrozenPrompt:
 
     async def _render(self, mark: str) -> PromptRow:
         blocks = await self._context.blocks()
+        text = self._settings.renderer(blocks)
         return PromptRow(
             number=0,
-            text=self._settings.renderer(blocks),
+            text=text,
+            tokens=self._context.count(text),
             fingerprint=mark,
             blocks=_states(blocks),
             created_at=self._scope.now(),
@@ -117,7 +125,7 @@ class FrozenPrompt:
 
     async def _put(self, session_id: str, prompt: PromptRow, replaced: PromptRow | None) -> PromptRow:
         """Store a prompt in place of one that was seen; gives the one that there is then."""
-        if self._settings.caches_prompt and self._settings.prompt_store is None:
+        if self._is_with_session:
             number = None if replaced is None else replaced.number
             return await self._scope.store.put_prompt(self._scope.namespace, session_id, prompt, number)
         prompt = msgspec.structs.replace(prompt, number=_next(replaced))

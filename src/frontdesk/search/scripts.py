@@ -42,9 +42,10 @@ IS_SPACELESS = re.compile(rf"[{_SPACELESS}]").match
 ASCII_PARTS = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 PARTS = re.compile(rf"\d+|(?:[^\W\d_]|[{_MARKS}])+")
 
-# Accents and vowel points are dropped, signs that make another letter (Indic, kana) are not.
+# Accents and vowel points are dropped, signs that make another letter (Indic, kana) are not; but the dot below of
+# Devanagari is, since loan words are written with and without it.
 DROPPED_MARKS = re.compile(
-    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed"
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c"
     "\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\ufe20-\ufe2f]"
 )
 # Letters that differ from a plainer one by a stroke, which is no mark to Unicode.

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from frontdesk.messages import StoredMessage
 from frontdesk.store.changes import ChangeRow, Position
-from frontdesk.store.requests import Append, AppendResult, Choose, NewSession, Plan, SessionQuery, UsageQuery
+from frontdesk.store.requests import (
+    Append,
+    AppendResult,
+    Choose,
+    LeaseWanted,
+    NewSession,
+    Plan,
+    SessionQuery,
+    UsageQuery,
+)
 from frontdesk.store.rows import (
     DocumentRow,
     Item,
+    LeaseAnswer,
     LeaseRow,
     Piece,
     Place,
@@ -79,6 +90,18 @@ class LeaseStore(Protocol):
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         """Let go of a lease; False if it expired or is another's."""
 
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        """Take a lease that nobody holds and nobody ahead waits for, or stand in line. `SessionNotFoundError`."""
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        """Leave the line, and let go of the lease if this holder has it."""
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        """The message that was queued first for whoever holds the lease; it stays until an `Append` takes it out.
+
+        If there is none, the intake of this holder is closed in the same step. `TurnLostError` if it expired or is
+        another's."""
+
 
 class ChangeStore(Protocol):
     """The log of changes, one for each namespace: every change writes its lines in its own transaction.
@@ -129,8 +152,9 @@ class Store(DocumentStore, LeaseStore, ChangeStore, Protocol):
     async def append(self, request: Append) -> AppendResult:
         """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
 
-        In this order: a duplicate id is skipped, and the next message follows it; `expected_head` that is not the head
-        raises `HeadMovedError`, an unknown parent `MessageNotFoundError`, unless every message is a duplicate.
+        In this order: a `fence` that does not hold raises `TurnLostError`; a duplicate id is skipped, and the next
+        message follows it; `expected_head` that is not the head raises `HeadMovedError`, an unknown parent
+        `MessageNotFoundError`, unless every message is a duplicate.
         When it returns, it is durable.
         """
 
@@ -151,7 +175,7 @@ class Store(DocumentStore, LeaseStore, ChangeStore, Protocol):
     async def apply(self, plan: Plan) -> bool:
         """Apply a plan in one transaction; False, and nothing changed, if a guard does not hold any more.
 
-        A fork's id that is taken raises `SessionExistsError`."""
+        A `fence` that does not hold raises `TurnLostError`, a fork's id that is taken raises `SessionExistsError`."""
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
         """Enter a line and move the totals; False if the session has a line with this id already."""

@@ -53,6 +53,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     parent: str | FollowHead | None = FOLLOW_HEAD
     expected_head: str | None = None
+    fence: int | None = None
+    """if given, the number under which the session's lease `TURN` must be held at this moment"""
+    dequeue: bool = False
+    """take the messages out of the queue of the lease `TURN`, in the same transaction"""
 
 
 class AppendedRow(msgspec.Struct, frozen=True):
@@ -91,8 +95,9 @@ class NewEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewFork(msgspec.Struct, frozen=True, kw_only=True):
-    """A fork of the plan's session: one row, its lineage, `shared` raised on the segments it sees, and copies of its
-    current documents and its prompt. It may take over the key that the same plan takes from the session."""
+    """A fork of the plan's session: one row, one of lineage, `shared` raised on the segments that it is the first to
+    share, and copies of the current documents and the prompt. It may take over the key that the same plan takes from
+    the session."""
 
     session: NewSession
     base: Place | None
@@ -114,6 +119,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     guards: tuple[tuple[int, int], ...]
     now: int
+    fence: int | None = None
+    """as in `Append`; looked at ahead of the guards"""
     head: Place | None = None
     """if given, must still be the head"""
     set: dict[str, Any] = {}
@@ -145,9 +152,26 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     add_edits: tuple[NewEdit, ...] = ()
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
-    """trees that inherit no more"""
+    """trees that nobody inherits from or through any more"""
     log: tuple[NewChange, ...] = ()
     """what is told of it; the store itself adds "session.created" for a fork"""
+
+
+class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease of a session, to be had in the order of asking; times in microseconds. Asking again as the same `holder`
+    keeps the place in the line, and gives the lease again to whom has it.
+
+    The place is lost after `patience` without asking (0: no place is wanted). `force` takes the lease from whoever
+    holds it, ahead of all others. `message` is queued for the holder, be it this one or another with an open intake."""
+
+    namespace: str
+    session_id: str
+    name: str
+    holder: str
+    ttl: int
+    patience: int = 0
+    force: bool = False
+    message: StoredMessage | None = None
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from frontdesk.messages import StoredMessage
 
 MAX_NAMESPACE = 200
 SEGMENT_SIZE = 1 << 24
+TURN = "turn"
+"""the lease of a session whose number fences writes"""
 
 
 class Place(NamedTuple):
@@ -56,6 +58,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     revision: int = 0
     message_count: int = 0
     compaction_count: int = 0
+    prompt_tokens: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost: str = "0"
@@ -125,7 +128,10 @@ class EditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """`tree` was forked (perhaps through others) from `ancestor` when that was at revision `until`."""
+    """`tree` was forked from `ancestor` when that was at revision `until`; a tree that was not forked has no such row.
+
+    What a tree inherits from further up is found by going from row to row. So a row outlives its tree as long as the
+    way up from another one leads through it. An ancestor always has the lower number."""
 
     tree: int
     ancestor: int
@@ -162,10 +168,18 @@ Item = Span | OverlayItem | EditItem
 
 
 class ViewRow(msgspec.Struct, frozen=True, array_like=True):
-    """The stored part of a view: all that comes ahead of the tail."""
+    """The stored part of a view: all that comes ahead of the tail.
+
+    The rest is what a fork at the head has to know of the path, and what appends at the head do not change: `own` are
+    the session's own segments on it when the view was stored, each with its last position there; `messages_aside` and
+    `overlays_aside` tell how many of the session's messages and overlays lie elsewhere.
+    """
 
     items: tuple[Item, ...] = ()
     before: Place | None = None
+    own: tuple[Place, ...] = ()
+    messages_aside: int = 0
+    overlays_aside: int = 0
 
 
 class Found(NamedTuple):
@@ -179,7 +193,8 @@ class Found(NamedTuple):
 class TreeRows(msgspec.Struct, frozen=True, kw_only=True):
     """The shape of one session's messages, without their content: what `tree` reasons about.
 
-    `segments` are those the session owns and those it inherits, `lineage` its own; overlays and edits those of both.
+    `segments` are those the session owns and those on the way to its base; `lineage` is its own row and those on the
+    way up from it; overlays and edits are those of all these trees, as far as they are inherited.
     With `family=True` all of the family, and then `sessions` holds every living session of it. `forked_until` is the
     highest revision that a living fork inherited (-1: there is none).
     """
@@ -252,19 +267,35 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen system prompt. `fingerprint` is of the declarations it was rendered from, `blocks` JSON of what each
-    block held then. `number` grows with every freeze and every drop; a dropped prompt has no fingerprint."""
+    block held then. `number` grows with every freeze and every drop; a dropped prompt has no fingerprint. `tokens` are
+    also in the session's row, so that an append knows them."""
 
     number: int
     text: str
+    tokens: int
     fingerprint: str
     blocks: str
     created_at: int
 
 
 class LeaseRow(msgspec.Struct, frozen=True):
-    """The right to do something for a while. `number` grows with every holder and tells late ones from the present."""
+    """The right to do something for a while. `number` grows with every holder and tells late ones from the present,
+    even those of a deleted session that had the same id. `intake`: whether messages may be queued for the holder."""
 
     name: str
     number: int
     holder: str
     expires_at: int
+    taken_at: int = 0
+    intake: bool = True
+
+
+class LeaseAnswer(msgspec.Struct, frozen=True):
+    """What became of a wish for a lease: `lease` is the one held now, by this holder or another (None: those ahead in
+    the line are to take it), `ticket` the place in the line (0: none), `ahead` how many stand before it; `queued` says
+    that the message was left for the holder."""
+
+    lease: LeaseRow | None
+    ticket: int = 0
+    ahead: int = 0
+    queued: bool = False

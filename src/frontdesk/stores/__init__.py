@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
 from frontdesk.errors import StoreURLError
-from frontdesk.store import Store
+from frontdesk.store import StateStore, Store
 
 ENTRY_POINTS = "frontdesk.stores"
 
@@ -21,9 +21,30 @@ def open_url(url: str) -> Store:
     scheme = urlsplit(url).scheme.lower() if isinstance(url, str) else ""
     factory = _BUILT_IN.get(scheme) or _registered(scheme)
     if factory is None:
-        known = ", ".join(f"{name}://" for name in sorted(_BUILT_IN))
-        raise StoreURLError(f"{scheme or url!r} names no store: use one of {known} or install a package that adds it")
+        if scheme in _STATES_ONLY:
+            raise StoreURLError(f"{scheme}:// keeps states only: name it as the `store` of `manager.states(...)`")
+        raise _unknown(scheme or url, [*_BUILT_IN])
     return factory(url)
+
+
+def open_state_url(url: str) -> StateStore:
+    """The store of states that a URL names, not yet opened: any of `open_url`, and `redis://`, `rediss://` (with TLS),
+    `redis+cluster://`, `rediss+cluster://`. Raises `StoreURLError`."""
+    scheme = urlsplit(url).scheme.lower()
+    if scheme in _STATES_ONLY:
+        return _redis(url)
+    factory = _BUILT_IN.get(scheme) or _registered(scheme)
+    if factory is None:
+        raise _unknown(scheme or url, [*_BUILT_IN, *_STATES_ONLY])
+    store = factory(url)
+    if not isinstance(store, StateStore):
+        raise StoreURLError(f"the store of {scheme}:// keeps no states")
+    return store
+
+
+def _unknown(scheme: str, schemes: list[str]) -> StoreURLError:
+    known = ", ".join(f"{name}://" for name in sorted(schemes))
+    return StoreURLError(f"{scheme!r} names no store: use one of {known} or install a package that adds it")
 
 
 def _registered(scheme: str) -> Callable[[str], Store] | None:
@@ -58,6 +79,17 @@ def _postgres(url: str) -> Store:
     return PostgresStore.from_url(url)
 
 
+def _redis(url: str) -> StateStore:
+    try:
+        from frontdesk.stores.redis import RedisStore
+    except ModuleNotFoundError as error:
+        if error.name != "redis":
+            raise
+        raise StoreURLError("Redis needs a driver: pip install 'frontdesk[redis]'") from error
+    return RedisStore.from_url(url)
+
+
+_STATES_ONLY = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 _BUILT_IN: dict[str, Callable[[str], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,

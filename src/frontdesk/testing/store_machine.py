@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from frontdesk import plans
+from frontdesk import forking, plans
 from frontdesk.messages import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
 from frontdesk.testing.store_model import Conversation, Kind, Shown, tokens_at
@@ -38,7 +38,7 @@ MODEST = settings(
 )
 DEEP = settings(MODEST, max_examples=800, stateful_step_count=60)
 
-_MAX_SESSIONS = 5
+_MAX_SESSIONS = 6
 _IDS = 24
 _runs = counter(1)
 
@@ -78,6 +78,8 @@ class StoreMachine(RuleBasedStateMachine):
         self._mark = f"r{next(_runs)}"
         self._numbers = counter(1)
         self._model: dict[str, Conversation] = {}
+        self._above: dict[str, tuple[int, ...]] = {}
+        self._tree_of: dict[str, int] = {}
         self._told: defaultdict[str, set[str]] = defaultdict(set)
 
     def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
@@ -103,18 +105,26 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), at_head=st.booleans())
     def fork(self, data: st.DataObject, at_head: bool) -> None:
-        if len(self._model) == _MAX_SESSIONS:
+        if len(self._model) < _MAX_SESSIONS:
+            name = self._a_session(data)
+            at_head = at_head or not self._model[name].notes
+            self._fork(name, self._model[name].head if at_head else self._a_message(data, name))
+
+    @rule(data=st.data(), replaced=st.booleans(), deleted=st.booleans())
+    def fork_through_one_that_goes(self, data: st.DataObject, replaced: bool, deleted: bool) -> None:
+        """A fork of a fork that is deleted, or cleared, once it has been changed and forked."""
+        if len(self._model) >= _MAX_SESSIONS - 1:
             return
         name = self._a_session(data)
-        model = self._model[name]
-        at = model.head if at_head or not model.notes else self._a_message(data, name)
-        new = NewSession(namespace=self._mark, id=self._name(), now=self._tick(), parent_session_id=name)
-
-        def build(tree: Tree) -> Plan:
-            return plans.fork(tree, new, self._place(tree, at), new.now)
-
-        self._change(name, build, find=[at] if at else [])
-        self._model[new.id] = model.fork(at)
+        between = self._fork(name, self._model[name].head)
+        if replaced and self._model[between].notes:
+            self._replace(between, self._a_message(data, between))
+        self._append(between, [self._id(data.draw(st.integers(0, _IDS - 1), "id"))], FOLLOW_HEAD)
+        self._fork(between, self._model[between].head)
+        if deleted:
+            self._delete_session(between)
+        else:
+            self._clear(between)
 
     @rule(data=st.data())
     def switch(self, data: st.DataObject) -> None:
@@ -132,19 +142,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def replace(self, data: st.DataObject) -> None:
         if name := self._a_session_with_messages(data):
-            id = self._a_message(data, name)
-            message = self._message(id)
-
-            def build(tree: Tree) -> Plan | None:
-                place = self._place(tree, id)
-                assert place is not None
-                if plans.touches_others(tree, [place]) and not tree.rows.sessions:
-                    return None
-                return plans.replace_message(tree, place, message, tokens_at(tree, place), self._tick())
-
-            self._change(name, build, find=[id])
-            self._model[name].replace(id, _text(message), message.tokens)
-            self._wait(self._check_nothing_else_is_stored())
+            self._replace(name, self._a_message(data, name))
 
     @rule(data=st.data())
     def delete_messages(self, data: st.DataObject) -> None:
@@ -208,10 +206,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def clear(self, data: st.DataObject) -> None:
-        name = self._a_session(data)
-        self._change(name, lambda tree: plans.clear_messages(tree.rows, self._tick()), family=True)
-        self._model[name].clear()
-        self._wait(self._check_nothing_else_is_stored())
+        self._clear(self._a_session(data))
 
     @precondition(lambda self: len(self._model) > 1)
     @rule(data=st.data())
@@ -242,9 +237,41 @@ class StoreMachine(RuleBasedStateMachine):
         )
         assert [(row.inserted, row.parent_id) for row in result.rows] == expected
 
+    def _fork(self, name: str, at: str | None) -> str:
+        new = NewSession(namespace=self._mark, id=self._name(), now=self._tick(), parent_session_id=name)
+
+        def build(tree: Tree) -> Plan:
+            return forking.fork(tree, new, self._place(tree, at), new.now)
+
+        self._change(name, build, find=[at] if at else [])
+        self._model[new.id] = self._model[name].fork(at)
+        self._above[new.id] = (self._tree_of[name], *self._above[name])
+        self._tree_of[new.id] = self._tick()
+        return new.id
+
+    def _replace(self, name: str, id: str) -> None:
+        message = self._message(id)
+
+        def build(tree: Tree) -> Plan | None:
+            place = self._place(tree, id)
+            assert place is not None
+            if plans.touches_others(tree, [place]) and not tree.rows.sessions:
+                return None
+            return plans.replace_message(tree, place, message, tokens_at(tree, place), self._tick())
+
+        self._change(name, build, find=[id])
+        self._model[name].replace(id, _text(message), message.tokens)
+        self._wait(self._check_nothing_else_is_stored())
+
+    def _clear(self, name: str) -> None:
+        self._change(name, lambda tree: plans.clear_messages(tree.rows, self._tick()), family=True)
+        self._model[name].clear()
+        self._tree_of[name], self._above[name] = self._tick(), ()
+        self._wait(self._check_nothing_else_is_stored())
+
     def _delete_session(self, name: str) -> None:
         self._change(name, lambda tree: plans.delete_session(tree.rows, self._tick()), family=True)
-        del self._model[name]
+        del self._model[name], self._tree_of[name], self._above[name]
         self._told.pop(name, None)
         assert self._wait(self._store.get(self._mark, name)) is None
         self._wait(self._check_nothing_else_is_stored())
@@ -306,14 +333,37 @@ class StoreMachine(RuleBasedStateMachine):
         for overlay, cover in zip(tree.overlays, reversed(model.covers), strict=True):
             assert [shown.id for shown in await self._read(tree.covered_items(overlay))] == cover.covered
         await self._compare_kept_view(tree, model)
+        self._compare_lineage(tree, name)
 
     async def _compare_kept_view(self, tree: Tree, model: Conversation) -> None:
-        """What is known of the view at the head without computing it."""
+        """What is known of the view at the head without computing it, and what a fork takes from it."""
         session, expected = tree.session, model.view(model.head)
-        if session.view != "stale":
+        new = NewSession(namespace=self._mark, id="nobody", now=0)
+        plan = forking.fork_at_head(session, tree.rows.view, new, 0)
+        assert (plan is None) == (session.view == "stale")
+        if plan is not None:
             assert await self._read(whole_view(session, tree.rows.view)) == expected
             assert session.view_messages == len(expected)
             assert session.view_tokens == sum(shown.tokens for shown in expected)
+            made = plan.fork
+            assert made is not None
+            assert (made.message_count, made.compaction_count) == model.on_the_way(model.head)
+            path = tree.path(session.head)
+            assert set(made.share) <= set(path)
+            for place in path:
+                seen = tree.at_or_before(place)
+                if seen is not None and seen.segment == place.segment:
+                    assert place in made.share or seen.position <= tree.segments[place.segment].shared
+
+    def _compare_lineage(self, tree: Tree, name: str) -> None:
+        """One row for each fork on the way up, and none of a fork that nobody descends from."""
+        above = {line.tree: line.ancestor for line in tree.rows.lineage}
+        at, ways = tree.session.tree, 0
+        while at in above:
+            at, ways = above[at], ways + 1
+        assert len(tree.rows.lineage) == ways == len(self._above[name])
+        has_forks = any(self._tree_of[name] in above for above in self._above.values())
+        assert (tree.rows.forked_until >= 0) == has_forks
 
     async def _read(self, items: Sequence[Item]) -> list[Shown]:
         shown = []
@@ -357,6 +407,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _new_session(self) -> str:
         name = self._name()
         self._model[name] = Conversation()
+        self._tree_of[name], self._above[name] = self._tick(), ()
         return name
 
     def _name(self) -> str:

@@ -130,6 +130,11 @@ class Conversation:
                 shown.append(Shown(cover.id, cover.summary or "", self.notes[id].parent, cover.tokens))
         return shown
 
+    def on_the_way(self, leaf: str | None) -> tuple[int, int]:
+        """How many messages and overlays lie on the path to a leaf."""
+        path = self.path(leaf)
+        return len(path), sum(1 for cover in self.covers if set(cover.covered) <= set(path))
+
     def _taken(self, path: Sequence[str]) -> list[Cover]:
         """The overlays that apply to a path: newest first, none that overlaps one taken before it."""
         taken: list[Cover] = []

@@ -11,6 +11,7 @@ from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
     SEGMENT_SIZE,
+    TURN,
     Append,
     AppendedRow,
     AppendResult,
@@ -20,11 +21,12 @@ from frontdesk.store import (
     SegmentRow,
     SessionRow,
 )
+from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.reading import Reading
 from frontdesk.stores.memory.rows import MessageRow
 
 
-class Appending(Reading):
+class Appending(Reading, Leases):
     """`append`, as one step."""
 
     async def append(self, request: Append) -> AppendResult:
@@ -33,6 +35,8 @@ class Appending(Reading):
 
     def _append(self, request: Append) -> AppendResult:
         session = self._get(request.namespace, request.session_id)
+        if request.fence is not None:
+            self._check_fence(session, request.session_id, request.fence)
         known = [
             None if session is None or fresh else self._find(session, message.id)
             for message, fresh in zip(request.messages, request.fresh, strict=True)
@@ -63,6 +67,10 @@ class Appending(Reading):
         for segment, first, last in runs:
             line = NewChange(kind="message.appended", segment=segment, first=first, last=last)
             self._write_log(request.namespace, session.number, request.now, line)
+        if request.dequeue:
+            queued = self._queued.get((session.namespace, session.number, TURN), {})
+            for message in request.messages:
+                queued.pop(message.id, None)
         return AppendResult(tuple(result), session)
 
     def _twin(self, session: SessionRow, message_id: str, request: Append, done: list[AppendedRow]) -> Place | None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionExistsError
-from frontdesk.store import SEGMENT_SIZE, EditRow, NewFork, OverlayRow, Place, Plan, SessionRow, Span
+from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, NewFork, OverlayRow, Place, Plan, SessionRow, Span
 from frontdesk.stores.memory.documents import Documents
+from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import MessageRow, key_of
+from frontdesk.stores.memory.states import States
 
 
-class Changes(Documents):
+class Changes(Documents, Leases, States):
     """`apply`."""
 
     async def apply(self, plan: Plan) -> bool:
         with self._held():
             rows = [self._sessions.get(number) for number, _ in plan.guards]
+            if plan.fence is not None and rows[0] is not None:
+                self._check_fence(rows[0], rows[0].id, plan.fence)
             if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
                 return False
             session = rows[0]
@@ -51,8 +55,7 @@ class Changes(Documents):
         for number in plan.delete_edits:
             del self._edits_of_tree[self._edits.pop(number).tree][number]
         for tree in plan.delete_lineage:
-            for ancestor in self._ancestors.pop(tree, {}):
-                del self._descendants[ancestor][tree]
+            del self._forks_of[self._lineage.pop(tree).ancestor][tree]
         values = {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}
         if plan.fresh_tree:
             values["tree"] = values["family"] = next(self._numbers)
@@ -112,12 +115,12 @@ class Changes(Documents):
             view_messages=fork.view_messages,
             message_count=fork.message_count,
             compaction_count=fork.compaction_count,
+            prompt_tokens=source.prompt_tokens,
         )
         if fork.view is not None:
             self._views[row.number] = fork.view
-        self._ancestors[row.tree] = {**self._ancestors.get(source.tree, {}), source.tree: revision}
-        for ancestor, until in self._ancestors[row.tree].items():
-            self._descendants[ancestor][row.tree] = until
+        self._lineage[row.tree] = Lineage(row.tree, source.tree, revision)
+        self._forks_of[source.tree][row.tree] = revision
         for number, position in fork.share:
             segment = self._segments[number]
             self._segments[number] = replace(segment, shared=max(segment.shared, position))
@@ -132,8 +135,10 @@ class Changes(Documents):
         self._ledger.pop(row.number, None)
         self._forget_documents(row)
         self._forget_log(row)
-        for key in [key for key in self._leases if key[1] == row.number]:
-            del self._leases[key]
+        self._states.pop((row.namespace, row.id), None)
+        for table in (self._leases, self._waiters, self._queued):
+            for key in [key for key in table if key[1] == row.number]:
+                del table[key]
 
 
 def _releases_key(session: SessionRow, plan: Plan) -> int | None:

@@ -71,12 +71,16 @@ class Documents(Rows):
             present = self._prompts.get(owner)
             if present is not None and present.number != replaces:
                 return present
-            self._prompts[owner] = replace(prompt, number=(replaces or 0) + 1)
-            return self._prompts[owner]
+            return self._set_prompt(owner, replace(prompt, number=(replaces or 0) + 1))
 
     def _drop_prompt(self, owner: int) -> None:
         number = self._prompts[owner].number + 1 if owner in self._prompts else 1
-        self._prompts[owner] = PromptRow(number=number, text="", fingerprint="", blocks="{}", created_at=0)
+        self._set_prompt(owner, PromptRow(number=number, text="", tokens=0, fingerprint="", blocks="{}", created_at=0))
+
+    def _set_prompt(self, owner: int, prompt: PromptRow) -> PromptRow:
+        self._prompts[owner] = prompt
+        self._sessions[owner] = replace(self._sessions[owner], prompt_tokens=prompt.tokens)
+        return prompt
 
     def _versions(self, namespace: str, session_id: str | None, label: str, key: str) -> list[DocumentRow]:
         return self._documents.get((namespace, self._owner(namespace, session_id), label), {}).get(key, [])

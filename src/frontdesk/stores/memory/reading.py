@@ -69,7 +69,16 @@ class Reading(Rows):
 
     def _untils(self, tree: int) -> dict[int, int]:
         """The trees whose overlays and edits a tree sees, each with the last revision it sees."""
-        return {tree: _EVERY_REVISION, **self._ancestors.get(tree, {})}
+        return {tree: _EVERY_REVISION, **{line.ancestor: line.until for line in self._lines_of([tree])}}
+
+    def _lines_of(self, trees: Iterable[int]) -> list[Lineage]:
+        """The lineage on the way up from these trees, each row once."""
+        lines: dict[int, Lineage] = {}
+        for tree in trees:
+            while tree not in lines and (line := self._lineage.get(tree)):
+                lines[tree] = line
+                tree = line.ancestor
+        return list(lines.values())
 
     def _edits_of(self, session: SessionRow) -> list[EditRow]:
         return self._edits_until(self._untils(session.tree)) if self._edits else []
@@ -123,23 +132,20 @@ class Reading(Rows):
     def _tree(self, session: SessionRow, find: Sequence[str], family: bool) -> TreeRows:
         sessions: tuple[SessionRow, ...] = ()
         untils = self._untils(session.tree)
+        lineage = self._lines_of([session.tree])
         if family:
             sessions = tuple(self._sessions[number] for number in sorted(self._by_family[session.family]))
             trees = {row.tree for row in sessions}
-            trees |= {ancestor for tree in trees for ancestor in self._ancestors.get(tree, ())}
-            untils = dict.fromkeys(sorted(trees), _EVERY_REVISION)
+            lineage = self._lines_of(trees)
+            untils = dict.fromkeys(sorted(trees | {line.ancestor for line in lineage}), _EVERY_REVISION)
         return TreeRows(
             session=session,
             view=self._views.get(session.number, ViewRow()),
             segments=tuple(self._segments[number] for number in self._segments_of(session, untils if family else ())),
             overlays=tuple(replace(row, summary=None) for row in self._overlays_until(untils)),
             edits=tuple(self._edits_until(untils)),
-            lineage=tuple(
-                Lineage(tree, ancestor, until)
-                for tree in (untils if family else (session.tree,))
-                for ancestor, until in self._ancestors.get(tree, {}).items()
-            ),
-            forked_until=max(self._descendants.get(session.tree, {}).values(), default=-1),
+            lineage=tuple(lineage),
+            forked_until=max(self._forks_of.get(session.tree, {}).values(), default=-1),
             found=tuple(
                 Found(message_id, place, self._rows[place.segment][place.position].message.tokens)
                 for message_id in find

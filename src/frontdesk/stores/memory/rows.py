@@ -18,6 +18,7 @@ from frontdesk.store import (
     DocumentRow,
     EditRow,
     LeaseRow,
+    Lineage,
     NewChange,
     NewSession,
     OverlayRow,
@@ -33,6 +34,8 @@ from frontdesk.store.changes import session_created
 from frontdesk.stores.bell import Bell
 
 Key = tuple[str, str, str, str, str | None]
+LeaseKey = tuple[str, int, str]
+"""namespace, session number or 0, and name"""
 
 
 class MessageRow(msgspec.Struct, frozen=True):
@@ -40,6 +43,13 @@ class MessageRow(msgspec.Struct, frozen=True):
 
     message: StoredMessage
     running: int
+
+
+class Waiter(msgspec.Struct, frozen=True):
+    """Somebody's place in the line for a lease."""
+
+    ticket: int
+    expires_at: int
 
 
 class Rows:
@@ -62,17 +72,19 @@ class Rows:
         self._overlays_of: defaultdict[int, dict[int, None]] = defaultdict(dict)
         self._edits: dict[int, EditRow] = {}
         self._edits_of_tree: defaultdict[int, dict[int, None]] = defaultdict(dict)
-        self._ancestors: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        self._descendants: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._lineage: dict[int, Lineage] = {}
+        self._forks_of: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._ledger: dict[int, dict[str, UsageRow]] = {}
         self._days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
         self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         self._prompts: dict[int, PromptRow] = {}
-        self._leases: dict[tuple[str, int, str], LeaseRow] = {}
         self._log: defaultdict[str, list[ChangeRow]] = defaultdict(list)
         self._details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
         self._trimmed: dict[str, Position] = {}
         self._bell = Bell()
+        self._leases: dict[LeaseKey, LeaseRow] = {}
+        self._waiters: dict[LeaseKey, dict[str, Waiter]] = {}
+        self._queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:

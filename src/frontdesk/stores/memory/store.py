@@ -9,12 +9,11 @@ import msgspec
 from frontdesk.store import NewSession, SessionQuery, SessionRow
 from frontdesk.stores.memory.appending import Appending
 from frontdesk.stores.memory.changes import Changes
-from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.ledger import Ledger
 from frontdesk.stores.memory.log import Log
 
 
-class MemoryStore(Appending, Changes, Ledger, Leases, Log):
+class MemoryStore(Appending, Changes, Ledger, Log):
     """A `Store` in memory, for tests, notebooks and throw-away agents: everything is gone with the process.
 
     Safe for threads and event loops."""

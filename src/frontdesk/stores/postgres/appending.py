@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError, StoreError, StoreUnavailableError
+from frontdesk.errors import HeadMovedError, MessageNotFoundError, StoreError, StoreUnavailableError, TurnLostError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, AppendedRow, AppendResult, Place
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
@@ -36,7 +36,8 @@ _SLOW = 0.05
 _IN_FLIGHT = 3
 _ARGUMENTS = (
     *("text[]", "text[]", "integer[]", "integer[]", "bigint[]", "bigint[]", "boolean[]"),
-    *("integer[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]", "integer[]", "integer[]"),
+    *("integer[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]"),
+    *("bigint[]", "boolean[]", "integer[]", "integer[]"),
     *("integer[]", "bigint[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]", "integer[]"),
     "boolean",
 )
@@ -232,7 +233,8 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
         for index in indexes:
             request, call = batch[index].request, batch[index].call
             parent = None if request.parent is FOLLOW_HEAD else request.parent or ""
-            given = (*batch[index].key, call, request.now, parent, request.expected_head)
+            checks = (parent, request.expected_head, request.fence, request.dequeue)
+            given = (*batch[index].key, call, request.now, *checks)
             requests.append((number, *given, len(messages), len(request.messages)))
             first: dict[str, int] = {}
             for message in request.messages:
@@ -242,12 +244,12 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
                 tokens += message.tokens
             size += len(request.messages)
             ids.update(first)
-            plain = plain and parent is None and request.expected_head is None and bool(first)
+            plain = plain and parent is None and request.expected_head is None and request.fence is None and bool(first)
         # An id that comes twice must be met as known the second time.
         plain = plain and len(ids) == size
         now = max(batch[index].request.now for index in indexes)
         groups.append((*batch[indexes[0]].key, indexes[0] + 1, size, tokens, now, plain))
-    return [*columns_of(groups, 7), *columns_of(requests, 9), *columns_of(messages, 9)]
+    return [*columns_of(groups, 7), *columns_of(requests, 11), *columns_of(messages, 9)]
 
 
 def _message_values(message: StoredMessage) -> tuple[Any, ...]:
@@ -288,6 +290,9 @@ def _result(request: Append, answer: list[Sequence[Any]]) -> AppendResult | Exce
     if last[1] == "head":
         assert request.expected_head is not None
         return HeadMovedError(request.expected_head, last[2], request.session_id)
+    if last[1] == "fence":
+        assert request.fence is not None
+        return TurnLostError(request.session_id, request.fence)
     if last[1] == "parent":
         assert isinstance(request.parent, str)
         return MessageNotFoundError(request.parent, request.session_id)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.errors import SessionExistsError, SessionNotFoundError
+from frontdesk.errors import SessionExistsError, SessionNotFoundError, TurnLostError
 from frontdesk.store import (
     NewChange,
     NewEdit,
@@ -137,10 +137,16 @@ class Changer:
             sorted(guards),
         )
         found = {session.number: session for session in (session_row("", row) for row in rows)}
+        if plan.fence is not None and (fenced := found.get(plan.guards[0][0])) is not None:
+            await self._check_fence(connection, ns, fenced, plan.fence)
         if any(number not in found or found[number].revision != guards[number] for number in guards):
             return None
         session = found[plan.guards[0][0]]
         return None if plan.head is not None and plan.head != session.head else session
+
+    async def _check_fence(self, connection: Connection, ns: int, session: SessionRow, fence: int) -> None:
+        if not await connection.fetchval(f"SELECT {self._schema}.has_turn($1, $2, $3)", ns, session.number, fence):
+            raise TurnLostError(session.id, fence)
 
     async def _run(
         self, connection: Connection, ns: int, statement: str, *columns: Sequence[Any], limit: float | None = None
@@ -281,12 +287,12 @@ class Changer:
             view_messages=fork.view_messages,
             message_count=fork.message_count,
             compaction_count=fork.compaction_count,
+            prompt_tokens=source.prompt_tokens,
         )
         if new is None:
             raise SessionExistsError(fork.session.id, fork.session.namespace)
         await connection.execute(
-            f"INSERT INTO {self._schema}.lineage SELECT $1::integer, $2::bigint, ancestor, until"
-            f" FROM {self._schema}.lineage WHERE ns = $1 AND tree = $3 UNION ALL SELECT $1, $2, $3::bigint, $4::bigint",
+            f"INSERT INTO {self._schema}.lineage VALUES ($1, $2, $3, $4)",
             ns,
             new.tree,
             source.tree,
@@ -333,6 +339,11 @@ class Changer:
             )
 
     async def _delete_sessions(self, connection: Connection, ns: int, numbers: Sequence[int]) -> None:
+        states = (
+            "DELETE FROM {schema}.states t USING {schema}.sessions s WHERE s.ns = $1 AND s.number = ANY($2::bigint[])"
+            " AND t.ns = s.ns AND t.id = s.id"
+        )
+        await self._run(connection, ns, states, numbers)
         for table, column in (
             ("views", "session"),
             ("session_tags", "session"),
@@ -340,6 +351,8 @@ class Changer:
             ("documents", "session"),
             ("prompts", "session"),
             ("leases", "session"),
+            ("lease_waiters", "session"),
+            ("queued_messages", "session"),
             ("sessions", "number"),
         ):
             statement = f"DELETE FROM {{schema}}.{table} WHERE ns = $1 AND {column} = ANY($2::bigint[])"

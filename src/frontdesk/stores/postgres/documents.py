@@ -15,7 +15,7 @@ SHARED = 0
 """the session number of what belongs to a whole namespace"""
 
 _COLUMNS = "label, key, version, content, description, author, created_at"
-_PROMPT = "number, text, fingerprint, blocks, created_at"
+_PROMPT = "number, text, tokens, fingerprint, blocks, created_at"
 
 
 def owner(schema: str) -> str:
@@ -121,11 +121,17 @@ class Documents:
     async def drop(self, connection: Connection, ns: int, session: int) -> None:
         """Drop a session's frozen prompt: what was rendered before cannot be stored any more."""
         await connection.execute(
-            f"INSERT INTO {self._schema}.prompts AS p VALUES ($1, $2, 1, '', '', '{{}}', 0) ON CONFLICT (ns, session)"
-            " DO UPDATE SET number = p.number + 1, text = '', fingerprint = '', blocks = '{}'",
+            f"INSERT INTO {self._schema}.prompts AS p VALUES ($1, $2, 1, '', 0, '', '{{}}', 0)"
+            " ON CONFLICT (ns, session) DO UPDATE SET number = p.number + 1, text = '', tokens = 0,"
+            " fingerprint = '', blocks = '{}'",
             ns,
             session,
         )
+        await self._note_tokens(connection, ns, session, 0)
+
+    async def _note_tokens(self, connection: Connection, ns: int, session: int, tokens: int) -> None:
+        statement = f"UPDATE {self._schema}.sessions SET prompt_tokens = $3 WHERE ns = $1 AND number = $2"
+        await connection.execute(statement, ns, session, tokens)
 
     async def get_prompt(self, connection: Connection, namespace: str, session_id: str) -> PromptRow | None:
         row = await connection.fetchrow(
@@ -141,14 +147,16 @@ class Documents:
     ) -> PromptRow:
         ns, session = await self._locked(connection, namespace, session_id)
         row = await connection.fetchrow(
-            f"INSERT INTO {self._schema}.prompts AS p VALUES ($1, $2, $3, $4, $5, $6, $7)"
+            f"INSERT INTO {self._schema}.prompts AS p VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
             " ON CONFLICT (ns, session) DO UPDATE SET number = excluded.number, text = excluded.text,"
-            " fingerprint = excluded.fingerprint, blocks = excluded.blocks, created_at = excluded.created_at"
-            f" WHERE p.number = $8 RETURNING {_PROMPT}",
+            " tokens = excluded.tokens, fingerprint = excluded.fingerprint,"
+            " blocks = excluded.blocks, created_at = excluded.created_at"
+            f" WHERE p.number = $9 RETURNING {_PROMPT}",
             ns,
             session,
             (replaces or 0) + 1,
             prompt.text,
+            prompt.tokens,
             prompt.fingerprint,
             prompt.blocks,
             prompt.created_at,
@@ -158,6 +166,7 @@ class Documents:
             present = await self.get_prompt(connection, namespace, session_id)
             assert present is not None, "the session is locked, so the prompt that was in the way is still there"
             return present
+        await self._note_tokens(connection, ns, session, prompt.tokens)
         return PromptRow(**row)
 
     async def _locked(self, connection: Connection, namespace: str, session_id: str | None) -> tuple[int, int]:

@@ -95,16 +95,20 @@ WITH RECURSIVE s AS MATERIALIZED (
     UNION ALL
     SELECT x.* FROM s JOIN {schema}.sessions x ON x.ns = s.ns AND x.number = s.family AND x.family = x.number
     WHERE $4::boolean
+), lines(ns, tree, ancestor, until) AS (
+    SELECT l.* FROM (SELECT ns, tree FROM s UNION SELECT ns, tree FROM members) o, LATERAL (
+        SELECT x.* FROM {schema}.lineage x WHERE x.ns = o.ns AND x.tree = o.tree OFFSET 0
+    ) l
+    UNION
+    SELECT l.* FROM lines o, LATERAL (
+        SELECT x.* FROM {schema}.lineage x WHERE x.ns = o.ns AND x.tree = o.ancestor OFFSET 0
+    ) l
 ), trees(ns, tree, until) AS MATERIALIZED (
     SELECT ns, tree, 1::bigint << 62 FROM s
     UNION
-    SELECT l.ns, l.ancestor, l.until FROM s JOIN {schema}.lineage l ON l.ns = s.ns AND l.tree = s.tree
-    WHERE NOT $4::boolean
-    UNION
     SELECT ns, tree, 1::bigint << 62 FROM members
     UNION
-    SELECT l.ns, l.ancestor, 1::bigint << 62
-    FROM members m JOIN {schema}.lineage l ON l.ns = m.ns AND l.tree = m.tree
+    SELECT ns, ancestor, CASE WHEN $4::boolean THEN 1::bigint << 62 ELSE until END FROM lines
 ), shape AS (
     SELECT t.* FROM trees o JOIN {schema}.segments t ON t.ns = o.ns AND t.tree = o.tree
     WHERE $4::boolean OR o.tree = (SELECT tree FROM s)
@@ -128,9 +132,7 @@ SELECT {session}, (SELECT v.items FROM {schema}.views v WHERE v.ns = s.ns AND v.
     ) ORDER BY x.number)
     FROM trees o JOIN {schema}.edits x ON x.ns = o.ns AND x.tree = o.tree AND x.revision <= o.until
 ), (
-    SELECT json_agg(json_build_array(l.tree, l.ancestor, l.until) ORDER BY l.tree, l.ancestor)
-    FROM trees o JOIN {schema}.lineage l ON l.ns = o.ns AND l.tree = o.tree
-    WHERE $4::boolean OR o.tree = s.tree
+    SELECT json_agg(json_build_array(l.tree, l.ancestor, l.until) ORDER BY l.tree) FROM lines l
 ), (
     SELECT coalesce(max(l.until), -1) FROM {schema}.lineage l WHERE l.ns = s.ns AND l.ancestor = s.tree
 ), (

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Self
 
 from frontdesk.errors import SessionNotFoundError, StoreClosedError
+from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
@@ -14,7 +15,9 @@ from frontdesk.store import (
     Choose,
     DocumentRow,
     Item,
+    LeaseAnswer,
     LeaseRow,
+    LeaseWanted,
     NewSession,
     Piece,
     Place,
@@ -23,7 +26,10 @@ from frontdesk.store import (
     PromptRow,
     SessionQuery,
     SessionRow,
+    StateKey,
+    StateRow,
     StatsRow,
+    Swept,
     TreeRows,
     UsageQuery,
     UsageRow,
@@ -39,6 +45,7 @@ from frontdesk.stores.postgres.log import Log
 from frontdesk.stores.postgres.notices import NOTIFY, Notices, channel_of
 from frontdesk.stores.postgres.reading import Reader
 from frontdesk.stores.postgres.schema import migrate, quote_schema
+from frontdesk.stores.postgres.states import States
 from frontdesk.stores.postgres.totals import Totals
 from frontdesk.stores.postgres.url import check_options, describe, parse_url
 
@@ -66,6 +73,7 @@ class PostgresStore:
         self._log = Log(self._schema)
         self._totals = Totals(self._schema)
         self._bell = Bell()
+        self._states = States(self._schema)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -257,6 +265,52 @@ class PostgresStore:
 
     async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
         return await self._engine.transact(lambda connection: self._log.trim(connection, namespace, before_at, limit))
+
+    # states: a write carries its mark, so that it can be done again after a lost connection
+
+    async def get_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.run(lambda connection: self._states.slide(connection, key), repeatable=True)
+
+    async def peek_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.run(lambda connection: self._states.peek(connection, key), repeatable=True)
+
+    async def touch_state(self, key: StateKey) -> bool:
+        return await self._engine.run(lambda connection: self._states.touch(connection, key), repeatable=True)
+
+    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
+        return await self._engine.run(
+            lambda connection: self._states.create(connection, key, value, ttl, mark), repeatable=True
+        )
+
+    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
+        return await self._engine.run(
+            lambda connection: self._states.replace(connection, key, value, mark, seen), repeatable=True
+        )
+
+    async def delete_state(self, key: StateKey) -> bool:
+        return await self._engine.run(lambda connection: self._states.delete(connection, key), repeatable=False)
+
+    async def delete_states(self, namespace: str, id: str) -> int:
+        return await self._engine.run(
+            lambda connection: self._states.delete_all(connection, namespace, id), repeatable=False
+        )
+
+    async def sweep_states(self, limit: int) -> Swept:
+        return await self._engine.run(lambda connection: self._states.sweep(connection, limit), repeatable=True)
+
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        return await self._engine.run(lambda connection: self._leases.queue(connection, wanted), repeatable=True)
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        await self._engine.run(
+            lambda connection: self._leases.leave(connection, namespace, session_id, name, holder), repeatable=True
+        )
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        return await self._engine.run(
+            lambda connection: self._leases.next_queued(connection, namespace, session_id, name, number),
+            repeatable=True,
+        )
 
     # usage and totals
 

@@ -21,7 +21,7 @@ from frontdesk.store import (
     Place,
     SessionRow,
 )
-from frontdesk.stores.sqlite import log, sessions
+from frontdesk.stores.sqlite import leases, log, sessions
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import MESSAGE, POSITION_BITS, SESSION_COLUMNS, SESSION_WIDTH, session_row
 from frontdesk.stores.sqlite.seeing import before, find, find_all, message_at
@@ -54,11 +54,14 @@ def append(connection: Connection, request: Append) -> AppendResult:
     loaded = connection.execute(_LOAD, (first, last, request.namespace, request.session_id)).fetchone()
     session: SessionRow | None = None
     known: dict[str, Place] = {}
-    head_id, segment = None, []
+    any_known, head_id, segment = None, None, []
     if loaded is not None:
         session = session_row(loaded)
         any_known, head_id, *segment = loaded[SESSION_WIDTH:]
-        known = find_all(connection, session, given) if any_known else {}
+    if request.fence is not None:
+        leases.check_fence(connection, session, request.session_id, request.fence)
+    if session is not None and any_known:
+        known = find_all(connection, session, given)
     parent = None
     if not known or any(message.id not in known for message in request.messages):
         if request.expected_head is not None and request.expected_head != head_id:
@@ -74,6 +77,8 @@ def append(connection: Connection, request: Append) -> AppendResult:
     if parent != session.head:
         parent_id = None if parent is None else message_at(connection, session, parent).id
     rows = chain.put(request.messages, known, parent, parent_id)
+    if request.dequeue:
+        leases.dequeue(connection, session.number, [message.id for message in request.messages])
     return AppendResult(tuple(rows), chain.finish(request.now))
 
 

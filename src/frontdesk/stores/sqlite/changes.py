@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, log, sessions
+from frontdesk.stores.sqlite import documents, leases, log, sessions, states
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -17,6 +17,8 @@ _PLACES = frozenset({"head", "base"})
 
 def apply(connection: Connection, plan: Plan) -> bool:
     rows = [_session(connection, number) for number, _ in plan.guards]
+    if plan.fence is not None and rows[0] is not None:
+        leases.check_fence(connection, rows[0], rows[0].id, plan.fence)
     if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
         return False
     session = rows[0]
@@ -44,6 +46,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:
         documents.drop(connection, session.number)
+    states.delete_of_sessions(connection, plan.delete_sessions)
     for table, column in (
         ("sessions", "number"),
         ("views", "session"),
@@ -52,6 +55,8 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("documents", "session"),
         ("prompts", "session"),
         ("leases", "session"),
+        ("lease_waiters", "session"),
+        ("queued_messages", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
     log.forget(connection, plan.delete_sessions)
@@ -169,11 +174,10 @@ def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: i
         view_messages=fork.view_messages,
         message_count=fork.message_count,
         compaction_count=fork.compaction_count,
+        prompt_tokens=source.prompt_tokens,
     )
     if fork.view is not None:
         _set_view(connection, made.number, json_text(fork.view))
-    inherit = "INSERT INTO lineage (tree, ancestor, until) SELECT ?, ancestor, until FROM lineage WHERE tree = ?"
-    connection.execute(inherit, (made.tree, source.tree))
     connection.execute(
         "INSERT INTO lineage (tree, ancestor, until) VALUES (?, ?, ?)", (made.tree, source.tree, revision)
     )

@@ -82,15 +82,20 @@ def put(
 def drop(connection: Connection, session: int) -> None:
     """Drop a session's frozen prompt: what was rendered before cannot be stored any more."""
     connection.execute(
-        "INSERT INTO prompts (session, number, text, fingerprint, blocks, created_at) VALUES (?, 1, '', '', '{}', 0)"
-        " ON CONFLICT (session) DO UPDATE SET number = number + 1, text = '', fingerprint = '', blocks = '{}'",
+        "INSERT INTO prompts VALUES (?, 1, '', 0, '', '{}', 0) ON CONFLICT (session)"
+        " DO UPDATE SET number = number + 1, text = '', tokens = 0, fingerprint = '', blocks = '{}'",
         (session,),
     )
+    _note_tokens(connection, session, 0)
+
+
+def _note_tokens(connection: Connection, session: int, tokens: int) -> None:
+    connection.execute("UPDATE sessions SET prompt_tokens = ? WHERE number = ?", (tokens, session))
 
 
 def get_prompt(connection: Connection, namespace: str, session_id: str) -> PromptRow | None:
     row = connection.execute(
-        "SELECT p.number, p.text, p.fingerprint, p.blocks, p.created_at FROM sessions s"
+        "SELECT p.number, p.text, p.tokens, p.fingerprint, p.blocks, p.created_at FROM sessions s"
         " JOIN prompts p ON p.session = s.number WHERE s.namespace = ? AND s.id = ?",
         (namespace, session_id),
     ).fetchone()
@@ -106,9 +111,10 @@ def put_prompt(
         return present
     prompt = msgspec.structs.replace(prompt, number=(replaces or 0) + 1)
     connection.execute(
-        "INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?, ?, ?, ?)",
         (session.number, *msgspec.structs.astuple(prompt)),
     )
+    _note_tokens(connection, session.number, prompt.tokens)
     return prompt
 
 
@@ -120,7 +126,8 @@ def copy(connection: Connection, source: int, fork: int) -> None:
         (fork, source),
     )
     connection.execute(
-        "INSERT INTO prompts SELECT ?, number, text, fingerprint, blocks, created_at FROM prompts WHERE session = ?",
+        "INSERT INTO prompts SELECT ?, number, text, tokens, fingerprint, blocks, created_at FROM prompts"
+        " WHERE session = ?",
         (fork, source),
     )
 

@@ -52,6 +52,16 @@ _ON_THE_WAY = (
     " FROM way JOIN segments s ON s.number = way.parent_segment)"
     f" SELECT {SEGMENT} FROM way"
 )
+_UP = " SELECT l.tree, l.ancestor, l.until FROM up JOIN lineage l ON l.tree = up.ancestor) SELECT * FROM up"
+_LINEAGE = (
+    "WITH RECURSIVE up (tree, ancestor, until) AS (SELECT tree, ancestor, until FROM lineage WHERE tree = ? UNION ALL"
+    + _UP
+)
+# Not UNION ALL: where two ways up meet, they go on as one.
+_LINEAGE_OF_ALL = (
+    "WITH RECURSIVE up (tree, ancestor, until) AS (SELECT l.tree, l.ancestor, l.until"
+    " FROM sessions s JOIN lineage l ON l.tree = s.tree WHERE s.family = ? UNION" + _UP
+)
 
 
 def view(connection: Connection, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
@@ -110,11 +120,11 @@ def tree(connection: Connection, namespace: str, session_id: str, find: Sequence
     if family:
         rows = connection.execute(f"SELECT {SESSION} FROM sessions WHERE family = ? ORDER BY number", (session.family,))
         relatives = tuple(session_row(row) for row in rows)
-        trees = [row.tree for row in relatives]
-        untils = dict.fromkeys((*trees, *(line.ancestor for line in _lineage(connection, trees))), _EVER)
+        lineage = [Lineage(*row) for row in connection.execute(_LINEAGE_OF_ALL, (session.family,))]
+        untils = dict.fromkeys((*(row.tree for row in relatives), *(line.ancestor for line in lineage)), _EVER)
     else:
-        untils = {session.tree: _EVER}
-        untils |= {line.ancestor: line.until for line in _lineage(connection, [session.tree])}
+        lineage = [Lineage(*row) for row in connection.execute(_LINEAGE, (session.tree,))]
+        untils = {session.tree: _EVER, **{line.ancestor: line.until for line in lineage}}
     segments = _segments(connection, session, untils if family else (session.tree,))
     (forked,) = connection.execute("SELECT max(until) FROM lineage WHERE ancestor = ?", (session.tree,)).fetchall()
     return TreeRows(
@@ -123,16 +133,11 @@ def tree(connection: Connection, namespace: str, session_id: str, find: Sequence
         segments=segments,
         overlays=tuple(overlay_row(row) for row in _of_trees(connection, "overlays", OVERLAY, untils)),
         edits=tuple(edit_row(row) for row in _of_trees(connection, "edits", EDIT, untils)),
-        lineage=tuple(_lineage(connection, untils if family else [session.tree])),
+        lineage=tuple(lineage),
         forked_until=-1 if forked[0] is None else forked[0],
         found=tuple(_found(connection, session, find)),
         sessions=relatives,
     )
-
-
-def _lineage(connection: Connection, trees: Iterable[int]) -> list[Lineage]:
-    statement = "SELECT tree, ancestor, until FROM lineage WHERE tree = ?"
-    return [Lineage(*row) for tree in trees for row in connection.execute(statement, (tree,))]
 
 
 def _segments(connection: Connection, session: SessionRow, trees: Iterable[int]) -> tuple[SegmentRow, ...]:

@@ -14,9 +14,13 @@ from frontdesk.stores.sqlite.rows import MESSAGE, edit_message, json_text, pack,
 
 _BY_ID = "SELECT place, id FROM messages WHERE family = ? AND id = ?"
 _BY_IDS = "SELECT place, id FROM messages WHERE family = ? AND id IN (SELECT value FROM json_each(?))"
+# The way up is gone only if there is an edit to ask about, and once: nothing in it depends on the edit.
 _INHERITED = (
-    "(tree = :tree OR revision <="
-    " (SELECT until FROM lineage WHERE lineage.tree = :tree AND lineage.ancestor = edits.tree))"
+    "(tree = :tree OR revision <= ("
+    "WITH RECURSIVE up (tree, until) AS ("
+    "SELECT ancestor, until FROM lineage WHERE tree = :tree UNION ALL"
+    " SELECT ancestor, lineage.until FROM up JOIN lineage USING (tree))"
+    " SELECT until FROM up WHERE up.tree = edits.tree))"
 )
 _REMOVED = (
     "SELECT min(first) FROM edits WHERE segment = :segment AND kind = 'removed' AND first <= :position"

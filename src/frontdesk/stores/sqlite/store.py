@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from frontdesk.errors import StoreURLError
+from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Append,
     AppendResult,
@@ -15,7 +16,9 @@ from frontdesk.store import (
     Choose,
     DocumentRow,
     Item,
+    LeaseAnswer,
     LeaseRow,
+    LeaseWanted,
     NewSession,
     Piece,
     Place,
@@ -24,13 +27,16 @@ from frontdesk.store import (
     PromptRow,
     SessionQuery,
     SessionRow,
+    StateKey,
+    StateRow,
     StatsRow,
+    Swept,
     TreeRows,
     UsageQuery,
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, documents, leases, log, reading, sessions
+from frontdesk.stores.sqlite import append, changes, documents, leases, log, reading, sessions, states
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -201,11 +207,46 @@ class SQLiteStore:
     async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
         return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
 
+    async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
+        return await self._engine.write(lambda connection: leases.queue(connection, wanted))
+
+    async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
+        await self._engine.write(lambda connection: leases.leave(connection, namespace, session_id, name, holder))
+
+    async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
+        return await self._engine.write(
+            lambda connection: leases.next_queued(connection, namespace, session_id, name, number)
+        )
+
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
         return await self._engine.write(lambda connection: sessions.add_usage(connection, namespace, session_id, line))
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         return await self._engine.read(lambda connection: sessions.usage(connection, query))
+
+    async def get_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.slide(connection, key))
+
+    async def peek_state(self, key: StateKey) -> StateRow | None:
+        return await self._engine.read(lambda connection: states.peek(connection, key))
+
+    async def touch_state(self, key: StateKey) -> bool:
+        return await self._engine.write(lambda connection: states.touch(connection, key))
+
+    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.create(connection, key, value, ttl, mark))
+
+    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
+        return await self._engine.write(lambda connection: states.replace(connection, key, value, mark, seen))
+
+    async def delete_state(self, key: StateKey) -> bool:
+        return await self._engine.write(lambda connection: states.delete(connection, key))
+
+    async def delete_states(self, namespace: str, id: str) -> int:
+        return await self._engine.write(lambda connection: states.delete_all(connection, namespace, id))
+
+    async def sweep_states(self, limit: int) -> Swept:
+        return await self._engine.write(lambda connection: states.sweep(connection, limit))
 
     async def stats(self, namespace: str) -> StatsRow:
         return await self._engine.read(lambda connection: sessions.stats(connection, namespace))

@@ -21,12 +21,14 @@ from frontdesk.testing.session_contract.context import ContextContract
 from frontdesk.testing.session_contract.covering import CoveringContract
 from frontdesk.testing.session_contract.directory import DirectoryContract
 from frontdesk.testing.session_contract.forks import ForkContract
+from frontdesk.testing.session_contract.looking import LookingContract
 from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
 from frontdesk.testing.session_contract.telling import EventContract
 from frontdesk.testing.session_contract.tooling import ToolContract
+from frontdesk.testing.session_contract.turns import TurnContract
 from frontdesk.testing.session_contract.windows import WindowContract
 
 
@@ -39,11 +41,13 @@ class SessionContract(
     DirectoryContract,
     ContextContract,
     ToolContract,
+    LookingContract,
     CompactingContract,
     CondensingContract,
     RememberingContract,
     CoveringContract,
     EventContract,
+    TurnContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""

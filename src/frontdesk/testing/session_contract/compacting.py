@@ -169,6 +169,17 @@ class CompactingContract(SessionSetup):
             assert model.shown == [["m2", "m3", "m4", "m5", "m6"]]
             assert not await session.needs_compaction()
 
+    async def test_an_append_counts_a_prompt_that_another_handle_froze(self, store: Store, namespace: str) -> None:
+        manager = SessionManager(store, namespace=namespace).with_token_counter(len).with_cached_prompt()
+        manager.with_context("soul", default_content="x" * 3 * LENGTH)
+        manager.with_compaction(Scripted(), max_tokens=10 * LENGTH, protect_head=1, tail_tokens=LENGTH)
+        async with manager:
+            await manager.append("chat", said(1))
+            await manager.session("chat").freeze_system_prompt()
+            for number in range(2, 7):
+                await manager.append("chat", said(number))
+            await compacted(manager.session("chat"))
+
     async def test_without_auto_nothing_starts_by_itself(self, store: Store, namespace: str) -> None:
         model = Scripted()
         async with compacting(store, namespace, model, auto=False) as manager:

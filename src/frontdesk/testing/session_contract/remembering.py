@@ -261,3 +261,12 @@ class RememberingContract(SessionSetup):
             assert kept is not overflowed
             before = after
         assert overflows >= 2
+
+    async def test_a_look_at_another_branch_shortens_nothing_at_the_head(self, long_outputs: Session) -> None:
+        whole: list[Message] = await long_outputs.history()
+        total = sum(message.tokens for message in whole)
+        looked = await long_outputs.history(leaf="a3", max_tokens=total // 2)
+        assert len(looked[2].text) <= 500
+        assert [message.raw for message in await long_outputs.history(max_tokens=total)] == [
+            message.raw for message in whole
+        ]

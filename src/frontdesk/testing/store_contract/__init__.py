@@ -21,6 +21,7 @@ from frontdesk.testing.store_contract.ledger import LedgerContract
 from frontdesk.testing.store_contract.log import LogContract
 from frontdesk.testing.store_contract.reading import ReadContract
 from frontdesk.testing.store_contract.sessions import SessionContract
+from frontdesk.testing.store_contract.turns import TurnContract
 
 __all__ = ["StoreContract"]
 
@@ -34,6 +35,7 @@ class StoreContract(
     LedgerContract,
     KeepingContract,
     LogContract,
+    TurnContract,
     ConcurrencyContract,
 ):
     """All that a user of the seam relies on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from frontdesk import plans
+from frontdesk import forking, plans
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import Place, Span, Store
 from frontdesk.testing.store_contract.steps import (
@@ -18,6 +18,7 @@ from frontdesk.testing.store_contract.steps import (
     delete,
     delete_session,
     fork,
+    fork_at_head,
     measure,
     message,
     new,
@@ -37,6 +38,12 @@ async def raw_texts(store: Store, at: Place) -> list[str]:
     """What the row at a place says, whoever sees it."""
     [piece] = await store.read([Span(at.segment, at.position, at.position, None)])
     return [msgspec.json.decode(stored.raw)["content"] for stored in piece.messages]
+
+
+async def _path(store: Store, session_id: str) -> list[Place]:
+    """The segments on the way to the head, each with its last position on it."""
+    seen = await tree(store, session_id)
+    return seen.path(seen.session.head)
 
 
 class ForkContract:
@@ -92,7 +99,7 @@ class ForkContract:
         other, _ = await store.create(new("f", name="mine"))
         seen = await tree(store, "s")
         with pytest.raises(SessionExistsError):
-            await store.apply(plans.fork(seen, new("f", name="yours"), seen.session.head, NOW))
+            await store.apply(forking.fork(seen, new("f", name="yours"), seen.session.head, NOW))
         assert await row(store, "s") == before
         assert await row(store, "f") == other
         rows = (await tree(store, "s", family=True)).rows
@@ -173,6 +180,105 @@ class ForkContract:
             "g1": "text of g1",
         }
         assert await path(store, "s") == ["m1"]
+
+    # by row and view alone
+
+    async def test_a_fork_at_the_head_needs_only_the_row_and_its_view(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3", "m4")
+        await add(store, "s", "b1", "b2", parent="m2")
+        await cover(store, "s", "aside", "m3", "m4")
+        await cover(store, "s", "o", "m1", "m2")
+        await settle(store, "s")
+        await add(store, "s", "b3")
+        made = await fork_at_head(store, "s", "f")
+        assert made is not None
+        assert dict(made.share) == {place.segment: place.position for place in await _path(store, "s")}
+        forked = await row(store, "f")
+        assert (forked.message_count, forked.compaction_count, forked.view) == (5, 1, "stored")
+        assert await path(store, "f") == ["m1", "m2", "b1", "b2", "b3"]
+        assert await view(store, "f") == ["o", "b1", "b2", "b3"]
+        await replace(store, "s", message("m1", "changed"))
+        await delete(store, "s", "b1")
+        assert (await texts(store, "f"))["m1"] == "text of m1"
+        assert await path(store, "f") == ["m1", "m2", "b1", "b2", "b3"]
+
+    async def test_a_fork_shares_again_what_a_fork_that_went_had_shared(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await add(store, "s", "b1", parent="m1")
+        await fork(store, "s", "f")
+        await settle(store, "s")
+        await delete_session(store, "f")
+        assert (await row(store, "s")).view == "stored"
+        assert await fork_at_head(store, "s", "g") is not None
+        await replace(store, "s", message("m1", "changed"))
+        assert await texts(store, "g") == {"m1": "text of m1", "b1": "text of b1"}
+
+    async def test_where_the_view_is_not_known_the_tree_is_needed(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await cover(store, "s", "o", "m1", "m1")
+        assert await fork_at_head(store, "s", "f") is None
+        assert await store.get(NAMESPACE, "f") is None
+
+    async def test_a_new_root_leaves_the_earlier_one_out_of_a_fork(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await cover(store, "s", "o", "m1", "m2")
+        await settle(store, "s")
+        await add(store, "s", "r1", parent=None)
+        assert await fork_at_head(store, "s", "f") is not None
+        forked = await row(store, "f")
+        assert (forked.message_count, forked.compaction_count) == (1, 0)
+        assert await path(store, "f") == ["r1"]
+
+    # forks of forks
+
+    async def test_every_fork_adds_one_row_of_lineage_however_deep_it_is(self, store: Store) -> None:
+        depth = 40
+        await add(store, "f0", "m0")
+        for number in range(depth):
+            made = await fork_at_head(store, f"f{number}", f"f{number + 1}")
+            assert made is not None
+            assert len(made.share) == 1
+            await add(store, f"f{number + 1}", f"m{number + 1}")
+        deepest = (await tree(store, f"f{depth}")).rows
+        assert len(deepest.lineage) == depth == len((await tree(store, "f0", family=True)).rows.lineage)
+        assert deepest.session.message_count == depth + 1
+        assert await path(store, f"f{depth}") == [f"m{number}" for number in range(depth + 1)]
+
+    @pytest.mark.parametrize("gone", [("f",), ("s",), ("s", "f"), ("f", "s")])
+    async def test_a_fork_keeps_what_it_inherits_through_those_that_are_gone(
+        self, store: Store, gone: tuple[str, ...]
+    ) -> None:
+        await add(store, "s", "m1", "m2", "m3", "m4")
+        await replace(store, "s", message("m1", "changed by s"))
+        await cover(store, "s", "o", "m2", "m2")
+        await fork(store, "s", "f")
+        await delete(store, "f", "m3")
+        await add(store, "f", "f1")
+        await fork(store, "f", "g")
+        await replace(store, "f", message("m1", "changed too late"))
+        await uncover(store, "s", "o")
+        for session_id in gone:
+            await delete_session(store, session_id)
+        inherited = {"m1": "changed by s", "m2": "text of m2", "m4": "text of m4"}
+        assert await texts(store, "g") == {**inherited, "f1": "text of f1"}
+        assert await view(store, "g") == ["m1", "o", "m4", "f1"]
+        assert [row.inserted for row in (await add(store, "g", "m1", "m3")).rows] == [False, True]
+        assert (await add(store, "g", "m1")).rows[0].existing == message("m1", "changed by s")
+
+    async def test_lineage_stays_while_a_living_session_descends_through_it(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        for source, made in (("s", "f"), ("f", "g"), ("g", "h")):
+            await fork(store, source, made)
+        await delete_session(store, "f")
+        await change(store, "g", lambda seen: plans.clear_messages(seen.rows, NOW))
+        lineage = (await tree(store, "h")).rows.lineage
+        assert len(lineage) == 3
+        assert {line.ancestor for line in lineage} - {line.tree for line in lineage} == {(await row(store, "s")).tree}
+        assert (await tree(store, "g")).rows.lineage == ()
+        assert (await tree(store, "s")).rows.forked_until >= 0
+        await delete_session(store, "h")
+        assert (await tree(store, "s")).rows.forked_until == -1
+        assert (await tree(store, "s", family=True)).rows.lineage == ()
 
     # what goes
 

@@ -17,7 +17,7 @@ def text(version: int, content: str = "text", label: str = "label", key: str = "
 
 
 def prompt(words: str) -> PromptRow:
-    return PromptRow(number=0, text=words, fingerprint="f", blocks="{}", created_at=1)
+    return PromptRow(number=0, text=words, tokens=len(words), fingerprint="f", blocks="{}", created_at=1)
 
 
 class KeepingContract:
@@ -82,6 +82,16 @@ class KeepingContract:
         fresh = await store.put_prompt("ns", room, prompt("fresh"), late.number)
         assert await store.put_document("ns", room, text(2), drop_prompt=True)
         assert (await store.put_prompt("ns", room, prompt("rendered before"), fresh.number)).fingerprint == ""
+
+    async def test_the_row_of_a_session_knows_the_size_of_its_prompt(self, store: Store, room: str) -> None:
+        async def tokens(session_id: str) -> int | None:
+            row = await store.get("ns", session_id)
+            return None if row is None else row.prompt_tokens
+
+        await store.put_prompt("ns", room, prompt("four"), None)
+        assert await tokens(room) == 4
+        assert await store.put_document("ns", room, text(1), drop_prompt=True)
+        assert await tokens(room) == 0
 
     async def test_a_document_without_history_keeps_its_newest_version_only(self, store: Store, room: str) -> None:
         for version in (1, 2, 3):

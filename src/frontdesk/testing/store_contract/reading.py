@@ -207,7 +207,7 @@ class ReadContract:
             assert rows.session == await row(store, name)
             assert {session.id for session in rows.sessions} == {"s", "f", "g"}
             assert len(rows.segments) == 3
-            assert len(rows.lineage) == 3
+            assert len(rows.lineage) == 2
 
     # sums
 

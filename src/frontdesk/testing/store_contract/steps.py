@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from frontdesk import plans
+from frontdesk import forking, plans
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
@@ -14,12 +14,14 @@ from frontdesk.store import (
     AppendResult,
     FollowHead,
     Item,
+    NewFork,
     NewOverlay,
     NewSession,
     Place,
     Plan,
     SessionRow,
     Store,
+    ViewRow,
 )
 from frontdesk.testing.store_model import tokens_at
 from frontdesk.tree import Tree, count
@@ -152,11 +154,26 @@ async def change(store: Store, session_id: str, build: Callable[[Tree], Plan], *
     assert await store.apply(build(await tree(store, session_id, *find, family=True)))
 
 
+async def fork_at_head(store: Store, session_id: str, fork_id: str) -> NewFork | None:
+    """Fork by the session's row and its view alone; None, and nothing done, where the view is not known."""
+    views: list[ViewRow] = []
+
+    def choose(_: SessionRow, view: ViewRow) -> Sequence[Item]:
+        views.append(view)
+        return ()
+
+    read = await store.view(NAMESPACE, session_id, choose)
+    assert read is not None
+    plan = forking.fork_at_head(read.session, views[-1], new(fork_id), NOW)
+    assert plan is None or await store.apply(plan)
+    return None if plan is None else plan.fork
+
+
 async def fork(store: Store, session_id: str, fork_id: str, message_id: str | None = None) -> None:
     await change(
         store,
         session_id,
-        lambda seen: plans.fork(seen, new(fork_id), at(seen, message_id) if message_id else seen.session.head, NOW),
+        lambda seen: forking.fork(seen, new(fork_id), at(seen, message_id) if message_id else seen.session.head, NOW),
         *([message_id] if message_id else []),
     )
 

@@ -43,6 +43,7 @@ CREATE TABLE {schema}.sessions (
     revision bigint NOT NULL DEFAULT 0,
     message_count bigint NOT NULL DEFAULT 0,
     compaction_count bigint NOT NULL DEFAULT 0,
+    prompt_tokens bigint NOT NULL DEFAULT 0,
     input_tokens bigint NOT NULL DEFAULT 0,
     output_tokens bigint NOT NULL DEFAULT 0,
     cost numeric NOT NULL DEFAULT 0,
@@ -156,7 +157,7 @@ CREATE TABLE {schema}.lineage (
     tree bigint NOT NULL,
     ancestor bigint NOT NULL,
     until bigint NOT NULL,
-    PRIMARY KEY (ns, tree, ancestor)
+    PRIMARY KEY (ns, tree)
 );
 CREATE INDEX lineage_by_ancestor ON {schema}.lineage (ns, ancestor, until);
 

@@ -1,13 +1,19 @@
 -- What a session sees, asked by the functions that append. Small tables that grow fast would leave a cached plan with
 -- full scans behind: hence no sequential scans here.
 
--- Whether tree `of_tree` sees an edit that another tree made at a revision.
+-- Whether tree `of_tree` sees an edit that another tree made at a revision. An ancestor has the lower number, so that the
+-- way up from a tree that does not descend from the other ends where it passes it by.
 CREATE FUNCTION {schema}.inherits(in_ns integer, of_tree bigint, from_tree bigint, at_revision bigint) RETURNS boolean
-LANGUAGE sql STABLE SET enable_seqscan = off AS $$
-    SELECT of_tree = from_tree OR EXISTS (
-        SELECT FROM {schema}.lineage l
-        WHERE l.ns = in_ns AND l.tree = of_tree AND l.ancestor = from_tree AND at_revision <= l.until
-    )
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+DECLARE
+    here bigint := of_tree;
+    seen_until bigint := at_revision;
+BEGIN
+    WHILE here > from_tree LOOP
+        SELECT l.ancestor, l.until INTO here, seen_until FROM {schema}.lineage l WHERE l.ns = in_ns AND l.tree = here;
+    END LOOP;
+    RETURN here IS NOT DISTINCT FROM from_tree AND at_revision <= seen_until;
+END
 $$;
 
 -- The first position of the stretch around a position that the session's tree does not see any more; null if it does.

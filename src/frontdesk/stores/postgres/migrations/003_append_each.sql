@@ -5,11 +5,11 @@
 -- `patient`, and its requests come back as "busy" otherwise, with nothing done for them.
 --
 -- Gives one row for each request: code "done" with the id ahead of its first message and the session, "head" with the
--- actual head, "parent" or "busy". Ahead of a "done" that met known messages, one row for each message: "new", "old", or
+-- actual head, "fence", "parent" or "busy". Ahead of a "done" that met known messages, one row for each message: "new", "old", or
 -- "mine" for one that this very call had written before (its answer was lost).
 CREATE FUNCTION {schema}.append_each(
     r_number integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[], r_parent text[], r_expected text[],
-    r_skip integer[], r_size integer[], m_id text[], m_role text[], m_tokens bigint[], m_created_at bigint[],
+    r_fence bigint[], r_dequeue boolean[], r_skip integer[], r_size integer[], m_id text[], m_role text[], m_tokens bigint[], m_created_at bigint[],
     m_raw text[], m_derived text[], m_twin integer[], patient boolean
 ) RETURNS TABLE (
     request integer, code text, ahead text, id text, role text, tokens bigint, created_at bigint, raw text, derived text,
@@ -69,6 +69,12 @@ BEGIN
         END IF;
         code := 'busy';
         IF busy THEN
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+
+        IF r_fence[r] IS NOT NULL AND NOT {schema}.has_turn(s.ns, s.number, r_fence[r]) THEN
+            code := 'fence';
             RETURN NEXT;
             CONTINUE;
         END IF;
@@ -268,6 +274,10 @@ BEGIN
             after_id := head_id;
             here := until + 1;
         END LOOP;
+        IF r_dequeue[r] THEN
+            DELETE FROM {schema}.queued_messages q WHERE q.ns = s.ns AND q.session = s.number AND q.name = 'turn'
+                AND q.id = ANY (m_id[first_index:last_index]);
+        END IF;
         code := 'done';
         session := s;
         RETURN NEXT;

@@ -21,6 +21,7 @@ CREATE TABLE {schema}.prompts (
     session bigint NOT NULL,
     number bigint NOT NULL,
     text text NOT NULL,
+    tokens bigint NOT NULL,
     fingerprint text NOT NULL,
     blocks text NOT NULL,
     created_at bigint NOT NULL,

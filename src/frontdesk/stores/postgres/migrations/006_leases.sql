@@ -1,4 +1,5 @@
--- Leases of a session (or, with session 0, of a namespace). The row stays after its end, so that numbers only grow.
+-- Leases of a session (or, with session 0, of a namespace). The row stays after its end, so that numbers only grow; the
+-- first one is the time, so that those of a session made anew are others. `intake`: whether messages may be queued.
 
 CREATE TABLE {schema}.leases (
     ns integer NOT NULL,
@@ -7,5 +8,7 @@ CREATE TABLE {schema}.leases (
     number bigint NOT NULL,
     holder text NOT NULL,
     expires_at timestamptz NOT NULL,
+    taken_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    intake boolean NOT NULL DEFAULT true,
     PRIMARY KEY (ns, session, name)
 );

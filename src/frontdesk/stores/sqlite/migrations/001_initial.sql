@@ -28,6 +28,7 @@ CREATE TABLE sessions (
     revision INTEGER NOT NULL DEFAULT 0,
     message_count INTEGER NOT NULL DEFAULT 0,
     compaction_count INTEGER NOT NULL DEFAULT 0,
+    prompt_tokens INTEGER NOT NULL DEFAULT 0,
     input_tokens INTEGER NOT NULL DEFAULT 0,
     output_tokens INTEGER NOT NULL DEFAULT 0,
     cost TEXT NOT NULL DEFAULT '0',
@@ -125,11 +126,10 @@ CREATE INDEX edits_by_tree ON edits (tree);
 CREATE INDEX edits_by_segment ON edits (segment);
 
 CREATE TABLE lineage (
-    tree INTEGER NOT NULL,
+    tree INTEGER PRIMARY KEY,
     ancestor INTEGER NOT NULL,
-    until INTEGER NOT NULL,
-    PRIMARY KEY (tree, ancestor)
-) STRICT, WITHOUT ROWID;
+    until INTEGER NOT NULL
+) STRICT;
 CREATE INDEX lineage_by_ancestor ON lineage (ancestor, until);
 
 CREATE TABLE usage_lines (

@@ -17,6 +17,7 @@ CREATE TABLE prompts (
     session INTEGER PRIMARY KEY,
     number INTEGER NOT NULL,
     text TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
     fingerprint TEXT NOT NULL,
     blocks TEXT NOT NULL,
     created_at INTEGER NOT NULL

@@ -1,0 +1,28 @@
+"""All conversations as a searchable block: what `with_searchable_history` declares."""
+
+from __future__ import annotations
+
+from frontdesk.records import SearchHit
+from frontdesk.search.tool import find_told
+from frontdesk.search.visible import Past
+
+
+class SearchableHistory:
+    """The provider of a block that searches all sessions of the namespace.
+
+    What the session's own history shows is left out, since the model has it before its eyes; what was compacted away,
+    or stands on another branch, is found."""
+
+    def __init__(self, past: Past, session_id: str, max_tokens: int) -> None:
+        self._past = past
+        self._session_id = session_id
+        self._max_tokens = max_tokens
+
+    def get(self) -> str:
+        return "Everything that was said in all conversations. Ask in plain words: any of them may match."
+
+    async def search(self, query: str) -> str | None:
+        return await find_told(self._past, query, self._max_tokens, self._is_before_its_eyes)
+
+    def _is_before_its_eyes(self, hit: SearchHit) -> bool:
+        return hit.session_id == self._session_id and (hit.visible or hit.kind == "session")

@@ -1,0 +1,170 @@
+"""Expiry: it slides with use, is exact to the millisecond, and what has expired is not there, swept or not."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from frontdesk.store import StateKey, StateRow, StateStore
+from frontdesk.testing.state_contract.steps import HOUR, MILLISECOND, StateSetup, make, make_expired, mark, pass_time
+
+
+class Clock(NamedTuple):
+    """How far the store's clock is ahead of this process's, at least and at most, in microseconds."""
+
+    least: int
+    most: int
+
+
+class ExpiringContract(StateSetup):
+    async def stored_text(self, store: StateStore) -> str | None:
+        """All that the store keeps, as one text, or None where that cannot be seen."""
+        return None
+
+    async def test_reading_moves_the_expiry_and_leaves_the_rest(self, store: StateStore, key: StateKey) -> None:
+        made = await make(store, key)
+        await pass_time(MILLISECOND)
+        read = await store.get_state(key)
+        assert read is not None
+        assert read.accessed_at > made.accessed_at
+        assert read.expires_at == read.accessed_at + HOUR
+        assert _unmoved(read) == _unmoved(made)
+        assert await store.peek_state(key) == read
+
+    async def test_a_touch_moves_the_expiry_and_a_look_does_not(self, store: StateStore, key: StateKey) -> None:
+        made = await make(store, key)
+        await pass_time(MILLISECOND)
+        assert await store.peek_state(key) == made
+        assert await store.touch_state(key)
+        touched = await store.peek_state(key)
+        assert touched is not None
+        assert touched.accessed_at > made.accessed_at
+        assert _unmoved(touched) == _unmoved(made)
+
+    async def test_a_state_keeps_the_ttl_that_it_was_made_with(self, store: StateStore, key: StateKey) -> None:
+        made = await make(store, key, ttl=HOUR + 7)
+        read = await store.get_state(key)
+        assert read is not None
+        replaced = await store.replace_state(key, "{}", mark(), made.mark)
+        assert replaced is not None
+        assert read.ttl == replaced.ttl == HOUR + 7
+
+    async def test_without_a_ttl_a_state_stays(self, store: StateStore, key: StateKey) -> None:
+        made = await make(store, key, ttl=None)
+        assert made.expires_at is None
+        await _sweep(store)
+        read = await store.get_state(key)
+        assert read is not None
+        assert read.ttl is None
+
+    async def test_what_has_expired_is_not_there_though_nobody_swept_it(
+        self, store: StateStore, namespace: str
+    ) -> None:
+        keys = [StateKey(namespace, f"chat{n}", "sessions") for n in range(5)]
+        await make_expired(store, *keys)
+        assert await store.get_state(keys[0]) is None
+        assert await store.peek_state(keys[0]) is None
+        assert not await store.touch_state(keys[1])
+        assert not await store.delete_state(keys[2])
+        assert await store.delete_states(namespace, keys[3].id) == 0
+        assert await store.peek_state(keys[1]) is None, "touching must not bring it back"
+
+    async def test_what_has_expired_cannot_be_changed_but_made_anew(self, store: StateStore, key: StateKey) -> None:
+        old = await make(store, key, '"old"', MILLISECOND)
+        await pass_time(4 * MILLISECOND)
+        assert await store.replace_state(key, '"changed"', mark(), old.mark) is None
+        new = await make(store, key, '"new"', None)
+        assert (new.value, new.version, new.ttl) == ('"new"', 1, None)
+        assert new.created_at > old.created_at
+        await _sweep(store)
+        assert await store.peek_state(key) == new
+
+    async def test_expiry_is_exact_to_the_millisecond(self, store: StateStore, namespace: str) -> None:
+        """No look that ended before the moment misses the state, none that began after it finds it."""
+        clock = await _clock(store, StateKey(namespace, "clock", "sessions"))
+        alive = gone = 0
+        for number in range(10):
+            key = StateKey(namespace, f"chat{number}", "sessions")
+            made = await make(store, key, ttl=20 * MILLISECOND)
+            used = await store.get_state(key) if number % 2 else None
+            expires_at = (used or made).expires_at
+            assert expires_at is not None
+            while True:
+                began = _now()
+                row = await store.peek_state(key)
+                ended = _now()
+                if ended + clock.most < expires_at:
+                    assert row is not None, f"gone {expires_at - ended - clock.most} µs too early"
+                    alive += 1
+                if began + clock.least >= expires_at:
+                    assert row is None, f"found {began + clock.least - expires_at} µs too late"
+                    gone += 1
+                    break
+        assert alive
+        assert gone == 10
+
+    async def test_a_sweep_removes_what_has_expired_and_nothing_else(self, store: StateStore, namespace: str) -> None:
+        kept = [StateKey(namespace, f"kept{n}", "sessions") for n in range(2)]
+        for key, ttl in zip(kept, (HOUR, None), strict=True):
+            await make(store, key, '"kept"', ttl)
+        gone = [StateKey(namespace, f"gone{n}", "sessions") for n in range(7)]
+        await make_expired(store, *gone[:4], value='"the first secret"')
+        await make_expired(store, *(key._replace(namespace=f"{namespace}2") for key in gone[4:]), value='"the second"')
+        await _sweep(store, limit=2)
+        text = await self.stored_text(store)
+        assert text is None or ("the first secret" not in text and "the second" not in text)
+        assert all([await store.peek_state(key) for key in kept])
+
+    async def test_a_sweep_spares_what_was_used_since_and_comes_back_for_it(
+        self, store: StateStore, key: StateKey
+    ) -> None:
+        clock = await _clock(store, key._replace(name="clock"))
+        ttl = 200 * MILLISECOND
+        await make(store, key, '"the last secret"', ttl)
+        await pass_time(ttl // 2)
+        used = await store.get_state(key)
+        await pass_time(ttl // 2)
+        await _sweep(store)
+        row = await store.peek_state(key)
+        if used is not None and _now() + clock.most < used.accessed_at + ttl:
+            assert row == used
+        await pass_time(ttl + MILLISECOND)
+        await _sweep(store)
+        text = await self.stored_text(store)
+        assert text is None or "the last secret" not in text
+
+    async def test_a_sweep_takes_no_more_than_it_is_told(self, store: StateStore, namespace: str) -> None:
+        await _sweep(store)
+        await make_expired(store, *(StateKey(namespace, f"chat{n}", "sessions") for n in range(5)))
+        assert (await store.sweep_states(3)).removed <= 3
+        await _sweep(store)
+        assert await store.sweep_states(3) == (0, False)
+
+
+async def _sweep(store: StateStore, limit: int = 100) -> int:
+    removed, more = 0, True
+    while more:
+        batch, more = await store.sweep_states(limit)
+        removed += batch
+    return removed
+
+
+async def _clock(store: StateStore, key: StateKey) -> Clock:
+    """The difference of the clocks, as narrow as some looks can tell."""
+    await make(store, key)
+    least, most = -HOUR, HOUR
+    for _ in range(50):
+        began = _now()
+        row = await store.get_state(key)
+        ended = _now()
+        assert row is not None
+        least, most = max(least, row.accessed_at - ended), min(most, row.accessed_at - began)
+    return Clock(least, max(least, most))
+
+
+def _unmoved(row: StateRow) -> tuple[object, ...]:
+    return row.value, row.mark, row.version, row.ttl, row.created_at
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

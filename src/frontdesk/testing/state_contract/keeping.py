@@ -1,0 +1,103 @@
+"""Keeping states: what is written comes back, to whom it belongs and to nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from itertools import product
+
+import pytest
+
+from frontdesk.errors import StoreClosedError
+from frontdesk.store import StateKey, StateStore
+from frontdesk.testing.state_contract.steps import HOUR, StateSetup, make, mark
+from frontdesk.testing.store_contract.steps import HOSTILE_IDS
+
+
+class KeepingContract(StateSetup):
+    async def test_a_new_state_comes_back_with_version_1(self, store: StateStore, key: StateKey) -> None:
+        made = await make(store, key, '{"n": 1}')
+        assert (made.value, made.version, made.ttl, made.created_at) == ('{"n": 1}', 1, HOUR, made.accessed_at)
+        assert await store.peek_state(key) == made
+
+    async def test_what_was_never_made_is_not_there(self, store: StateStore, key: StateKey) -> None:
+        assert await store.get_state(key) is None
+        assert await store.peek_state(key) is None
+        assert not await store.touch_state(key)
+        assert await store.replace_state(key, "{}", mark(), mark()) is None
+        assert not await store.delete_state(key)
+        assert await store.delete_states(key.namespace, key.id) == 0
+
+    async def test_creating_what_is_there_changes_nothing(self, store: StateStore, key: StateKey) -> None:
+        made = await make(store, key, '"first"')
+        assert await store.create_state(key, '"second"', None, mark()) is None
+        assert await store.peek_state(key) == made
+
+    async def test_any_text_comes_back_exactly(self, store: StateStore, key: StateKey) -> None:
+        value = json.dumps({"text": "\u0000\ud83e\udd8a é\u2028", "big": "x" * 900_000}, ensure_ascii=True) + " 🦊\r\n"
+        made = await make(store, key, value)
+        assert made.value == value
+        found = await store.get_state(key)
+        assert found is not None
+        assert found.value == value
+
+    async def test_hostile_ids_names_and_namespaces_are_kept_apart(self, store: StateStore, namespace: str) -> None:
+        texts = [text for text in HOSTILE_IDS if len(text) <= 100]
+        keys = [StateKey(namespace, id, "sessions") for id in HOSTILE_IDS]
+        keys += [StateKey(namespace, "chat", name) for name in texts]
+        keys += [StateKey(f"{namespace}{text}", "chat", "sessions") for text in texts]
+        keys += [StateKey(namespace + ns, id, name) for ns, id, name in product(["", ":", ":a"], ["a", "a:a"], "a:")]
+        keys += [StateKey(namespace, id, name) for id, name in product(["{a}", "{a", "a}", "{}", "a}:b"], ["{b}", "b"])]
+        keys = list(dict.fromkeys(keys))
+        for number, key in enumerate(keys):
+            await make(store, key, str(number))
+        for number, key in enumerate(keys):
+            row = await store.peek_state(key)
+            assert row is not None
+            assert row.value == str(number), key
+        for key in keys[::2]:
+            assert await store.delete_state(key)
+        assert [key for key in keys if await store.peek_state(key)] == keys[1::2]
+
+    async def test_deleting_by_id_takes_every_name_and_nothing_else(self, store: StateStore, namespace: str) -> None:
+        gone = [StateKey(namespace, "chat", name) for name in ("sessions", "cart", "a:b")]
+        kept = [StateKey(namespace, "chat2", "sessions"), StateKey(f"{namespace}2", "chat", "sessions")]
+        for key in gone + kept:
+            await make(store, key, ttl=None if key.name == "cart" else HOUR)
+        assert await store.delete_state(gone[2])
+        assert await store.delete_states(namespace, "chat") == 2
+        assert [await store.peek_state(key) for key in gone] == [None] * 3
+        assert all([await store.peek_state(key) for key in kept])
+        assert await store.delete_states(namespace, "chat") == 0
+
+    async def test_every_loop_may_use_the_store(self, store: StateStore, key: StateKey) -> None:
+        await make(store, key, '"here"')
+        found: list[str] = []
+
+        async def look() -> None:
+            row = await store.get_state(key)
+            found.append("" if row is None else row.value)
+
+        threads = [threading.Thread(target=asyncio.run, args=(look(),)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+        assert found == ['"here"'] * 4
+        assert await store.get_state(key) is not None
+
+    async def test_a_closed_store_says_so(self, store: StateStore, key: StateKey) -> None:
+        await make(store, key)
+        await store.close()
+        await store.close()
+        for call in (store.get_state(key), store.peek_state(key), store.touch_state(key), store.delete_state(key)):
+            with pytest.raises(StoreClosedError):
+                await call
+        for change in (store.create_state(key, "{}", None, mark()), store.replace_state(key, "{}", mark(), mark())):
+            with pytest.raises(StoreClosedError):
+                await change
+        with pytest.raises(StoreClosedError):
+            await store.delete_states(*key[:2])
+        with pytest.raises(StoreClosedError):
+            await store.sweep_states(10)

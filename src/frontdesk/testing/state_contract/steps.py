@@ -1,0 +1,58 @@
+"""What every part of the contract of states starts from."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import count
+
+import pytest
+
+from frontdesk.messages import new_id
+from frontdesk.store import StateKey, StateRow, StateStore
+
+HOUR = 3_600_000_000
+MILLISECOND = 1_000
+_marks = count(1)
+
+
+class StateSetup:
+    """Fixtures. A subclass gives `store`."""
+
+    @pytest.fixture
+    async def store(self) -> StateStore:
+        raise NotImplementedError("a contract of states needs an async fixture `store` that gives the store under test")
+
+    @pytest.fixture
+    def namespace(self) -> str:
+        return f"contract-{new_id()}"
+
+    @pytest.fixture
+    def key(self, namespace: str) -> StateKey:
+        return StateKey(namespace, "chat", "sessions")
+
+
+def mark() -> str:
+    return f"mark-{next(_marks)}"
+
+
+async def make(store: StateStore, key: StateKey, value: str = "{}", ttl: int | None = HOUR) -> StateRow:
+    row = await store.create_state(key, value, ttl, mark())
+    assert row is not None
+    return row
+
+
+async def make_expired(store: StateStore, *keys: StateKey, value: str = "{}") -> None:
+    """States that have expired, and were not asked for since."""
+    for key in keys:
+        await make(store, key, value, MILLISECOND)
+    await pass_time(4 * MILLISECOND)
+
+
+async def pass_time(microseconds: int) -> None:
+    """Let the clock move on by at least this."""
+    end = time.time_ns() + microseconds * 1000
+    left = microseconds * 1000
+    while left >= 0:
+        await asyncio.sleep(left / 1e9 + 0.0005)
+        left = end - time.time_ns()

@@ -1,0 +1,319 @@
+"""Turns at the seam: fences, the line before a lease, and what is queued for its holder."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from frontdesk import plans
+from frontdesk.errors import HeadMovedError, SessionNotFoundError, TurnLostError
+from frontdesk.store import TURN, Append, LeaseAnswer, LeaseRow, LeaseWanted, Plan, Store
+from frontdesk.testing.store_contract.steps import (
+    NAMESPACE,
+    NOW,
+    add,
+    delete_session,
+    message,
+    new,
+    path,
+    row,
+)
+
+MINUTE = 60_000_000
+
+
+def wish(holder: str, session_id: str = "s", **values: object) -> LeaseWanted:
+    given = {"patience": MINUTE, "ttl": MINUTE, **values}
+    return LeaseWanted(namespace=NAMESPACE, session_id=session_id, name=TURN, holder=holder, **given)  # type: ignore[arg-type]
+
+
+def has_it(answer: LeaseAnswer, holder: str) -> bool:
+    return answer.lease is not None and answer.lease.holder == holder
+
+
+async def turn(store: Store, holder: str, session_id: str = "s", **values: object) -> LeaseRow:
+    """Take the turn of a session that nobody has."""
+    answer = await store.queue_lease(wish(holder, session_id, **values))
+    assert answer.lease is not None
+    assert has_it(answer, holder)
+    return answer.lease
+
+
+async def end(store: Store, lease: LeaseRow) -> None:
+    assert await store.release_lease(NAMESPACE, "s", TURN, lease.number)
+
+
+def write(*ids: str, fence: int | None, **values: object) -> Append:
+    messages = tuple(message(id) for id in ids)
+    return Append(
+        namespace=NAMESPACE,
+        session_id="s",
+        messages=messages,
+        fresh=(False,) * len(ids),
+        now=NOW,
+        fence=fence,
+        **values,  # type: ignore[arg-type]
+    )
+
+
+async def rename(store: Store, fence: int) -> Plan:
+    plan = plans.change_row(await row(store, "s"), NOW, name="changed")
+    return msgspec.structs.replace(plan, fence=fence)
+
+
+class TurnContract:
+    """A subclass gives `store`."""
+
+    # fences
+
+    async def test_a_fenced_append_is_written_while_its_turn_is_held(self, store: Store) -> None:
+        await store.create(new("s"))
+        lease = await turn(store, "ana")
+        result = await store.append(write("a", "b", fence=lease.number))
+        assert [made.inserted for made in result.rows] == [True, True]
+        assert await path(store, "s") == ["a", "b"]
+        assert await store.apply(await rename(store, lease.number))
+        assert (await row(store, "s")).name == "changed"
+
+    async def test_a_fence_that_does_not_hold_refuses_the_append_and_the_plan(self, store: Store) -> None:
+        await store.create(new("s"))
+        first = await turn(store, "ana")
+        await end(store, first)
+        second = await turn(store, "ben")
+        assert second.number > first.number
+        for fence in (first.number, second.number + 1, 0):
+            with pytest.raises(TurnLostError, match="take another turn") as refused:
+                await store.append(write("a", fence=fence))
+            assert (refused.value.session_id, refused.value.number) == ("s", fence)
+            with pytest.raises(TurnLostError):
+                await store.apply(await rename(store, fence))
+        assert await path(store, "s") == []
+        assert (await row(store, "s")).name == ""
+
+    async def test_a_turn_that_ran_out_refuses_even_if_nobody_took_it_since(self, store: Store) -> None:
+        await store.create(new("s"))
+        late = await turn(store, "ana", ttl=-1)
+        with pytest.raises(TurnLostError):
+            await store.append(write("a", fence=late.number))
+        with pytest.raises(TurnLostError):
+            await store.apply(await rename(store, late.number))
+
+    async def test_the_fence_is_looked_at_ahead_of_everything_else(self, store: Store) -> None:
+        await add(store, "s", "a")
+        stale = await rename(store, 1)
+        await store.apply(plans.change_row(await row(store, "s"), NOW, name="other"))
+        for refused in (write("a", fence=1), write("b", fence=1, expected_head="x"), write("b", fence=1, parent="x")):
+            with pytest.raises(TurnLostError):
+                await store.append(refused)
+        with pytest.raises(TurnLostError):
+            await store.apply(stale)
+        lease = await turn(store, "ana")
+        with pytest.raises(HeadMovedError):
+            await store.append(write("b", fence=lease.number, expected_head="x"))
+        assert not (await store.append(write("a", fence=lease.number))).rows[0].inserted
+
+    async def test_a_fence_does_not_make_a_session_nor_hold_in_one_made_anew(self, store: Store) -> None:
+        with pytest.raises(TurnLostError):
+            await store.append(write("a", fence=1))
+        assert await store.get(NAMESPACE, "s") is None
+        await store.create(new("s"))
+        before = await turn(store, "ana")
+        await delete_session(store, "s")
+        await store.create(new("s"))
+        assert (await turn(store, "ben")).number > before.number
+        with pytest.raises(TurnLostError):
+            await store.append(write("a", fence=before.number))
+
+    async def test_a_refused_append_takes_no_other_with_it(self, store: Store) -> None:
+        await store.create(new("s"))
+        lease = await turn(store, "ana")
+        fences = [lease.number, 1, None, 2, lease.number, None, 3, None]
+        outcomes = await asyncio.gather(
+            *(store.append(write(f"m{n}", fence=fence)) for n, fence in enumerate(fences)), return_exceptions=True
+        )
+        refused = [isinstance(outcome, TurnLostError) for outcome in outcomes]
+        assert refused == [fence not in (lease.number, None) for fence in fences]
+        assert await path(store, "s") == [f"m{n}" for n, lost in enumerate(refused) if not lost]
+
+    async def test_writes_that_race_a_takeover_are_all_before_it_or_refused(self, store: Store) -> None:
+        await add(store, "s", "first")
+        holder = await turn(store, "ana")
+
+        async def late(n: int) -> None:
+            await store.append(write(f"old{n}", fence=holder.number))
+
+        async def takeover() -> None:
+            lease = (await store.queue_lease(wish("ben", force=True))).lease
+            assert lease is not None
+            await store.append(write("new", fence=lease.number))
+
+        works = [late(n) for n in range(20)]
+        outcomes = await asyncio.gather(*works[:10], takeover(), *works[10:], return_exceptions=True)
+        assert all(outcome is None or isinstance(outcome, TurnLostError) for outcome in outcomes)
+        written = [f"old{n}" for n, outcome in enumerate(outcomes[:10] + outcomes[11:]) if outcome is None]
+        messages = await path(store, "s")
+        assert sorted(messages[1:-1]) == sorted(written)
+        assert messages[-1] == "new"
+
+    # the line
+
+    async def test_the_line_is_served_in_the_order_of_asking(self, store: Store) -> None:
+        await store.create(new("s"))
+        holder = await turn(store, "ana")
+        for place, name in enumerate(["ben", "cid", "dan"]):
+            answer = await store.queue_lease(wish(name))
+            assert (answer.lease, answer.ahead) == (holder, place)
+        for place, name in enumerate(["ben", "cid", "dan"]):
+            assert (await store.queue_lease(wish(name))).ahead == place
+        await end(store, holder)
+        late = await store.queue_lease(wish("dan"))
+        assert (late.lease, late.ahead) == (None, 2)
+        assert (await store.queue_lease(wish("eve", patience=0))).ahead == 3
+        for name in ("ben", "cid", "dan"):
+            holder = await turn(store, name)
+            await end(store, holder)
+        await turn(store, "eve")
+
+    async def test_asking_again_gives_the_same_ticket_and_the_same_lease(self, store: Store) -> None:
+        await store.create(new("s"))
+        lease = await turn(store, "ana")
+        assert (await store.queue_lease(wish("ana"))).lease == lease
+        waits = await store.queue_lease(wish("ben"))
+        assert waits.ticket > 0
+        assert await store.queue_lease(wish("ben")) == waits
+        assert (await store.queue_lease(wish("cid"))).ticket > waits.ticket
+
+    async def test_a_waiter_that_asks_no_more_is_passed_over(self, store: Store) -> None:
+        await store.create(new("s"))
+        holder = await turn(store, "ana")
+        await store.queue_lease(wish("dead", patience=1))
+        await store.queue_lease(wish("ben"))
+        await asyncio.sleep(0.001)
+        await end(store, holder)
+        await turn(store, "ben")
+
+    async def test_leaving_gives_up_the_place_or_the_lease(self, store: Store) -> None:
+        await store.create(new("s"))
+        await turn(store, "ana")
+        await store.queue_lease(wish("ben"))
+        await store.queue_lease(wish("cid"))
+        await store.leave_lease(NAMESPACE, "s", TURN, "ben")
+        assert (await store.queue_lease(wish("cid"))).ahead == 0
+        await store.leave_lease(NAMESPACE, "s", TURN, "ana")
+        assert await store.get_lease(NAMESPACE, "s", TURN) is None
+        await turn(store, "cid")
+        for nobody in ("ana", "ben"):
+            await store.leave_lease(NAMESPACE, "s", TURN, nobody)
+        await store.leave_lease(NAMESPACE, "nowhere", TURN, "ana")
+        held = await store.get_lease(NAMESPACE, "s", TURN)
+        assert held is not None
+        assert held.holder == "cid"
+
+    async def test_force_takes_the_lease_ahead_of_all_who_wait(self, store: Store) -> None:
+        await store.create(new("s"))
+        holder = await turn(store, "ana")
+        await store.queue_lease(wish("ben"))
+        taken = await store.queue_lease(wish("cid", force=True))
+        assert has_it(taken, "cid")
+        assert not await store.renew_lease(NAMESPACE, "s", TURN, holder.number, MINUTE)
+        assert (await store.queue_lease(wish("ben"))).lease == taken.lease
+
+    async def test_of_many_that_ask_at_once_one_has_it_and_the_others_stand_in_line(self, store: Store) -> None:
+        await store.create(new("s"))
+        names = [f"n{n}" for n in range(16)]
+        answers = await asyncio.gather(*(store.queue_lease(wish(name)) for name in names))
+        waiting = sorted((answer.ticket, answer.ahead) for answer in answers if answer.ticket)
+        assert [ahead for _, ahead in waiting] == list(range(15))
+        assert len({ticket for ticket, _ in waiting}) == 15
+
+    async def test_the_lines_of_sessions_and_names_are_apart(self, store: Store) -> None:
+        for session_id in ("s", "t"):
+            await store.create(new(session_id))
+            await turn(store, "ana", session_id)
+        other = msgspec.structs.replace(wish("ben"), name="other")
+        assert has_it(await store.queue_lease(other), "ben")
+        with pytest.raises(SessionNotFoundError):
+            await store.queue_lease(wish("ana", "nowhere"))
+
+    async def test_a_lease_says_since_when_it_is_held(self, store: Store) -> None:
+        await store.create(new("s"))
+        lease = await turn(store, "ana")
+        assert await store.renew_lease(NAMESPACE, "s", TURN, lease.number, 2 * MINUTE)
+        held = await store.get_lease(NAMESPACE, "s", TURN)
+        assert held is not None
+        assert held.expires_at - held.taken_at > MINUTE
+        assert held.taken_at == lease.taken_at == lease.expires_at - MINUTE
+
+    # what is queued
+
+    async def test_what_is_queued_comes_in_order_and_stays_until_it_is_appended(self, store: Store) -> None:
+        await store.create(new("s"))
+        lease = await turn(store, "ana")
+        for name in ("a", "b", "a"):
+            answer = await store.queue_lease(wish(name, message=message(name)))
+            assert answer.queued
+            assert answer.ticket == 0
+        for name in ("a", "b"):
+            for _ in range(2):
+                assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) == message(name)
+            await store.append(write(name, fence=lease.number, dequeue=True))
+        assert await path(store, "s") == ["a", "b"]
+        assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) is None
+
+    async def test_an_intake_that_was_found_empty_is_closed_until_the_next_holder(self, store: Store) -> None:
+        await store.create(new("s"))
+        lease = await turn(store, "ana")
+        assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) is None
+        answer = await store.queue_lease(wish("ben", message=message("b")))
+        assert (answer.queued, answer.ahead) == (False, 0)
+        await end(store, lease)
+        lease = await turn(store, "ben", message=message("b"))
+        assert (await store.queue_lease(wish("cid", message=message("c")))).queued
+        assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) == message("b")
+
+    async def test_what_is_queued_outlives_its_holder_and_goes_with_the_session(self, store: Store) -> None:
+        await store.create(new("s"))
+        lease = await turn(store, "ana")
+        await store.queue_lease(wish("ben", message=message("b")))
+        assert await store.release_lease(NAMESPACE, "s", TURN, lease.number)
+        with pytest.raises(TurnLostError):
+            await store.next_queued(NAMESPACE, "s", TURN, lease.number)
+        lease = await turn(store, "cid")
+        assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) == message("b")
+        await delete_session(store, "s")
+        with pytest.raises(TurnLostError):
+            await store.next_queued(NAMESPACE, "s", TURN, lease.number)
+        await store.create(new("s"))
+        lease = await turn(store, "cid")
+        assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) is None
+
+    async def test_a_refused_append_leaves_the_queue_as_it_was(self, store: Store) -> None:
+        await store.create(new("s"))
+        lease = await turn(store, "ana", message=message("a"))
+        with pytest.raises(TurnLostError):
+            await store.append(write("a", fence=lease.number - 1, dequeue=True))
+        assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) == message("a")
+
+    async def test_no_message_is_left_behind_by_a_holder_that_takes_all_there_are(self, store: Store) -> None:
+        """Whoever was told that a message is queued was told so before the holder found no more."""
+        await store.create(new("s"))
+        lease = await turn(store, "ana")
+        queued: list[str] = []
+        refused: list[str] = []
+        taken: list[str] = []
+
+        async def leave(name: str) -> None:
+            answer = await store.queue_lease(wish(name, message=message(name), patience=0))
+            (queued if answer.queued else refused).append(name)
+
+        async def take() -> None:
+            while (found := await store.next_queued(NAMESPACE, "s", TURN, lease.number)) is not None:
+                await store.append(write(found.id, fence=lease.number, dequeue=True))
+                taken.append(found.id)
+
+        await leave("first")
+        await asyncio.gather(take(), *(leave(f"m{n}") for n in range(40)))
+        assert sorted(taken) == sorted(queued)
+        assert len(queued) + len(refused) == 41
