@@ -12,6 +12,7 @@ WORKERS ?= auto
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv-bench/.ready
+POOLER := .cache/.pgbouncer
 UV := $(BIN)/uv
 INSTALL := $(UV) pip sync --quiet --require-hashes
 INSTALL_PACKAGE := $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
@@ -36,11 +37,11 @@ run: $(READY) ## show what it does: sessions in a SQLite file, branches, forks, 
 	@$(BIN)/python examples/demo.py
 
 .PHONY: test
-test: $(READY) ## run every test except the long ones, on a real PostgreSQL too
+test: $(READY) $(POOLER) ## run every test except the long ones, on a real PostgreSQL too
 	@$(BIN)/pytest --numprocesses $(WORKERS)
 
 .PHONY: test-long
-test-long: $(READY) ## run the tests that take minutes
+test-long: $(READY) $(POOLER) ## run the tests that take minutes
 	@$(BIN)/pytest -m long --timeout 3600 --numprocesses $(WORKERS)
 
 .PHONY: test-wheel
@@ -117,6 +118,11 @@ $(READY): .venv/.uv requirements/dev.txt pyproject.toml
 	@$(INSTALL) --python $(BIN)/python requirements/uv.txt requirements/dev.txt
 	@$(INSTALL_PACKAGE) --python $(BIN)/python
 	@touch $@
+
+# A transaction pooler for the tests, from Debian's archive where none is installed: no package registry has it.
+$(POOLER): scripts/fetch_pgbouncer.py
+	@$(PYTHON) scripts/fetch_pgbouncer.py
+	@mkdir -p $(@D) && touch $@
 
 $(BENCH_READY): .venv/.uv requirements/bench.txt pyproject.toml
 	@echo "installing requirements/bench.txt into .venv-bench"

@@ -98,16 +98,20 @@ def plain_text(text: str) -> str:
 
 
 def class_stub(source: type, needed: set[tuple[str, str]]) -> str:
-    """One class with everything that it inherits inside the package."""
+    """One class with everything that it inherits inside the package, but for what another twin has."""
     body: list[ast.stmt] = []
     seen: set[str] = set()
-    for base in source.__mro__:
+    twin = next((base for base in source.__mro__[1:] if base.__name__ in TWINS), object)
+    for base in source.__mro__[: source.__mro__.index(twin)]:
         if not base.__module__.startswith("frontdesk"):
             continue
         module = Module(base.__module__)
         rewriter = Rewriter(module, needed)
         here = [node for node in module.classes[base.__name__].body if declared(node) and declared(node) not in seen]
+        overloaded = {declared(node) for node in here if is_overload(node)}
         for node in here:
+            if declared(node) in overloaded and not is_overload(node):
+                continue  # type checkers see the overloads alone
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 body.append(rewriter.function(node))
             elif isinstance(node, ast.AnnAssign):
@@ -116,10 +120,16 @@ def class_stub(source: type, needed: set[tuple[str, str]]) -> str:
     own = Module(source.__module__)
     node, rewriter = own.classes[source.__name__], Rewriter(own, needed)
     bases = [rewriter.visit(base) for base in node.bases if isinstance(base, ast.Subscript)]
+    bases += [ast.Name(twin.__name__)] if twin is not object else []
     decorators = [rewriter.visit(decorator) for decorator in node.decorator_list]
     text = [ast.Expr(ast.Constant(plain_text(source.__doc__)))] if source.__doc__ else []
     made = ast.ClassDef(source.__name__, bases, [], [*text, *body], decorators)
     return ast.unparse(ast.fix_missing_locations(made))
+
+
+def is_overload(node: ast.stmt) -> bool:
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
+    return any(isinstance(decorator, ast.Name) and decorator.id == "overload" for decorator in decorators)
 
 
 def declared(node: ast.stmt) -> str:
@@ -140,7 +150,7 @@ def stub() -> str:
     text = "\n".join([HEADER, *imports, f"__all__ = {frontdesk.__all__!r}", *classes])
     for command in (["check", "--fix", "--quiet", "--select", "I"], ["format", "--quiet"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(STUB), "-"]
-        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603 (our own words)
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
     return text
 
 

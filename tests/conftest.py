@@ -8,6 +8,7 @@ import pytest
 
 from frontdesk.testing.postgres import PostgresServer
 from frontdesk.testing.redis import RedisCluster, RedisServer
+from pooler import TransactionPooler
 
 pytest.register_assert_rewrite("frontdesk.testing.session_contract")
 
@@ -39,3 +40,10 @@ def redis_cluster_url() -> Iterator[str]:
     """The URL of a real Redis cluster, one for each worker that runs tests."""
     with RedisCluster() as cluster:
         yield cluster.url
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres: PostgresServer) -> Iterator[TransactionPooler]:
+    """A real transaction pooler in front of that server, one for each worker that runs tests."""
+    with TransactionPooler(postgres.url) as pooler:
+        yield pooler

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -253,6 +254,41 @@ def test_eight_threads_append_at_once_and_nothing_is_lost(kind: str, tmp_path: P
         texts = [message.text for message in manager.session("shared").transcript()]
         assert sorted(texts) == sorted(f"{number}.{turn}" for number in range(8) for turn in range(25))
         assert manager.session("shared").info().message_count == 200
+
+
+def test_threads_take_turns_and_a_turn_is_renewed_while_its_thread_is_busy() -> None:
+    manager = SessionManager("memory://")
+
+    def work(n: int) -> None:
+        with manager.session("chat").turn(ttl=0.3, wait=60) as turn:
+            assert isinstance(turn, Session)
+            before = [message.id for message in turn.transcript()]
+            turn.append(said("asked", id=f"q{n}"))
+            time.sleep(0.7)
+            turn.append(said("answered", id=f"a{n}"))
+            assert [message.id for message in turn.transcript()] == [*before, f"q{n}", f"a{n}"]
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    assert len(list(manager.session("chat").transcript())) == 8
+    manager.close()
+
+
+def test_a_message_is_queued_for_the_turn_of_another_thread() -> None:
+    with SessionManager("memory://") as manager:
+        session = manager.session("chat")
+        with session.turn() as turn:
+            with session.turn(on_busy="queue", message=said("and this?", id="b")) as other:
+                assert other is None
+            with pytest.raises(sync.TurnBusyError), session.turn(on_busy="reject"):
+                pass
+            message = turn.take_queued()
+            assert message is not None
+            assert message.id == "b"
+            assert turn.take_queued() is None
+            with session.turn(on_busy="interrupt"), pytest.raises(sync.TurnLostError):
+                turn.append(said("late"))
+            assert turn.interrupted
 
 
 async def test_it_works_in_a_thread_that_runs_an_event_loop_of_its_own() -> None:

@@ -7,7 +7,7 @@ from importlib import import_module
 from bench.run import Run
 from bench.targets import Outcome
 
-ROWS = ("append", "concurrent", "growth", "batch", "history", "transcript", "fork", "page", "postgres")
+ROWS = ("append", "concurrent", "growth", "batch", "history", "transcript", "fork", "page", "postgres", "turns")
 
 
 async def measure(name: str, run: Run) -> Outcome:

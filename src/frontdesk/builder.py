@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Self
 
 from frontdesk.checks import check_count
@@ -12,7 +13,8 @@ from frontdesk.context.blocks import Declaration
 from frontdesk.context.past import SearchableHistory
 from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
-from frontdesk.scope import Scope
+from frontdesk.lifecycle import LifecycleSettings, threshold
+from frontdesk.scope import KEY_PARTS, Scope
 from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens
 from frontdesk.search.visible import Past, SessionScope
 from frontdesk.tokens import TokenCounter
@@ -190,6 +192,36 @@ class Configurable:
                 on_error=on_error,
             )
         )
+        return self
+
+    def with_lifecycle(
+        self,
+        idle_after: timedelta | None = timedelta(minutes=30),
+        archive_after: timedelta | None = timedelta(hours=168),
+        delete_after: timedelta | None = None,
+        every: timedelta | None = timedelta(minutes=1),
+    ) -> Self:
+        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+
+        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
+        is deleted unless that is given. A manager sweeps in the background `every` so often (None: only when `sweep` is
+        called). `Session.set_lifecycle` gives a session thresholds of its own."""
+        spans = {"idle_after": idle_after, "archive_after": archive_after, "delete_after": delete_after}
+        thresholds = {what: threshold(span, what) for what, span in spans.items()}
+        threshold(every, "every")
+        seconds = None if every is None else every.total_seconds()
+        self._unused().set_settings(LifecycleSettings(**thresholds, every=seconds))
+        return self
+
+    def with_isolation(self, *parts: str) -> Self:
+        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+
+        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
+        key has "*" for what does not count."""
+        wanted = set(parts)
+        if not wanted or not wanted <= set(KEY_PARTS):
+            raise ConfigurationError(f"isolation is by one or more of {', '.join(KEY_PARTS)}, not {parts!r}")
+        self._unused().isolation = tuple(part for part in KEY_PARTS if part in wanted)
         return self
 
     def _unused(self) -> Scope:

@@ -27,7 +27,9 @@ FrontdeskError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
 │   ├── TurnBusyError             another has the turn, and it was not to be waited for any longer
-│   ├── TurnLostError             a write of a turn that is over; nothing was written
+│   ├── TurnLostError             a write of a turn that is over: it was refused
+│   ├── SessionEndedError         an append to a session that was ended or suspended by hand
+│   ├── InvalidTransitionError    a status that cannot follow the one the session has
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
 ├── StateMismatchError            what is stored is no value of the type that is asked for
 ├── CompactionError               a compaction failed; the view is as it was
@@ -304,13 +306,48 @@ class TurnLostError(ConflictError):
 
     def __init__(self, session_id: str, number: int) -> None:
         super().__init__(
-            f"turn {number} of session {session_id!r} is over, and nothing was written: take another turn and read what"
-            " was added meanwhile",
+            f"turn {number} of session {session_id!r} is over, and the write was refused: take another turn and read"
+            " what was added meanwhile",
             session_id=session_id,
             number=number,
         )
         self.session_id = session_id
         self.number = number
+
+
+class SessionEndedError(ConflictError):
+    """The session was suspended, archived by hand, or ended by `new` or a split; nothing was appended."""
+
+    def __init__(self, session_id: str, status: str, end_reason: str | None) -> None:
+        why = f" (reason {end_reason})" if end_reason else ""
+        super().__init__(
+            f"session {session_id!r} is {status}{why}: append with reopen=True to go on in it,"
+            " or start another under its key with `new`",
+            session_id=session_id,
+            status=status,
+            end_reason=end_reason,
+        )
+        self.session_id = session_id
+        self.status = status
+        self.end_reason = end_reason
+
+
+class InvalidTransitionError(ConflictError):
+    """A session cannot go from the status it has to the one that was asked for."""
+
+    def __init__(self, session_id: str, status: str, wanted: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(
+            f"session {session_id!r} is {status} and cannot become {wanted}: from there it can become"
+            f" {' or '.join(allowed)}",
+            session_id=session_id,
+            status=status,
+            wanted=wanted,
+            allowed=allowed,
+        )
+        self.session_id = session_id
+        self.status = status
+        self.wanted = wanted
+        self.allowed = allowed
 
 
 class ConcurrentChangeError(ConflictError):

@@ -13,6 +13,7 @@ import msgspec
 from frontdesk import history, plans
 from frontdesk.builder import Configurable
 from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError
+from frontdesk.hooks import Hooks
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.scope import Scope
@@ -48,7 +49,7 @@ class Handle(Configurable):
     async def _readable_id(self) -> str | None:
         """The id to read by; None if nothing was ever written under the key."""
         if self._id is None and self._key is not None:
-            row = await self._scope.store.get_current(self._scope.namespace, self._key.parts)
+            row = await self._scope.store.get_current(self._scope.namespace, self._scope.address(self._key).parts)
             self._id = None if row is None else row.id
         return self._id
 
@@ -57,8 +58,10 @@ class Handle(Configurable):
         return self._id if self._id is not None else (await self._ensure()).id
 
     async def _ensure(self) -> SessionRow:
-        agent, channel, peer, thread = self._key.parts if self._key and self._id is None else (None,) * 4
-        row, _ = await self._scope.store.create(
+        agent, channel, peer, thread = (
+            self._scope.address(self._key).parts if self._key and self._id is None else (None,) * 4
+        )
+        row, made = await self._scope.store.create(
             NewSession(
                 namespace=self._scope.namespace,
                 id=self._id or new_id(),
@@ -70,7 +73,13 @@ class Handle(Configurable):
             )
         )
         self._id = row.id
+        if made:
+            self._announce("on_session_start")
         return row
+
+    def _announce(self, event: str, *values: Any) -> None:
+        """Tell the hooks, beside what is going on."""
+        self._scope.settings(Hooks).announce(self._scope, self, event, *values)
 
     async def _row(self) -> SessionRow:
         session_id = await self._readable_id()
@@ -153,6 +162,15 @@ class Handle(Configurable):
     async def _apply(self, plan: Plan) -> bool:
         fenced = plan if self._fence is None else msgspec.structs.replace(plan, fence=self._fence)
         return await self._scope.store.apply(fenced)
+
+    async def _alter(self, build: Callable[[SessionRow], Plan]) -> SessionRow:
+        """Change an existing session by a plan made from its row; gives the row as it was. `SessionNotFoundError`."""
+        for attempt in range(_ATTEMPTS):
+            row = await self._row()
+            if await self._apply(build(row)):
+                return row
+            await _pause(attempt)
+        raise self._overtaken()
 
     def _overtaken(self) -> ConcurrentChangeError:
         return ConcurrentChangeError(

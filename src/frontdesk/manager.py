@@ -8,13 +8,14 @@ from typing import Any, Self
 
 import msgspec
 
-from frontdesk import cursors, forking, history, plans
+from frontdesk import cursors, forking, history
 from frontdesk.checks import check_count, check_json, check_list, check_summary, check_text
 from frontdesk.compaction.settings import CompactionSettings
 from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.ledger import MOST_TOKENS
-from frontdesk.manager_events import EventCalls
+from frontdesk.lifecycle import status_filter, statuses
+from frontdesk.manager_lifecycle import LifecycleCalls
 from frontdesk.messages import check_id, new_id
 from frontdesk.records import (
     EndReason,
@@ -23,7 +24,7 @@ from frontdesk.records import (
     SessionStatus,
     to_microseconds,
 )
-from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
+from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Clock, Scope
 from frontdesk.session import Session
 from frontdesk.store import (
     NewSession,
@@ -39,7 +40,7 @@ _PAGE = 50
 _MAX_PAGE = 1000
 
 
-class SessionManager(EventCalls):
+class SessionManager(LifecycleCalls):
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
     Set it up with the chainable calls, then use it in `async with`, or close it; a store given by URL is closed, too.
@@ -51,8 +52,11 @@ class SessionManager(EventCalls):
         *,
         namespace: str = "default",
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        clock: Clock | None = None,
     ) -> None:
-        self._scope = Scope(store, namespace, max_message_bytes)
+        """`clock` gives the time (a datetime with a zone) in place of the machine's, for tests and simulations."""
+        self._scope = Scope(store, namespace, max_message_bytes, clock)
+        self._scope.when_used(self._sweep_beside)
 
     async def __aenter__(self) -> Self:
         await self._scope.store.open()
@@ -86,7 +90,7 @@ class SessionManager(EventCalls):
         row, created = await self._scope.store.create(new)
         if not created:
             raise SessionExistsError(new.id if row.id == new.id else str(key), self.namespace)
-        return Session(self._scope, row.id)
+        return self._begun(row.id)
 
     async def get_or_create(
         self,
@@ -104,8 +108,8 @@ class SessionManager(EventCalls):
         key = ref if isinstance(ref, SessionKey) else None
         session_id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
         new = self._new(name, session_id, key, parent, model, source, max_tokens, tags, metadata)
-        row, _ = await self._scope.store.create(new)
-        return Session(self._scope, row.id)
+        row, created = await self._scope.store.create(new)
+        return self._begun(row.id) if created else Session(self._scope, row.id)
 
     def _new(
         self,
@@ -125,7 +129,7 @@ class SessionManager(EventCalls):
         check_count(max_tokens, "max_tokens", most=MOST_TOKENS)
         if key is not None and not isinstance(key, SessionKey):
             raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse` for a text")
-        agent, channel, peer, thread = key.parts if key is not None else (None, None, None, None)
+        agent, channel, peer, thread = (None,) * 4 if key is None else self._scope.address(key).parts
         return NewSession(
             namespace=self.namespace,
             id=new_id() if session_id is None else check_id(session_id, "session id"),
@@ -169,14 +173,21 @@ class SessionManager(EventCalls):
         names = {"agent": agent, "channel": channel, "peer": peer, "thread": thread, "tag": tag}
         filters = {
             **{what: None if name is None else check_text(name, what) for what, name in names.items()},
-            "status": None if status is None else _status(status),
             "created_after": None if created_after is None else to_microseconds(created_after),
             "created_before": None if created_before is None else to_microseconds(created_before),
         }
-        call = ["sessions", self.namespace, filters]
+        wanted = None if status is None else _status(status)
+        call = ["sessions", self.namespace, {**filters, "status": wanted}]
         after = None if cursor is None else tuple(cursors.unseal(cursor, call))
         query = msgspec.convert(
-            {**filters, "namespace": self.namespace, "limit": limit + 1, "after": after}, SessionQuery
+            {
+                **filters,
+                **status_filter(self._scope, wanted),
+                "namespace": self.namespace,
+                "limit": limit + 1,
+                "after": after,
+            },
+            SessionQuery,
         )
         rows = await self._scope.store.page(query)
         shown = rows[:limit]
@@ -184,7 +195,8 @@ class SessionManager(EventCalls):
         next_cursor = cursors.seal([shown[-1].last_active_at, shown[-1].number], call) if more else None
         window = self._scope.settings(CompactionSettings).window
         measured = [await history.measured_row(self._scope, row) for row in shown]
-        infos = [SessionInfo.from_row(row, window(row.max_tokens, row.model)) for row in measured]
+        known = zip(measured, await statuses(self._scope, measured), strict=True)
+        infos = [SessionInfo.from_row(row, window(row.max_tokens, row.model), status) for row, status in known]
         return Page(infos, next_cursor)
 
     async def iterate(self, **filters: Any) -> AsyncIterator[SessionInfo]:
@@ -201,23 +213,6 @@ class SessionManager(EventCalls):
     async def rename(self, id: str | SessionKey, name: str) -> None:
         """Give a session another name. Raises `SessionNotFoundError`."""
         await (await self._existing(id)).rename(name)
-
-    async def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none.
-
-        Its states go with it, in one step where they live in the same store, right after it where they do not; states
-        with this id are gone afterwards even if there was no session."""
-        session = self.session(id)
-
-        async def build(tree: Tree) -> Plan | None:
-            return plans.delete_session(tree.rows, self._scope.now())
-
-        existed = await session._change(build, family=True)
-        if existed:
-            await session._prompt.forget(session.id)
-        if (session_id := await session._readable_id()) is not None:
-            await self._delete_states(session_id, everywhere=not existed)
-        return existed
 
     async def fork(
         self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
@@ -242,7 +237,7 @@ class SessionManager(EventCalls):
         if not is_made and not await source._change(build, find=() if at is None else [at]):
             raise SessionNotFoundError(str(id), self.namespace)
         await source._prompt.copy_to(made)
-        return Session(self._scope, made)
+        return self._begun(made)
 
     async def compact_and_split(
         self, id: str | SessionKey, summary: str | None = None, name: str | None = None
@@ -264,17 +259,18 @@ class SessionManager(EventCalls):
             key = (row.agent, row.channel, row.peer, row.thread) if row.key_current else (None, None, None, None)
             return forking.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
 
-        if not await source._change(build):
-            raise SessionNotFoundError(str(id), self.namespace)
-        child = Session(self._scope, made)
+        async with self._ending(source, EndReason.COMPACTION):
+            if not await source._change(build):
+                raise SessionNotFoundError(str(id), self.namespace)
+        child = self._begun(made)
         await child._cover_all(text)
         return child
 
 
-def _status(status: str) -> str:
+def _status(status: str) -> SessionStatus:
     if status not in tuple(SessionStatus):
         raise InvalidInputError(f"status must be one of {', '.join(SessionStatus)}, not {status!r}", status=status)
-    return str(status)
+    return SessionStatus(status)
 
 
 def _fork_id(wanted: str | None) -> str:
@@ -305,6 +301,9 @@ def _forked(
         metadata=source.metadata,
         summary=source.summary,
         max_tokens=source.max_tokens,
+        idle_after=source.idle_after,
+        archive_after=source.archive_after,
+        delete_after=source.delete_after,
     )
 
 

@@ -42,9 +42,10 @@ class MessageCalls(Configurable):
         *,
         parent: str | FollowHead | None = FOLLOW_HEAD,
         expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Appended:
         """`Session.append` by id."""
-        return await self.session(id).append(message, parent=parent, expected_head=expected_head)
+        return await self.session(id).append(message, parent=parent, expected_head=expected_head, reopen=reopen)
 
     async def append_all(
         self,
@@ -53,13 +54,14 @@ class MessageCalls(Configurable):
         *,
         parent: str | FollowHead | None = FOLLOW_HEAD,
         expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Sequence[Appended]:
         """`Session.append_all` by id."""
-        return await self.session(id).append_all(messages, parent=parent, expected_head=expected_head)
+        return await self.session(id).append_all(messages, parent=parent, expected_head=expected_head, reopen=reopen)
 
-    async def upsert(self, id: str | SessionKey, message: Given) -> Appended:
+    async def upsert(self, id: str | SessionKey, message: Given, *, reopen: bool = False) -> Appended:
         """`Session.upsert` by id."""
-        return await self.session(id).upsert(message)
+        return await self.session(id).upsert(message, reopen=reopen)
 
     async def history(
         self,

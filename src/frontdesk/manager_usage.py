@@ -6,11 +6,16 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from frontdesk.errors import InvalidInputError
+from frontdesk.hooks import Hooks
 from frontdesk.keys import SessionKey
 from frontdesk.ledger import usage_line
+from frontdesk.lifecycle import COMPACTION_LEASE, LifecycleSettings
 from frontdesk.manager_messages import MessageCalls
-from frontdesk.records import Stats, Usage, UsageDay
-from frontdesk.store import UsageQuery
+from frontdesk.records import GrowthDay, Stats, Usage, UsageDay
+from frontdesk.store import StatsQuery, UsageQuery
+
+_DAY = 86_400_000_000
+_GROWTH_DAYS = 30
 
 
 class UsageCalls(MessageCalls):
@@ -64,8 +69,17 @@ class UsageCalls(MessageCalls):
         return Usage(tuple(UsageDay.from_row(row) for row in await self._scope.store.usage(query)))
 
     async def stats(self) -> Stats:
-        """Totals over the namespace."""
-        row = await self._scope.store.stats(self.namespace)
+        """Totals over the namespace, from one pass over its sessions: their messages are not looked at."""
+        now = self._scope.now()
+        row = await self._scope.store.stats(
+            StatsQuery(
+                namespace=self.namespace,
+                now=now,
+                idle_after=self._scope.settings(LifecycleSettings).idle_after,
+                leased=COMPACTION_LEASE,
+                since=(now // _DAY - _GROWTH_DAYS + 1) * _DAY,
+            )
+        )
         return Stats(
             sessions=sum(row.sessions.values()),
             by_status=row.sessions,
@@ -74,6 +88,8 @@ class UsageCalls(MessageCalls):
             output_tokens=row.output_tokens,
             cost=Decimal(row.cost),
             store_bytes=row.store_bytes,
+            growth=tuple(GrowthDay(date.fromisoformat(day), *counts) for day, counts in row.days.items()),
+            hook_failures=self._scope.settings(Hooks).failures,
         )
 
 

@@ -18,6 +18,7 @@ from frontdesk.store import (
     EditRow,
     NewEdit,
     NewOverlay,
+    NewSession,
     OverlayRow,
     Place,
     Plan,
@@ -60,6 +61,35 @@ def settle(tree: Tree, view: View, tokens: int, messages: int, now: int) -> Plan
 def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
     """The row as it reads once its view is settled."""
     return replace(session, view_tokens=tokens, view_messages=messages)
+
+
+def end(session: SessionRow, reason: str, now: int) -> Plan:
+    """Archive a session, unless it was written to since."""
+    values = {"status": "archived", "end_reason": reason, "ended_at": now, "updated_at": now}
+    return Plan(guards=_guard(session), now=now, head=session.head, set=values, log=(changes.session_changed(values),))
+
+
+def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan:
+    """Let a new session take over the key of one that ends; one that had ended before keeps its reason."""
+    plan = end(session, reason, now)
+    ended = {"updated_at": now} if session.status == "archived" else plan.set
+    values = {**ended, "key_current": False}
+    return replace(plan, head=None, set=values, create=new, log=(changes.session_changed(values),))
+
+
+def reopen(session: SessionRow, now: int) -> Plan:
+    """Make a session active again, as of now, and current under its key if no other is."""
+    values = {"status": "active", "end_reason": None, "ended_at": None, "updated_at": now}
+    values["last_active_at"] = max(now, session.last_active_at)
+    log = (changes.session_changed(values),)
+    return Plan(guards=_guard(session), now=now, set=values, take_key=session.agent is not None, log=log)
+
+
+def reset(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
+    """Hide a range for a new beginning: prompt and blocks stay, and it does not count as a compaction made."""
+    plan = add_overlay(tree, overlay, now)
+    kept = {name: value for name, value in plan.set.items() if name != "compacted_at"}
+    return replace(plan, set=kept, drop_prompt=False)
 
 
 def switch(tree: Tree, leaf: Place, now: int) -> Plan:

@@ -30,14 +30,16 @@ class SessionStatus(StrEnum):
     ARCHIVED = "archived"
 
 
-_STATUSES = {status.value: status for status in SessionStatus}
-
-
 class EndReason(StrEnum):
+    """Why a session ended. `reset` and `delete` are told to hooks only: after the one the session lives on, after the
+    other it is gone."""
+
     ARCHIVE = "archive"
     TIMEOUT = "timeout"
     NEW = "new"
     COMPACTION = "compaction"
+    RESET = "reset"
+    DELETE = "delete"
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -174,8 +176,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
     @classmethod
-    def from_row(cls, row: SessionRow, limit: int) -> SessionInfo:
-        """What a row says; `limit` is the window of the session."""
+    def from_row(cls, row: SessionRow, limit: int, status: SessionStatus) -> SessionInfo:
+        """What a row says; `limit` is the window of the session, `status` what is derived for it."""
         key = None
         if row.agent is not None and row.channel is not None and row.peer is not None:
             key = SessionKey(row.agent, row.channel, row.peer, row.thread)
@@ -184,7 +186,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
             namespace=row.namespace,
             key=key,
             name=row.name,
-            status=_STATUSES[row.status],
+            status=status,
             end_reason=None if row.end_reason is None else EndReason(row.end_reason),
             parent_session_id=row.parent_session_id,
             model=row.model,
@@ -255,7 +257,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Totals over a namespace; `store_bytes` is the size of the whole store (0 in memory)."""
+    """Totals over a namespace; `store_bytes` is the size of the whole store (0 in memory).
+
+    `growth` holds the last 30 days (UTC) that had any, oldest first; `hook_failures` counts what went wrong in the
+    hooks of this manager."""
 
     sessions: int
     by_status: dict[str, int]
@@ -264,6 +269,35 @@ class Stats:
     output_tokens: int
     cost: Decimal
     store_bytes: int
+    growth: tuple[GrowthDay, ...] = ()
+    hook_failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthDay:
+    """The sessions that began on a day (UTC), and how many messages they have by now."""
+
+    day: date
+    sessions: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What a sweep did; `ran` is False if another worker was sweeping at the time."""
+
+    ran: bool
+    archived: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What was left behind by processes that died: how many leases were freed, and which sessions are no longer
+    `compacting` for it."""
+
+    leases_freed: int
+    sessions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

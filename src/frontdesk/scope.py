@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from frontdesk.errors import ConfigurationError, InvalidIdError, StoreClosedError
+from frontdesk.keys import SessionKey
 from frontdesk.messages import check_id
 from frontdesk.store import MAX_NAMESPACE, StateStore, Store
 from frontdesk.stores import open_state_url, open_url
 from frontdesk.tokens import MESSAGE_TOKENS, TokenCounter, estimate_tokens
 
 T = TypeVar("T")
+Clock = Callable[[], datetime]
 DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 STATE_URL_VARIABLE = "FRONTDESK_STATE_URL"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+KEY_PARTS = ("agent", "channel", "peer", "thread")
+FOLDED = "*"
+"""what stands for a part of a key that does not tell sessions apart"""
 _GRACE = 10.0
 """seconds that work beside the conversation gets to finish when its manager is closed"""
 
@@ -24,7 +31,7 @@ _GRACE = 10.0
 class Scope:
     """One namespace of a store, with the settings of the manager that opened it."""
 
-    def __init__(self, store: Store | str, namespace: str, max_message_bytes: int) -> None:
+    def __init__(self, store: Store | str, namespace: str, max_message_bytes: int, clock: Clock | None = None) -> None:
         check_id(namespace, "namespace")
         if len(namespace) > MAX_NAMESPACE:
             raise InvalidIdError(f"namespace has {len(namespace)} characters: at most {MAX_NAMESPACE} are allowed")
@@ -32,6 +39,9 @@ class Scope:
             raise ConfigurationError(f"max_message_bytes must be a positive whole number, not {max_message_bytes!r}")
         if not isinstance(store, str | Store):
             raise ConfigurationError(f"a store is a URL or a Store, not {type(store).__name__}")
+        if clock is not None and not callable(clock):
+            raise ConfigurationError(f"a clock is a callable that gives a datetime, not {type(clock).__name__}")
+        self._clock = clock
         self.owns_store = isinstance(store, str)
         self._store = open_url(store) if isinstance(store, str) else store
         self._url = store if isinstance(store, str) else None
@@ -44,6 +54,10 @@ class Scope:
         self._settings: dict[type, Any] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._endless: set[str] = set()
+        self._at_first_use: list[Callable[[], None]] = []
+        self.isolation: tuple[str, ...] = KEY_PARTS
+        self.closing = False
+        self._woken: dict[asyncio.AbstractEventLoop, asyncio.Event] = {}
 
     def settings(self, kind: type[T]) -> T:
         """The settings of one feature, an object of its own type that begins with its defaults."""
@@ -63,7 +77,10 @@ class Scope:
         """Make the settings final. Raises `StoreClosedError` once the manager is closed."""
         if self.closed:
             raise StoreClosedError("this manager was closed: make a new one")
-        self.used = True
+        if not self.used:
+            self.used = True
+            for start in self._at_first_use:
+                start()
 
     def state_store(self, given: StateStore | str | None = None) -> StateStore:
         """Where states live: what is given, or what FRONTDESK_STATE_URL names, or with the sessions.
@@ -91,8 +108,27 @@ class Scope:
             self.state_store()
         return list(self._state_stores.values())
 
+    def when_used(self, start: Callable[[], None]) -> None:
+        """Have something started at first use, when the settings are final."""
+        self._at_first_use.append(start)
+
+    def address(self, key: SessionKey) -> SessionKey:
+        """The key under which the session of a key is kept: with `FOLDED` for each part that does not tell sessions
+        apart."""
+        if self.isolation == KEY_PARTS:
+            return key
+        kept = {part: getattr(key, part) for part in self.isolation}
+        folded = {part: FOLDED for part in ("agent", "channel", "peer") if part not in kept}
+        return SessionKey(**folded, **kept)
+
     def now(self) -> int:
-        return time.time_ns() // 1000
+        """What time it is, in microseconds since the epoch."""
+        if self._clock is None:
+            return time.time_ns() // 1000
+        moment = self._clock()
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            raise ConfigurationError(f"the clock must give a datetime with a time zone, not {moment!r}")
+        return (moment - _EPOCH) // timedelta(microseconds=1)
 
     def summary_tokens(self, summary: str | None) -> int:
         return MESSAGE_TOKENS + self.counter(summary) if summary else 0
@@ -110,10 +146,23 @@ class Scope:
             self._endless.add(name)
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
 
+    async def pause(self, seconds: float) -> bool:
+        """Wait, beside the conversation; False, and at once, when the scope is being closed."""
+        woken = self._woken.setdefault(asyncio.get_running_loop(), asyncio.Event())
+        if not self.closing:
+            try:
+                await asyncio.wait_for(woken.wait(), seconds)
+            except TimeoutError:
+                pass
+        return not self.closing
+
     async def close(self) -> None:
         """Let what runs beside finish, for a while, and let go of the stores."""
         if self.closed:
             return
+        self.closing = True
+        for loop, woken in list(self._woken.items()):
+            loop.call_soon_threadsafe(woken.set)
         here = asyncio.get_running_loop()
         for name in self._endless & self._tasks.keys():
             _cancel(self._tasks[name], here)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
-from frontdesk import formats, history, plans, turns
+from frontdesk import formats, history, lifecycle, plans, turns
 from frontdesk.checks import check_count, check_format, check_list
 from frontdesk.context.skills import rewritten
 from frontdesk.errors import (
@@ -17,20 +17,23 @@ from frontdesk.errors import (
     InvalidInputError,
     InvalidMessageError,
     MessageNotFoundError,
+    SessionEndedError,
     SessionNotFoundError,
     TurnLostError,
 )
+from frontdesk.hooks import Hooks
 from frontdesk.keys import SessionKey
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id
 from frontdesk.records import Appended, SearchResults, SessionInfo
-from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
+from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Clock, Scope
 from frontdesk.search import scan
 from frontdesk.session_attributes import AttributeCalls
-from frontdesk.store import FOLLOW_HEAD, TURN, Append, FollowHead, Plan, SessionRow, Store
+from frontdesk.store import FOLLOW_HEAD, TURN, Append, AppendResult, FollowHead, Plan, SessionRow, Store
 from frontdesk.tree import Tree, count
 from frontdesk.turns import DEFAULT_TTL, ON_BUSY, Duration, Holding, OnBusy, TurnRequest, check_seconds
 
-T = TypeVar("T")
+R = TypeVar("R")
+"""what some work gives"""
 Given = Mapping[str, Any] | Message
 
 
@@ -47,11 +50,12 @@ class Session(AttributeCalls):
         *,
         namespace: str = "default",
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        clock: Clock | None = None,
     ) -> Self:
         """One conversation without a manager, called "default" unless `for_session` says otherwise.
 
         Takes the same set-up calls as `SessionManager`; close it, or use it in `async with`."""
-        return cls(Scope(store, namespace, max_message_bytes), "default", configurable=True)
+        return cls(Scope(store, namespace, max_message_bytes, clock), "default", configurable=True)
 
     def for_session(self, ref: str | SessionKey) -> Self:
         """Choose which session a `Session.create` handle is. `ConfigurationError` after first use."""
@@ -75,18 +79,26 @@ class Session(AttributeCalls):
     async def info(self) -> SessionInfo:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
         row = await history.settled_row(self._scope, await self._row())
-        return SessionInfo.from_row(row, self._window(row))
+        (status,) = await lifecycle.statuses(self._scope, [row])
+        return SessionInfo.from_row(row, self._window(row), status)
 
     # writing
 
     async def append(
-        self, message: Given, *, parent: str | FollowHead | None = FOLLOW_HEAD, expected_head: str | None = None
+        self,
+        message: Given,
+        *,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Appended:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
         When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
+        A session that a sweep archived goes on; to one that was suspended or ended otherwise it raises
+        `SessionEndedError` unless `reopen` is given.
         Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
-        return (await self.append_all([message], parent=parent, expected_head=expected_head))[0]
+        return (await self.append_all([message], parent=parent, expected_head=expected_head, reopen=reopen))[0]
 
     async def append_all(
         self,
@@ -94,6 +106,7 @@ class Session(AttributeCalls):
         *,
         parent: str | FollowHead | None = FOLLOW_HEAD,
         expected_head: str | None = None,
+        reopen: bool = False,
     ) -> list[Appended]:
         """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
         it. Raises as `append` does."""
@@ -105,6 +118,7 @@ class Session(AttributeCalls):
         for what, message_id in (("parent", parent), ("expected_head", expected_head)):
             if message_id is not None and not isinstance(message_id, FollowHead):
                 check_id(message_id, what)
+        is_bound = self._id is not None
         request = Append(
             namespace=self._scope.namespace,
             session_id=await self._append_id(parent, expected_head),
@@ -113,20 +127,42 @@ class Session(AttributeCalls):
             now=now,
             parent=parent,
             expected_head=expected_head,
+            reopen=reopen,
             fence=self._fence,
         )
-        return await self._send(request)
+        return await self._send(request, is_bound=is_bound)
 
-    async def _send(self, request: Append) -> list[Appended]:
+    async def _send(self, request: Append, *, is_bound: bool) -> list[Appended]:
         stored = request.messages
-        result = await self._scope.store.append(request)
+        result = await self._append(request, is_bound=is_bound)
         await self._notice_skills(stored)
         inserted = zip(stored, result.rows, strict=True)
         self._after_append(result.session, sum(message.tokens for message, row in inserted if row.inserted))
-        return [
+        appended = [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
             for message, row in zip(stored, result.rows, strict=True)
         ]
+        if result.created:
+            self._announce("on_session_start")
+        if self._scope.settings(Hooks).listens("on_message"):
+            for each in appended:
+                if each.inserted:
+                    self._announce("on_message", each.message)
+        return appended
+
+    async def _append(self, request: Append, *, is_bound: bool) -> AppendResult:
+        """Append; if a key was looked up for it and moved on meanwhile, to the session that it points at now."""
+        while True:
+            try:
+                return await self._scope.store.append(request)
+            except SessionEndedError:
+                if is_bound:
+                    raise
+                self._id = None
+                current = await self._append_id(request.parent, request.expected_head)
+                if current == request.session_id:
+                    raise
+                request = msgspec.structs.replace(request, session_id=current)
 
     async def _append_id(self, parent: str | FollowHead | None, expected_head: str | None) -> str:
         """The session to append to. Under a key without one, what can only be refused does not make it."""
@@ -137,13 +173,14 @@ class Session(AttributeCalls):
                 raise MessageNotFoundError(parent, self._name())
         return await self._writable_id()
 
-    async def upsert(self, message: Given) -> Appended:
-        """Replace the message that has this id, where it stands, or append it. Atomic; `inserted` says which."""
+    async def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
+        """Replace the message that has this id, where it stands, or append it as `append` does. Atomic; `inserted` says
+        which."""
         stored = self._ingest(message, self._scope.now())
         while True:
             if _has_id(message) and (replaced := await self._replace(stored)) is not None:
                 return Appended(replaced, inserted=False)
-            appended = await self.append(message)
+            appended = await self.append(message, reopen=reopen)
             if appended.inserted:
                 return appended
 
@@ -412,7 +449,7 @@ class Turn(Session):
         second."""
         return self._holding.interrupted
 
-    async def run(self, work: Awaitable[T]) -> T:
+    async def run(self, work: Awaitable[R]) -> R:
         """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
         return await self._holding.run(work)
 
@@ -432,7 +469,7 @@ class Turn(Session):
                 fence=self._fence,
                 dequeue=True,
             )
-            (appended,) = await self._send(request)
+            (appended,) = await self._send(request, is_bound=True)
             if appended.inserted:
                 return appended.message
         return None

@@ -1,14 +1,16 @@
-"""The part of `Session` that deals with what is known of a conversation beside its messages: name, tags, metadata and
-summary."""
+"""The part of `Session` that deals with what is known of a conversation beside its messages: name, tags, metadata,
+summary, and thresholds of its life."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from frontdesk.checks import check_json, check_text
+from frontdesk.lifecycle import MANAGERS_OWN, ManagersOwn, threshold
 from frontdesk.messages import check_id
 from frontdesk.session_compaction import CompactionCalls
 from frontdesk.store import SessionRow
@@ -52,3 +54,18 @@ class AttributeCalls(CompactionCalls):
         if text is not None:
             check_text(text, "summary")
         await self._set(lambda row: {"summary": text})
+
+    async def set_lifecycle(
+        self,
+        *,
+        idle_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
+        archive_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
+        delete_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
+    ) -> None:
+        """Give the session thresholds of its own in place of those of `with_lifecycle`; None is never, and what is not
+        given goes by the manager's again. Raises `InvalidInputError`."""
+        given = {"idle_after": idle_after, "archive_after": archive_after, "delete_after": delete_after}
+        values = {
+            name: None if isinstance(value, ManagersOwn) else threshold(value, name) for name, value in given.items()
+        }
+        await self._set(lambda row: values)

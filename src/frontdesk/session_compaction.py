@@ -29,6 +29,8 @@ from frontdesk.errors import (
     MessageNotFoundError,
     SessionNotFoundError,
 )
+from frontdesk.hooks import Hooks
+from frontdesk.lifecycle import COMPACTION_LEASE
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.records import Compaction, CompactionResult, ContextUsage
@@ -41,7 +43,6 @@ from frontdesk.tools import Tool
 from frontdesk.tree import Tree, drop_first, first_items, last_items
 
 _log = logging.getLogger("frontdesk.compaction")
-_LEASE = "compaction"
 _SHORTENED = RESERVED + "shortened"
 _TOOL_CHARS, _TEXT_CHARS = 500, 10_000
 _TRIES = 5
@@ -130,6 +131,8 @@ class CompactionCalls(MemoryCalls):
         if not await self._change(build, find=[from_id, to_id]):
             raise MessageNotFoundError(from_id, self._name())
         await self._prompt.forget(self.id)
+        if self._scope.settings(Hooks).listens("on_compaction"):
+            self._announce("on_compaction", await self._compaction(compaction_id))
         return compaction_id
 
     async def _compaction(self, compaction_id: str) -> Compaction:
@@ -284,7 +287,7 @@ class CompactionCalls(MemoryCalls):
         if tree is None:
             return None
         before = {overlay.id for overlay in tree.overlays}
-        async with holding(self._scope, session_id, _LEASE):
+        async with holding(self._scope, session_id, COMPACTION_LEASE):
             tree = await self._tree()
             overlaid = tree.overlays if tree is not None else []
             joined = [made.id for made in overlaid if made.id not in before and made.details != "{}"]
@@ -469,7 +472,7 @@ class CompactionCalls(MemoryCalls):
     async def _compact_while_full(self, session_id: str) -> None:
         settings = self._scope.settings(CompactionSettings)
         try:
-            if await self._scope.store.get_lease(self._scope.namespace, session_id, _LEASE) is not None:
+            if await self._scope.store.get_lease(self._scope.namespace, session_id, COMPACTION_LEASE) is not None:
                 return
             while not settings.pauses.holds(session_id, time.monotonic()) and await self.needs_compaction():
                 made = await self.compact()

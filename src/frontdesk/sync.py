@@ -315,7 +315,8 @@ def _plain_text(text: str | None) -> str | None:
 
 for _name in frontdesk.__all__:
     if _has_async(_source := getattr(frontdesk, _name)):
-        _twins[_source] = type(_name, (_Twin,), {"__doc__": _plain_text(_source.__doc__), "__module__": __name__})
+        _base = next((_twins[base] for base in _source.__mro__ if base in _twins), _Twin)
+        _twins[_source] = type(_name, (_base,), {"__doc__": _plain_text(_source.__doc__), "__module__": __name__})
 for _source, _twin in _twins.items():
     _fill(_twin, _source)
 

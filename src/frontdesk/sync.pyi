@@ -92,12 +92,14 @@ from frontdesk import (
 )
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
-from frontdesk.scope import Scope
+from frontdesk.lifecycle import ManagersOwn
+from frontdesk.records import RecoveryReport, SweepReport
+from frontdesk.scope import Clock, Scope
 from frontdesk.search.visible import SessionScope
-from frontdesk.session import Given, T
+from frontdesk.session import Given, R
 from frontdesk.states.access import T
 from frontdesk.store import FollowHead
-from frontdesk.turns import Duration, Holding, OnBusy
+from frontdesk.turns import Duration, Holding
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",
@@ -195,7 +197,14 @@ class Session:
     """
 
     @classmethod
-    def create(cls, store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216) -> Self:
+    def create(
+        cls,
+        store: Store | str,
+        *,
+        namespace: str = "default",
+        max_message_bytes: int = 16777216,
+        clock: Clock | None = None,
+    ) -> Self:
         """One conversation without a manager, called "default" unless `for_session` says otherwise.
 
         Takes the same set-up calls as `SessionManager`; close it, or use it in `with`."""
@@ -212,21 +221,34 @@ class Session:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
 
     def append(
-        self, message: Given, *, parent: str | FollowHead | None = ..., expected_head: str | None = None
+        self,
+        message: Given,
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Appended:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
         When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
+        A session that a sweep archived goes on; to one that was suspended or ended otherwise it raises
+        `SessionEndedError` unless `reopen` is given.
         Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
 
     def append_all(
-        self, messages: Iterable[Given], *, parent: str | FollowHead | None = ..., expected_head: str | None = None
+        self,
+        messages: Iterable[Given],
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+        reopen: bool = False,
     ) -> list[Appended]:
         """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
         it. Raises as `append` does."""
 
-    def upsert(self, message: Given) -> Appended:
-        """Replace the message that has this id, where it stands, or append it. Atomic; `inserted` says which."""
+    def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
+        """Replace the message that has this id, where it stands, or append it as `append` does. Atomic; `inserted` says
+        which."""
 
     def update_message(self, message: Given) -> Message:
         """Replace the content of the message that has this id; unchanged content writes nothing.
@@ -253,21 +275,6 @@ class Session:
     def turn(
         self, *, wait: Duration | None = None, ttl: Duration = ..., on_busy: Literal["queue"], message: Given
     ) -> AbstractContextManager[Turn | None]: ...
-    def turn(
-        self,
-        *,
-        wait: Duration | None = None,
-        ttl: Duration = ...,
-        on_busy: OnBusy = "wait",
-        message: Given | None = None,
-    ) -> AbstractContextManager[Any]:
-        """The exclusive right to extend the session, over all workers, for `with`; makes the session if needed.
-
-        It is renewed by itself, and passes to the next `ttl` seconds after its holder died. `on_busy` says what to do
-        while another has it: "wait" in line, `wait` seconds or (None) as long as it takes; "reject"; "interrupt" the
-        holder and take over at once; "queue" the `message` for the holder, and get None in place of a `Turn`. With
-        "queue" the message comes from `Turn.take_queued`, whoever calls it. Raises `TurnBusyError`."""
-
     def history(
         self,
         *,
@@ -328,6 +335,16 @@ class Session:
 
     def set_summary(self, text: str | None) -> None:
         """Set the summary shown in lists; it has nothing to do with compactions."""
+
+    def set_lifecycle(
+        self,
+        *,
+        idle_after: timedelta | ManagersOwn | None = ...,
+        archive_after: timedelta | ManagersOwn | None = ...,
+        delete_after: timedelta | ManagersOwn | None = ...,
+    ) -> None:
+        """Give the session thresholds of its own in place of those of `with_lifecycle`; None is never, and what is not
+        given goes by the manager's again. Raises `InvalidInputError`."""
 
     def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
         """Let a summary stand in for the messages from `from_id` to `to_id` whenever history is read; they stay stored.
@@ -516,6 +533,25 @@ class Session:
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
         not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
 
+    def with_lifecycle(
+        self,
+        idle_after: timedelta | None = ...,
+        archive_after: timedelta | None = ...,
+        delete_after: timedelta | None = None,
+        every: timedelta | None = ...,
+    ) -> Self:
+        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+
+        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
+        is deleted unless that is given. A manager sweeps in the background `every` so often (None: only when `sweep` is
+        called). `Session.set_lifecycle` gives a session thresholds of its own."""
+
+    def with_isolation(self, *parts: str) -> Self:
+        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+
+        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
+        key has "*" for what does not count."""
+
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
@@ -523,8 +559,15 @@ class SessionManager:
     """
 
     def __init__(
-        self, store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216
-    ) -> None: ...
+        self,
+        store: Store | str,
+        *,
+        namespace: str = "default",
+        max_message_bytes: int = 16777216,
+        clock: Clock | None = None,
+    ) -> None:
+        """`clock` gives the time (a datetime with a zone) in place of the machine's, for tests and simulations."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
@@ -584,12 +627,6 @@ class SessionManager:
     def rename(self, id: str | SessionKey, name: str) -> None:
         """Give a session another name. Raises `SessionNotFoundError`."""
 
-    def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none.
-
-        Its states go with it, in one step where they live in the same store, right after it where they do not; states
-        with this id are gone afterwards even if there was no session."""
-
     def fork(
         self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
     ) -> Session:
@@ -604,6 +641,58 @@ class SessionManager:
         The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
         the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
         Raises `SessionNotFoundError`, `CompactionError`."""
+
+    def register_hook(self, hook: Any, *, timeout: float = ...) -> None:
+        """Have an object told of what happens: it has any of `on_session_start(session)`,
+        `on_message(session, message)`, `on_compaction(session, compaction)` and `on_session_end(session, reason)`, sync
+        or async.
+
+        Hooks are called in the order of registration, for each session one thing after the other; beside the operation,
+        but for ends: those are told, and waited for, before anything changes. A hook that raises, or takes longer than
+        `timeout` seconds, is cut off, logged and counted (`stats().hook_failures`); the operation goes on. Raises
+        `ConfigurationError` for an object with none of these methods, or one that is registered already."""
+
+    def unregister_hook(self, hook: Any) -> bool:
+        """Tell an object nothing more; False if it was not registered."""
+
+    def archive(self, id: str | SessionKey) -> None:
+        """End a session (reason `archive`). It stays listed and searchable, and its key keeps pointing at it.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has ended already."""
+
+    def suspend(self, id: str | SessionKey) -> None:
+        """Let a session rest until `resume`: appends are refused, sweeps pass it over.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` unless it is active, idle or compacting."""
+
+    def resume(self, id: str | SessionKey) -> None:
+        """Make an idle, suspended or ended session active, as of now; it is current under its key again if no other is.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it is active."""
+
+    def reset(self, id: str | SessionKey) -> None:
+        """Empty the view of a session at its head, but for the leading system messages. Nothing is removed: transcript
+        and search have it all, `undo_compaction` takes it back; prompt, blocks and status stay. Hooks are told of it as
+        an end with reason `reset`. If the view is empty already, nothing happens. Raises `SessionNotFoundError`."""
+
+    def new(self, key: SessionKey) -> Session:
+        """End the current session under a key, if there is one (reason `new`; it stays listed and searchable), and
+        begin the next: an empty one. Of several at once, each ends the one before it. Raises `InvalidKeyError`."""
+
+    def delete(self, id: str | SessionKey) -> bool:
+        """Remove a session and everything of it for good, except what forks still see; False if there was none.
+
+        Its states go with it, in one step where they live in the same store, right after it where they do not; states
+        with this id are gone afterwards even if there was no session. Hooks are told of it as an end (reason `delete`)
+        if it had not ended before."""
+
+    def sweep(self) -> SweepReport:
+        """Archive what was not written to for `archive_after` (reason `timeout`) and delete what ended `delete_after`
+        ago, in the whole namespace; one worker at a time. Sessions are taken in batches, so that memory is bounded."""
+
+    def recover(self) -> RecoveryReport:
+        """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
+        compacted are active and can be again. Leases of other machines run out by themselves, within seconds."""
 
     def events(
         self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
@@ -672,7 +761,7 @@ class SessionManager:
         The namespace's days keep what sessions cost that were deleted since."""
 
     def stats(self) -> Stats:
-        """Totals over the namespace."""
+        """Totals over the namespace, from one pass over its sessions: their messages are not looked at."""
 
     @property
     def namespace(self) -> str: ...
@@ -686,6 +775,7 @@ class SessionManager:
         *,
         parent: str | FollowHead | None = ...,
         expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Appended:
         """`Session.append` by id."""
 
@@ -696,10 +786,11 @@ class SessionManager:
         *,
         parent: str | FollowHead | None = ...,
         expected_head: str | None = None,
+        reopen: bool = False,
     ) -> Sequence[Appended]:
         """`Session.append_all` by id."""
 
-    def upsert(self, id: str | SessionKey, message: Given) -> Appended:
+    def upsert(self, id: str | SessionKey, message: Given, *, reopen: bool = False) -> Appended:
         """`Session.upsert` by id."""
 
     def history(
@@ -813,6 +904,25 @@ class SessionManager:
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
         not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
 
+    def with_lifecycle(
+        self,
+        idle_after: timedelta | None = ...,
+        archive_after: timedelta | None = ...,
+        delete_after: timedelta | None = None,
+        every: timedelta | None = ...,
+    ) -> Self:
+        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+
+        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
+        is deleted unless that is given. A manager sweeps in the background `every` so often (None: only when `sweep` is
+        called). `Session.set_lifecycle` gives a session thresholds of its own."""
+
+    def with_isolation(self, *parts: str) -> Self:
+        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+
+        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
+        key has "*" for what does not count."""
+
 class States(Generic[T]):
     """The states of one type under one name: a value for each session id, made by `SessionManager.states`.
 
@@ -874,7 +984,7 @@ class Tool:
     def to_anthropic(self) -> dict[str, Any]:
         """The entry for `tools=` of an Anthropic message."""
 
-class Turn:
+class Turn(Session):
     """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
     once the turn is over. Comes from `Session.turn`.
 
@@ -894,7 +1004,7 @@ class Turn:
         """Whether another took over with `on_busy="interrupt"`: known at once in the same process, otherwise within a
         second."""
 
-    def run(self, work: Awaitable[T]) -> T:
+    def run(self, work: Awaitable[R]) -> R:
         """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
 
     def take_queued(self) -> Message | None:
@@ -902,324 +1012,3 @@ class Turn:
 
         None if there is no more. From then on others wait for their turn instead of queueing a message, so that none
         is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
-
-    @classmethod
-    def create(cls, store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216) -> Self:
-        """One conversation without a manager, called "default" unless `for_session` says otherwise.
-
-        Takes the same set-up calls as `SessionManager`; close it, or use it in `with`."""
-
-    def for_session(self, ref: str | SessionKey) -> Self:
-        """Choose which session a `Session.create` handle is. `ConfigurationError` after first use."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
-    def close(self) -> None:
-        """Let go of the store, if this handle came from `Session.create`; idempotent."""
-
-    def info(self) -> SessionInfo:
-        """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
-
-    def append(
-        self, message: Given, *, parent: str | FollowHead | None = ..., expected_head: str | None = None
-    ) -> Appended:
-        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
-
-        When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
-        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
-
-    def append_all(
-        self, messages: Iterable[Given], *, parent: str | FollowHead | None = ..., expected_head: str | None = None
-    ) -> list[Appended]:
-        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
-        it. Raises as `append` does."""
-
-    def upsert(self, message: Given) -> Appended:
-        """Replace the message that has this id, where it stands, or append it. Atomic; `inserted` says which."""
-
-    def update_message(self, message: Given) -> Message:
-        """Replace the content of the message that has this id; unchanged content writes nothing.
-
-        Raises `MessageNotFoundError`, `InvalidMessageError`."""
-
-    def delete_messages(self, ids: Iterable[str]) -> int:
-        """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
-
-        Gives how many were there. A summary's id raises `InvalidMessageError`."""
-
-    def clear_messages(self) -> None:
-        """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
-
-    @overload
-    def turn(
-        self,
-        *,
-        wait: Duration | None = None,
-        ttl: Duration = ...,
-        on_busy: Literal["wait", "reject", "interrupt"] = "wait",
-    ) -> AbstractContextManager[Turn]: ...
-    @overload
-    def turn(
-        self, *, wait: Duration | None = None, ttl: Duration = ..., on_busy: Literal["queue"], message: Given
-    ) -> AbstractContextManager[Turn | None]: ...
-    def turn(
-        self,
-        *,
-        wait: Duration | None = None,
-        ttl: Duration = ...,
-        on_busy: OnBusy = "wait",
-        message: Given | None = None,
-    ) -> AbstractContextManager[Any]:
-        """The exclusive right to extend the session, over all workers, for `with`; makes the session if needed.
-
-        It is renewed by itself, and passes to the next `ttl` seconds after its holder died. `on_busy` says what to do
-        while another has it: "wait" in line, `wait` seconds or (None) as long as it takes; "reject"; "interrupt" the
-        holder and take over at once; "queue" the `message` for the holder, and get None in place of a `Turn`. With
-        "queue" the message comes from `Turn.take_queued`, whoever calls it. Raises `TurnBusyError`."""
-
-    def history(
-        self,
-        *,
-        leaf: str | None = None,
-        last: int | None = None,
-        max_tokens: int | None = None,
-        format: str | None = None,
-    ) -> Any:
-        """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
-
-        `last` keeps the last messages, `max_tokens` the leading system messages and as many of the last ones as fit
-        (`ContextOverflowError` if the last turn does not). Gives `Message`s, or with `format` ("openai",
-        "openai-responses", "anthropic", "ui", "raw") the dicts for that provider's call, valid for it."""
-
-    def transcript(
-        self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
-    ) -> Iterator[Message]:
-        """Stream the path to the head (or `leaf`) as it was written, of any length.
-
-        `after` begins behind that message, in the direction of reading. Raises `MessageNotFoundError`."""
-
-    def get_message(self, message_id: str) -> Message:
-        """The message with this id, on whichever branch. Raises `MessageNotFoundError`."""
-
-    def path_length(self, leaf: str | None = None) -> int:
-        """How many messages the path to the head (or `leaf`) has, overlays ignored; nothing is read for it."""
-
-    def head(self) -> Message | None:
-        """The message that the next append follows."""
-
-    def leaves(self) -> list[Message]:
-        """The last message of every branch."""
-
-    def branches(self, message_id: str | None) -> list[Message]:
-        """The messages that follow a message directly (for None: the roots), oldest first."""
-
-    def switch(self, leaf: str) -> Message:
-        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
-
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
-
-        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
-        Raises `InvalidCursorError`."""
-
-    def rename(self, name: str) -> None:
-        """Give the session another name."""
-
-    def add_tags(self, *tags: str) -> tuple[str, ...]:
-        """Add tags; gives all that the session has then."""
-
-    def remove_tags(self, *tags: str) -> tuple[str, ...]:
-        """Remove tags; gives those that are left."""
-
-    def set_metadata(self, **values: Any) -> dict[str, Any]:
-        """Set values of the metadata (None removes one); gives the whole of it."""
-
-    def set_summary(self, text: str | None) -> None:
-        """Set the summary shown in lists; it has nothing to do with compactions."""
-
-    def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
-        """Let a summary stand in for the messages from `from_id` to `to_id` whenever history is read; they stay stored.
-
-        An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
-        Raises `InvalidRangeError`, `MessageNotFoundError`."""
-
-    def compactions(self) -> list[Compaction]:
-        """Every overlay that the session has, oldest first; those inside newer ones too."""
-
-    def expand(self, compaction_id: str) -> Iterator[Message]:
-        """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
-
-    def undo_compaction(self, compaction_id: str) -> None:
-        """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
-
-    def tools(self) -> dict[str, Tool]:
-        """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
-
-    def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
-        """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
-
-        Costs the same however long the session is."""
-
-    def needs_compaction(self) -> bool:
-        """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
-
-    def compact(self, *, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
-        """Compact the view now; None if there is too little to gain. Joins a compaction that is running.
-
-        `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
-        what the model raises; the view then is as it was. Messages appended meanwhile stay in the view."""
-
-    def on_overflow(self, error: BaseException) -> bool:
-        """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
-        harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
-
-    def needs_memory_refresh(self) -> bool:
-        """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
-
-    def refresh_memory(self) -> list[str]:
-        """Extract durable facts from what is new since the last time and hand those not known yet to the sink; gives
-        them. A fact counts as known only after the sink took it. Waits for an extraction that is running. Raises what
-        extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
-        `ConfigurationError` without `with_memory_refresh`."""
-
-    def add_context(
-        self,
-        label: str,
-        *,
-        description: str | None = None,
-        default_content: str = "",
-        max_tokens: int | None = None,
-        readonly: bool = False,
-        shared: bool = False,
-        provider: Any = None,
-    ) -> None:
-        """Declare one more block, for this handle. `ConfigurationError` if there is one with this label."""
-
-    def remove_context(self, label: str) -> bool:
-        """Take a block out of this handle's prompt and tools; its value stays stored. False if there was none."""
-
-    def context_blocks(self) -> list[ContextBlock]:
-        """All blocks, in the order of their declaration, with what they hold now."""
-
-    def context_block(self, label: str) -> ContextBlock:
-        """One block. Raises `BlockNotFoundError`."""
-
-    def replace_context_block(
-        self, label: str, text: str, *, if_version: int | None = None, author: str | None = None
-    ) -> ContextBlock:
-        """Give a block a new content; the earlier one is kept in its history, and the frozen prompt stays as it is.
-
-        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the block
-        has another version than `if_version`."""
-
-    def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
-        """Add a line at the end of a block; nobody's write is lost. Raises as `replace_context_block` does."""
-
-    def block_history(self, label: str) -> list[BlockVersion]:
-        """Every value that a block in the store had, newest first."""
-
-    def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
-        """Write an earlier value again, as a new version. Raises `BlockNotFoundError` for a version there is not."""
-
-    def set_system_prompt(self, text: str) -> None:
-        """Set a readonly block `system` of this session that is shown first; the next freeze renders it."""
-
-    def freeze_system_prompt(self) -> str:
-        """The system prompt, rendered once and then kept the same until `refresh_system_prompt`, `clear_messages`,
-        a compaction, or a change of the declared blocks. Agreed upon by all workers with `with_cached_prompt`."""
-
-    def refresh_system_prompt(self) -> str:
-        """Render the prompt anew from what the blocks hold now, and freeze that."""
-
-    def context_changes(self) -> dict[str, Any] | None:
-        """A message that tells what changed since the freeze, to be appended at the tail; None if nothing did.
-
-        The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
-
-    @property
-    def id(self) -> str:
-        """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
-
-    def with_token_counter(self, counter: TokenCounter) -> Self:
-        """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
-
-    def with_context(
-        self,
-        label: str,
-        *,
-        description: str | None = None,
-        default_content: str = "",
-        max_tokens: int | None = None,
-        readonly: bool = False,
-        shared: bool = False,
-        provider: Any = None,
-    ) -> Self:
-        """Declare a context block of every session.
-
-        Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
-        `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
-
-    def with_searchable_history(
-        self,
-        label: str,
-        *,
-        description: str | None = "Earlier conversations",
-        scope: SessionScope | None = None,
-        max_tokens: int = 2000,
-    ) -> Self:
-        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
-
-        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
-        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
-
-    def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
-        """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
-        or in an object with `get(session_id)` and `set(session_id, text)`."""
-
-    def with_prompt_renderer(self, render: Renderer) -> Self:
-        """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
-
-    def with_compaction(
-        self,
-        summarize: Model | None = None,
-        *,
-        max_tokens: int | None = None,
-        max_messages: int | None = None,
-        soft_ratio: float = 0.6,
-        hard_ratio: float = 0.8,
-        protect_head: int = 3,
-        tail_tokens: int = 20000,
-        min_tail_messages: int = 2,
-        summary_tokens: int = 2000,
-        input_tokens: int = 60000,
-        strategy: Strategy = "summarize",
-        auto: bool = True,
-        timeout: float = 120.0,
-        attempts: int = 3,
-        planner: Planner = ...,
-        on_error: Callable[[str, Exception], Any] | None = None,
-    ) -> Self:
-        """Keep the view of every session within its window.
-
-        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
-        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
-        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
-        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
-        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
-
-    def with_memory_refresh(
-        self,
-        extract: Model,
-        sink: Sink | None = None,
-        *,
-        label: str = "memory",
-        enabled: bool = True,
-        prompt: str | None = None,
-        max_extract_tokens: int = 500,
-        timeout: float = 60.0,
-        on_error: Callable[[str, Exception], Any] | None = None,
-    ) -> Self:
-        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
-        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
-        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""

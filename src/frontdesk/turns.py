@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -19,7 +20,7 @@ from frontdesk.messages import StoredMessage, new_id
 from frontdesk.scope import Scope
 from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
 
-T = TypeVar("T")
+R = TypeVar("R")
 OnBusy = Literal["wait", "reject", "interrupt", "queue"]
 Duration = float | timedelta
 ON_BUSY: tuple[OnBusy, ...] = ("wait", "reject", "interrupt", "queue")
@@ -69,37 +70,44 @@ class _Waiter:
 
 
 class _Neighbours:
-    """Who waits for, and who holds, which session's turn in this process. Of others the store tells."""
+    """Who waits for, and who holds, which session's turn in this process, in any thread. Of others the store tells."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._waiting: dict[str, set[_Waiter]] = {}
         self._holding: dict[str, Holding] = {}
 
     def enter(self, session_id: str) -> _Waiter:
         waiter = _Waiter()
-        self._waiting.setdefault(session_id, set()).add(waiter)
+        with self._lock:
+            self._waiting.setdefault(session_id, set()).add(waiter)
         return waiter
 
     def leave(self, session_id: str, waiter: _Waiter) -> None:
-        waiting = self._waiting[session_id]
-        waiting.discard(waiter)
-        if not waiting:
-            self._waiting.pop(session_id, None)
+        with self._lock:
+            self._waiting[session_id].discard(waiter)
+            if not self._waiting[session_id]:
+                del self._waiting[session_id]
 
     def wake_next(self, session_id: str) -> None:
-        waiting = [waiter for waiter in tuple(self._waiting.get(session_id, ())) if waiter.ticket]
+        with self._lock:
+            waiting = [waiter for waiter in self._waiting.get(session_id, ()) if waiter.ticket]
         if waiting:
             min(waiting, key=lambda waiter: waiter.ticket).wake()
 
     def hold(self, holding: Holding) -> None:
-        before = self._holding.get(holding.session_id)
-        self._holding[holding.session_id] = holding
-        if before is not None:
-            before.tell_taken_over()
+        with self._lock:
+            other = self._holding.get(holding.session_id)
+            late = holding if other is not None and other.number > holding.number else other
+            if late is not holding:
+                self._holding[holding.session_id] = holding
+        if late is not None:
+            late.tell_taken_over()
 
     def let_go(self, holding: Holding) -> None:
-        if self._holding.get(holding.session_id) is holding:
-            del self._holding[holding.session_id]
+        with self._lock:
+            if self._holding.get(holding.session_id) is holding:
+                del self._holding[holding.session_id]
         self.wake_next(holding.session_id)
 
 
@@ -192,7 +200,7 @@ class Holding:
             self._over.set()
             self._scope.settings(_Neighbours).let_go(self)
 
-    async def run(self, work: Awaitable[T]) -> T:
+    async def run(self, work: Awaitable[R]) -> R:
         """What some work gives; cancelled when the turn is lost, with `TurnLostError`."""
         doing, over = asyncio.ensure_future(work), asyncio.ensure_future(self._over.wait())
         try:

@@ -22,7 +22,7 @@ from frontdesk.errors import (
     StoreURLError,
 )
 from frontdesk.messages import StoredMessage
-from frontdesk.store import Append, AppendResult, Span
+from frontdesk.store import Append, AppendResult, Span, StatsQuery
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.testing.postgres import PostgresServer
 
@@ -301,7 +301,7 @@ async def test_behind_a_transaction_pooler_no_statement_has_a_name(postgres_url:
         await asyncio.gather(*(add(store, f"s{number}", "first", "second") for number in range(8)))
         assert await ids_in(store, "s0") == ["first", "second"]
         await store.tree(NAMESPACE, "s0", find=["first"], family=True)
-        await store.stats(NAMESPACE)
+        await store.stats(StatsQuery(namespace=NAMESPACE))
         await store.close()
         assert wire.statement_names == {b""}
 

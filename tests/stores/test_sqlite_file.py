@@ -28,6 +28,7 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from frontdesk.store import StatsQuery
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing.store_contract.steps import NAMESPACE, add, message
 from frontdesk.testing.store_contract.steps import path as ids
@@ -88,7 +89,7 @@ async def test_ten_processes_make_one_schema(store: SQLiteStore, path: Path) -> 
     for process in processes:
         await asyncio.to_thread(process.join)
     assert [process.exitcode for process in processes] == [0] * 10
-    assert (await store.stats(NAMESPACE)).messages == 10
+    assert (await store.stats(StatsQuery(namespace=NAMESPACE))).messages == 10
 
 
 @contextmanager

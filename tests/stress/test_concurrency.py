@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from frontdesk import SessionManager
+from pooler import TransactionPooler
 from stress.proof import prove_sound, working
 from stress.worker import SESSIONS, TASKS
 
@@ -16,13 +17,16 @@ PROCESSES = 8
 EACH = 12
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "pooler"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A durable store that several processes can share."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/stress.db"
     postgres_url: str = request.getfixturevalue("postgres_url")
-    return postgres_url
+    if request.param == "postgres":
+        return postgres_url
+    pooler: TransactionPooler = request.getfixturevalue("pooler")
+    return f"{pooler.url(postgres_url)}?pooler=transaction"
 
 
 @pytest.mark.parametrize("sessions", [1, SESSIONS], ids=["one session", "many sessions"])

@@ -49,6 +49,16 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
     return start, end
 
 
+async def all_said(scope: Scope, tree: Tree) -> tuple[Place, Place] | None:
+    """The range from behind the leading system messages to the head; None if the view shows nothing of it."""
+    path = tree.lay(tree.session.head, overlays=False)
+    lead = len(await history.leading_system(scope, path))
+    rest = first_items(drop_first(path, lead), 1)
+    if tree.session.head is None or not rest or count(tree.lay(tree.session.head)) <= lead:
+        return None
+    return _place(rest[0]), tree.session.head
+
+
 def source_items(tree: Tree, start: Place, end: Place) -> list[Item]:
     """What a summary of a range is to be made from: its messages, and in place of some of them the summaries inside it.
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from frontdesk import history
+from frontdesk import history, lifecycle
 from frontdesk.calls import call
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.messages import SUMMARY_PREFIX, check_id
@@ -70,7 +70,8 @@ class Visible:
         info = None
         if row is not None:
             row = await history.measured_row(self._past.scope, row)
-            info = SessionInfo.from_row(row, self._past.window(row.max_tokens, row.model))
+            (status,) = await lifecycle.statuses(self._past.scope, [row])
+            info = SessionInfo.from_row(row, self._past.window(row.max_tokens, row.model), status)
             if self._past.sees is not None and not await call(self._past.sees, info):
                 info = None
         self._known[session_id] = info

@@ -87,6 +87,11 @@ def session_changed(values: Mapping[str, Any]) -> NewChange:
     return NewChange(kind="session.changed", detail=detail(**shown, changed=names))
 
 
+def session_woken() -> NewChange:
+    """An append made it active again."""
+    return session_changed({"status": "active", "end_reason": None, "ended_at": None})
+
+
 def session_deleted(session_id: str) -> NewChange:
     return NewChange(kind="session.deleted", detail=detail(id=session_id))
 

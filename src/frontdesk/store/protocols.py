@@ -11,14 +11,17 @@ from frontdesk.store.requests import (
     Append,
     AppendResult,
     Choose,
+    DueQuery,
     LeaseWanted,
     NewSession,
     Plan,
     SessionQuery,
+    StatsQuery,
     UsageQuery,
 )
 from frontdesk.store.rows import (
     DocumentRow,
+    HeldLease,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -87,6 +90,9 @@ class LeaseStore(Protocol):
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         """Hold on to a lease; False if it expired or is another's."""
 
+    async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
+        """The leases with this name (any, if not given) that somebody holds now."""
+
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         """Let go of a lease; False if it expired or is another's."""
 
@@ -149,12 +155,16 @@ class Store(DocumentStore, LeaseStore, ChangeStore, Protocol):
 
     async def page(self, query: SessionQuery) -> list[SessionRow]: ...
 
+    async def due(self, query: DueQuery) -> list[SessionRow]: ...
+
     async def append(self, request: Append) -> AppendResult:
         """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
 
         In this order: a `fence` that does not hold raises `TurnLostError`; a duplicate id is skipped, and the next
-        message follows it; `expected_head` that is not the head raises `HeadMovedError`, an unknown parent
-        `MessageNotFoundError`, unless every message is a duplicate.
+        message follows it; a session that is suspended, or ended for another reason than `timeout`, raises
+        `SessionEndedError` without `reopen`; `expected_head` that is not the head raises `HeadMovedError`, an unknown
+        parent `MessageNotFoundError`, unless every message is a duplicate.
+        A session that was not active becomes so with the first message, and current under its key if no other is.
         When it returns, it is durable.
         """
 
@@ -182,4 +192,4 @@ class Store(DocumentStore, LeaseStore, ChangeStore, Protocol):
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]: ...
 
-    async def stats(self, namespace: str) -> StatsRow: ...
+    async def stats(self, query: StatsQuery) -> StatsRow: ...

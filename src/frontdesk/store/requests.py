@@ -9,7 +9,7 @@ import msgspec
 
 from frontdesk.messages import StoredMessage
 from frontdesk.store.changes import NewChange
-from frontdesk.store.rows import EditKind, Item, Place, SessionRow, Span, ViewRow
+from frontdesk.store.rows import NEVER, EditKind, Item, Place, SessionRow, Span, ViewRow
 
 Choose = Callable[[SessionRow, ViewRow], Sequence[Item]]
 
@@ -39,12 +39,16 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str = "{}"
     summary: str | None = None
     max_tokens: int | None = None
+    idle_after: int | None = None
+    archive_after: int | None = None
+    delete_after: int | None = None
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Messages to be chained after `parent` (an id, None for a new root, FOLLOW_HEAD), in one transaction.
 
-    `fresh` says which ids were made for this call and so cannot be there already."""
+    `fresh` says which ids were made for this call and so cannot be there already; `reopen` that a session which was
+    suspended, or ended for another reason than `timeout`, is to become active again."""
 
     namespace: str
     session_id: str
@@ -57,6 +61,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """if given, the number under which the session's lease `TURN` must be held at this moment"""
     dequeue: bool = False
     """take the messages out of the queue of the lease `TURN`, in the same transaction"""
+    reopen: bool = False
 
 
 class AppendedRow(msgspec.Struct, frozen=True):
@@ -68,8 +73,11 @@ class AppendedRow(msgspec.Struct, frozen=True):
 
 
 class AppendResult(NamedTuple):
+    """What became of the messages, the session afterwards, and whether it was made for them."""
+
     rows: tuple[AppendedRow, ...]
     session: SessionRow
+    created: bool = False
 
 
 class NewOverlay(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +135,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """columns of the session's row and their new values; `head` and `base` take a `Place` or None"""
     add: dict[str, int] = {}
     """columns and what to add to them"""
+    take_key: bool = False
+    """make the session current under its key again, if no other is"""
     view: ViewRow | None = None
     """the new view row, if given (the row's `view`, `tail` and figures go through `set` and `add`)"""
     fresh_tree: bool = False
@@ -134,6 +144,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     delete_sessions: tuple[int, ...] = ()
     """with their view rows, tags and ledger lines"""
     fork: NewFork | None = None
+    create: NewSession | None = None
+    """a session that has nothing in common with the plan's but, perhaps, the key that the same plan takes from that"""
     delete_rows: tuple[Span, ...] = ()
     replace_rows: tuple[tuple[Place, StoredMessage, int], ...] = ()
     """(place, message, change of the running sum in the row and its segment: not 0 only for the last row)"""
@@ -175,7 +187,10 @@ class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of sessions, newest activity first; `after` is (last_active_at, number) of the last one seen."""
+    """A page of sessions, newest activity first; `after` is (last_active_at, number) of the last one seen.
+
+    `idle` chooses by whether a session was last active longer ago than its `idle_after`, or the one given here, `now`;
+    `leased` (a name) those for which somebody holds that lease, `unleased` those for which nobody does."""
 
     namespace: str
     limit: int
@@ -188,6 +203,37 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     created_after: int | None = None
     created_before: int | None = None
     after: tuple[int, int] | None = None
+    idle: bool | None = None
+    now: int = 0
+    idle_after: int = NEVER
+    leased: str | None = None
+    unleased: str | None = None
+
+
+class DueQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Sessions whose time has come, longest overdue first: active ones to be archived, counted from their last
+    activity, or archived ones to be deleted, counted from their end.
+
+    `threshold` is for those that have none of their own; None asks for those that have. `after` is (moment, number) of
+    the last one seen; the moment is that from which is counted, or with thresholds of their own, the one it was due."""
+
+    namespace: str
+    what: Literal["archive", "delete"]
+    now: int
+    limit: int
+    threshold: int | None
+    after: tuple[int, int] | None = None
+
+
+class StatsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals of a namespace. Active sessions count as "compacting" while the lease `leased` is held, as "idle" as in
+    `SessionQuery`; days before `since` are left out."""
+
+    namespace: str
+    now: int = 0
+    idle_after: int = NEVER
+    leased: str = ""
+    since: int = 0
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):

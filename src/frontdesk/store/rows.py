@@ -12,6 +12,8 @@ MAX_NAMESPACE = 200
 SEGMENT_SIZE = 1 << 24
 TURN = "turn"
 """the lease of a session whose number fences writes"""
+NEVER = 1 << 62
+"""microseconds that no session lives to see: a threshold that is never reached"""
 
 
 class Place(NamedTuple):
@@ -27,6 +29,9 @@ class SessionRow(msgspec.Struct, frozen=True):
     `view` says what is known of the view at the head: "plain" (just the tail), "stored" (items are in the view row),
     "stale" (to be computed; `view_tokens` and `view_messages` mean nothing). The tail, the open end of the view, is
     `head.segment` from position `tail` to the head.
+
+    `status` is "active", "suspended" or "archived". `idle_after`, `archive_after` and `delete_after` are the session's
+    own thresholds in microseconds (`NEVER`: none is ever reached); None leaves them to who asks.
     """
 
     number: int
@@ -64,6 +69,9 @@ class SessionRow(msgspec.Struct, frozen=True):
     cost: str = "0"
     compacted_at: int | None = None
     ended_at: int | None = None
+    idle_after: int | None = None
+    archive_after: int | None = None
+    delete_after: int | None = None
     key_current: bool = False
     base: Place | None = None
     head: Place | None = None
@@ -243,9 +251,11 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals over a namespace."""
+    """Totals over a namespace. `sessions` are counted by status, `days` hold (sessions begun, their messages) by ISO
+    date in UTC."""
 
     sessions: dict[str, int]
+    days: dict[str, tuple[int, int]]
     messages: int
     input_tokens: int
     output_tokens: int
@@ -299,3 +309,10 @@ class LeaseAnswer(msgspec.Struct, frozen=True):
     ticket: int = 0
     ahead: int = 0
     queued: bool = False
+
+
+class HeldLease(NamedTuple):
+    """A lease that somebody holds, and whose it is; None: the namespace's."""
+
+    session_id: str | None
+    lease: LeaseRow

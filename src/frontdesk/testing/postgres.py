@@ -54,7 +54,7 @@ class PostgresServer:
     def __init__(self, *, durable: bool = False) -> None:
         self._durable = durable
         self._existing = os.environ.get(ENVIRONMENT_VARIABLE)
-        self._account = _unprivileged_account()
+        self._account = unprivileged_account()
         self._directory: Path | None = None
         self._guardian: subprocess.Popen[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -78,7 +78,7 @@ class PostgresServer:
         try:
             self._binaries = self._reachable(find_binaries(_candidates()))
             self._initialise()
-            self._port = _free_port()
+            self._port = free_port()
             self._launch()
         except BaseException:
             self.stop()
@@ -267,12 +267,13 @@ def _candidates() -> Iterator[Path]:
     yield from sorted(installed, key=lambda path: float(path.parent.name), reverse=True)
 
 
-def _unprivileged_account() -> pwd.struct_passwd | None:
-    # PostgreSQL refuses to run as root.
+def unprivileged_account() -> pwd.struct_passwd | None:
+    """Whom to run a server as: none other, unless one is root, as whom PostgreSQL and poolers refuse to run."""
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on. Raises `StoreUnavailableError` if there is none."""
     # Below the range that outgoing connections draw from, so that the port is still free after a restart.
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe:

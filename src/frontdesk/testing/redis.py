@@ -173,6 +173,11 @@ class RedisCluster:
             offset = int(_figures(primary, "INFO")["master_repl_offset"])
             wait_until(partial(_has_come_to, replica, offset), "a replica stays behind")
 
+    @property
+    def primaries(self) -> list[RedisServer]:
+        """Those that were primaries at the start, in the order of their slots."""
+        return self._servers[:_PRIMARIES]
+
     def kill_primary(self) -> None:
         """End one of the first primaries as if its machine had died."""
         self._servers[0].kill()

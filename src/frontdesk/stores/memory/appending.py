@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError
+from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionEndedError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
@@ -21,9 +21,10 @@ from frontdesk.store import (
     SegmentRow,
     SessionRow,
 )
+from frontdesk.store.changes import session_woken
 from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.reading import Reading
-from frontdesk.stores.memory.rows import MessageRow
+from frontdesk.stores.memory.rows import MessageRow, key_of
 
 
 class Appending(Reading, Leases):
@@ -41,10 +42,14 @@ class Appending(Reading, Leases):
             None if session is None or fresh else self._find(session, message.id)
             for message, fresh in zip(request.messages, request.fresh, strict=True)
         ]
+        wakes = session is not None and session.status != "active" and None in known
+        if session is not None and wakes:
+            session = self._awake(session, request)
         head_id = None if session is None or session.head is None else self._message(session, session.head).id
         if request.expected_head is not None and request.expected_head != head_id and None in known:
             raise HeadMovedError(request.expected_head, head_id, request.session_id)
         parent = self._parent(session, request) if None in known else None
+        created = session is None
         if session is None:
             new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
             session = self._insert(new)
@@ -64,6 +69,8 @@ class Appending(Reading, Leases):
                 runs.append((place.segment, first, place.position))
                 result.append(AppendedRow(True, parent_id))
             parent = place
+        if wakes:
+            self._write_log(request.namespace, session.number, request.now, session_woken())
         for segment, first, last in runs:
             line = NewChange(kind="message.appended", segment=segment, first=first, last=last)
             self._write_log(request.namespace, session.number, request.now, line)
@@ -71,7 +78,21 @@ class Appending(Reading, Leases):
             queued = self._queued.get((session.namespace, session.number, TURN), {})
             for message in request.messages:
                 queued.pop(message.id, None)
-        return AppendResult(tuple(result), session)
+        return AppendResult(tuple(result), session, created)
+
+    def _awake(self, session: SessionRow, request: Append) -> SessionRow:
+        """The session as it is once a message has come: stored with that, not before."""
+        if session.end_reason != "timeout" and not request.reopen:
+            raise SessionEndedError(session.id, session.status, session.end_reason)
+        return replace(
+            session,
+            status="active",
+            end_reason=None,
+            ended_at=None,
+            key_current=session.agent is not None
+            and self._by_key.get(key_of(session), session.number) == session.number,
+            revision=session.revision + 1,
+        )
 
     def _twin(self, session: SessionRow, message_id: str, request: Append, done: list[AppendedRow]) -> Place | None:
         """The same id twice within one request."""
@@ -122,6 +143,8 @@ class Appending(Reading, Leases):
         }
         session = replace(session, **{**counters, **changes})
         self._sessions[session.number] = session
+        if session.key_current:
+            self._by_key[key_of(session)] = session.number
         return session, place
 
 

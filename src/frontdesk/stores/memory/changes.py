@@ -5,7 +5,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionExistsError
-from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, NewFork, OverlayRow, Place, Plan, SessionRow, Span
+from frontdesk.store import (
+    SEGMENT_SIZE,
+    EditRow,
+    Lineage,
+    NewFork,
+    NewSession,
+    OverlayRow,
+    Place,
+    Plan,
+    SessionRow,
+    Span,
+)
 from frontdesk.stores.memory.documents import Documents
 from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import MessageRow, key_of
@@ -26,8 +37,9 @@ class Changes(Documents, Leases, States):
             assert session is not None
             if plan.head is not None and plan.head != session.head:
                 return False
-            if plan.fork and self._taken(plan.fork.session) not in (None, _releases_key(session, plan)):
-                raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
+            for new in _made(plan):
+                if self._taken(new) not in (None, _releases_key(session, new, plan)):
+                    raise SessionExistsError(new.id, new.namespace)
             self._change(session, plan)
             return True
 
@@ -57,6 +69,8 @@ class Changes(Documents, Leases, States):
         for tree in plan.delete_lineage:
             del self._forks_of[self._lineage.pop(tree).ancestor][tree]
         values = {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}
+        if plan.take_key and session.agent is not None:
+            values["key_current"] = self._by_key.get(key_of(session), session.number) == session.number
         if plan.fresh_tree:
             values["tree"] = values["family"] = next(self._numbers)
             self._by_family[session.family].discard(session.number)
@@ -64,6 +78,8 @@ class Changes(Documents, Leases, States):
         changed = self._sessions[session.number] = replace(session, revision=revision, **values)
         if session.key_current and not changed.key_current:
             self._by_key.pop(key_of(session), None)
+        elif changed.key_current:
+            self._by_key[key_of(changed)] = changed.number
         for line in plan.log:
             added = 0
             if line.adds is not None:
@@ -71,6 +87,8 @@ class Changes(Documents, Leases, States):
             self._write_log(session.namespace, session.number, plan.now, line, added)
         if plan.fork is not None:
             self._fork(session, plan.fork, revision)
+        if plan.create is not None:
+            self._insert(plan.create)
         if plan.view is not None:
             self._views[session.number] = plan.view
         if plan.drop_prompt:
@@ -141,8 +159,12 @@ class Changes(Documents, Leases, States):
                 del table[key]
 
 
-def _releases_key(session: SessionRow, plan: Plan) -> int | None:
-    """The number of the session whose key the plan frees for its fork."""
-    assert plan.fork is not None
-    frees = plan.set.get("key_current") is False and plan.fork.session.id != session.id
+def _made(plan: Plan) -> list[NewSession]:
+    fork = None if plan.fork is None else plan.fork.session
+    return [new for new in (fork, plan.create) if new is not None]
+
+
+def _releases_key(session: SessionRow, new: NewSession, plan: Plan) -> int | None:
+    """The number of the session whose key the plan frees for a new one."""
+    frees = plan.set.get("key_current") is False and new.id != session.id
     return session.number if frees else None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError, TurnLostError
 from frontdesk.messages import StoredMessage
-from frontdesk.store import TURN, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
+from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
 from frontdesk.stores.memory.rows import LeaseKey, Rows, Waiter
 
 
@@ -27,6 +27,22 @@ class Leases(Rows):
             if session_id is not None and key[1] < 0:
                 raise SessionNotFoundError(session_id, namespace)
             return None if self._held_lease(key) is not None else self._take(key, holder, ttl)
+
+    async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
+        with self._held():
+            return [
+                HeldLease(self._sessions[owner].id if owner else None, lease)
+                for (where, owner, called), lease in self._leases.items()
+                if where == namespace and name in (None, called) and lease.expires_at > _now()
+            ]
+
+    def _leased(self, namespace: str, name: str) -> set[int]:
+        """The numbers of the sessions for which somebody holds a lease."""
+        return {
+            owner
+            for (where, owner, called), lease in self._leases.items()
+            if (where, called) == (namespace, name) and lease.expires_at > _now()
+        }
 
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         return self._end_at(namespace, session_id, name, number, ttl)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from decimal import Context, Decimal
 from functools import reduce
 
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import NewChange, StatsRow, UsageQuery, UsageRow
-from frontdesk.stores.memory.rows import Rows
+from frontdesk.store import NewChange, SessionRow, StatsQuery, StatsRow, UsageQuery, UsageRow
+from frontdesk.stores.memory.leases import Leases
+from frontdesk.stores.memory.rows import is_idle
 
 _EXACT = Context(prec=1000)
 
 
-class Ledger(Rows):
+class Ledger(Leases):
     """Usage lines, their totals per day, and figures over all sessions."""
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
@@ -52,13 +56,14 @@ class Ledger(Rows):
             rows = [row for row in totals.values() if first <= row.day <= last]
         return sorted(rows, key=lambda row: (row.day, row.model or ""))
 
-    async def stats(self, namespace: str) -> StatsRow:
+    async def stats(self, query: StatsQuery) -> StatsRow:
         with self._held():
-            rows = [row for row in self._sessions.values() if row.namespace == namespace]
-            days = self._days.get(namespace, {}).values()
-            statuses = sorted({row.status for row in rows})
+            rows = [row for row in self._sessions.values() if row.namespace == query.namespace]
+            days = self._days.get(query.namespace, {}).values()
+            leased = self._leased(query.namespace, query.leased)
             return StatsRow(
-                sessions={status: sum(1 for row in rows if row.status == status) for status in statuses},
+                sessions=dict(sorted(Counter(_status(row, query, leased) for row in rows).items())),
+                days=_by_day(row for row in rows if row.created_at >= query.since),
                 messages=sum(row.message_count for row in rows),
                 input_tokens=sum(row.input_tokens for row in days),
                 output_tokens=sum(row.output_tokens for row in days),
@@ -69,6 +74,23 @@ class Ledger(Rows):
 
 def _sum(*costs: str) -> str:
     return str(reduce(_EXACT.add, map(Decimal, costs), Decimal(0)))
+
+
+def _status(row: SessionRow, query: StatsQuery, leased: set[int]) -> str:
+    if row.status != "active":
+        return row.status
+    if row.number in leased:
+        return "compacting"
+    return "idle" if is_idle(row, query.now, query.idle_after) else "active"
+
+
+def _by_day(rows: Iterable[SessionRow]) -> dict[str, tuple[int, int]]:
+    days: dict[str, tuple[int, int]] = {}
+    for row in sorted(rows, key=lambda row: row.created_at):
+        day = datetime.fromtimestamp(row.created_at // 1_000_000, UTC).date().isoformat()
+        sessions, messages = days.get(day, (0, 0))
+        days[day] = (sessions + 1, messages + row.message_count)
+    return days
 
 
 def _add_to_day(days: dict[tuple[str, str | None], UsageRow], line: UsageRow) -> None:

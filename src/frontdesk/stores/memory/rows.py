@@ -81,10 +81,10 @@ class Rows:
         self._log: defaultdict[str, list[ChangeRow]] = defaultdict(list)
         self._details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
         self._trimmed: dict[str, Position] = {}
-        self._bell = Bell()
         self._leases: dict[LeaseKey, LeaseRow] = {}
         self._waiters: dict[LeaseKey, dict[str, Waiter]] = {}
         self._queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
+        self._bell = Bell()
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -141,6 +141,10 @@ class Rows:
         details = self._details.pop((row.namespace, row.number), {})
         if last in details:
             self._details[row.namespace, row.number][last] = details[last]
+
+
+def is_idle(row: SessionRow, now: int, idle_after: int) -> bool:
+    return row.last_active_at + (idle_after if row.idle_after is None else row.idle_after) <= now
 
 
 def key_of(row: SessionRow | NewSession) -> Key:

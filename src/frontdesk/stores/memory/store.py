@@ -6,11 +6,12 @@ import heapq
 
 import msgspec
 
-from frontdesk.store import NewSession, SessionQuery, SessionRow
+from frontdesk.store import DueQuery, NewSession, SessionQuery, SessionRow
 from frontdesk.stores.memory.appending import Appending
 from frontdesk.stores.memory.changes import Changes
 from frontdesk.stores.memory.ledger import Ledger
 from frontdesk.stores.memory.log import Log
+from frontdesk.stores.memory.rows import is_idle
 
 
 class MemoryStore(Appending, Changes, Ledger, Log):
@@ -43,7 +44,21 @@ class MemoryStore(Appending, Changes, Ledger, Log):
     async def page(self, query: SessionQuery) -> list[SessionRow]:
         with self._held():
             rows = [row for row in self._sessions.values() if _matches(row, query)]
+            if query.leased is not None:
+                leased = self._leased(query.namespace, query.leased)
+                rows = [row for row in rows if row.number in leased]
+            if query.unleased is not None:
+                leased = self._leased(query.namespace, query.unleased)
+                rows = [row for row in rows if row.number not in leased]
         return heapq.nlargest(query.limit, rows, key=lambda row: (row.last_active_at, row.number))
+
+    async def due(self, query: DueQuery) -> list[SessionRow]:
+        with self._held():
+            rows = [(moment, row) for row in self._sessions.values() if (moment := _due(row, query)) is not None]
+        found = sorted(rows, key=lambda pair: (pair[0], pair[1].number))
+        return [row for moment, row in found if query.after is None or (moment, row.number) > query.after][
+            : query.limit
+        ]
 
 
 def _matches(row: SessionRow, query: SessionQuery) -> bool:
@@ -61,4 +76,16 @@ def _matches(row: SessionRow, query: SessionQuery) -> bool:
         and (query.created_after is None or row.created_at > query.created_after)
         and (query.created_before is None or row.created_at < query.created_before)
         and (query.after is None or (row.last_active_at, row.number) < query.after)
+        and (query.idle is None or query.idle == is_idle(row, query.now, query.idle_after))
     )
+
+
+def _due(row: SessionRow, query: DueQuery) -> int | None:
+    """The moment by which a session is in the order of those that are due; None if it is not."""
+    archive = query.what == "archive"
+    start, own = (row.last_active_at, row.archive_after) if archive else (row.ended_at, row.delete_after)
+    if row.namespace != query.namespace or row.status != ("active" if archive else "archived") or start is None:
+        return None
+    if query.threshold is not None:
+        return start if own is None and start + query.threshold <= query.now else None
+    return start + own if own is not None and start + own <= query.now else None

@@ -21,7 +21,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError, StoreError, StoreUnavailableError, TurnLostError
+from frontdesk.errors import (
+    HeadMovedError,
+    MessageNotFoundError,
+    SessionEndedError,
+    StoreError,
+    StoreUnavailableError,
+    TurnLostError,
+)
 from frontdesk.messages import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, AppendedRow, AppendResult, Place
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
@@ -37,7 +44,7 @@ _IN_FLIGHT = 3
 _ARGUMENTS = (
     *("text[]", "text[]", "integer[]", "integer[]", "bigint[]", "bigint[]", "boolean[]"),
     *("integer[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]"),
-    *("bigint[]", "boolean[]", "integer[]", "integer[]"),
+    *("bigint[]", "boolean[]", "boolean[]", "integer[]", "integer[]"),
     *("integer[]", "bigint[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]", "integer[]"),
     "boolean",
 )
@@ -233,7 +240,7 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
         for index in indexes:
             request, call = batch[index].request, batch[index].call
             parent = None if request.parent is FOLLOW_HEAD else request.parent or ""
-            checks = (parent, request.expected_head, request.fence, request.dequeue)
+            checks = (parent, request.expected_head, request.fence, request.dequeue, request.reopen)
             given = (*batch[index].key, call, request.now, *checks)
             requests.append((number, *given, len(messages), len(request.messages)))
             first: dict[str, int] = {}
@@ -249,7 +256,7 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
         plain = plain and len(ids) == size
         now = max(batch[index].request.now for index in indexes)
         groups.append((*batch[indexes[0]].key, indexes[0] + 1, size, tokens, now, plain))
-    return [*columns_of(groups, 7), *columns_of(requests, 11), *columns_of(messages, 9)]
+    return [*columns_of(groups, 7), *columns_of(requests, 12), *columns_of(messages, 9)]
 
 
 def _message_values(message: StoredMessage) -> tuple[Any, ...]:
@@ -297,9 +304,12 @@ def _result(request: Append, answer: list[Sequence[Any]]) -> AppendResult | Exce
         assert isinstance(request.parent, str)
         return MessageNotFoundError(request.parent, request.session_id)
     session = session_row(request.namespace, last[_ANSWER:])
+    if last[1] == "ended":
+        return SessionEndedError(session.id, session.status, session.end_reason)
+    created = last[1] == "made"
     if len(answer) > 1 or not request.messages:
-        return AppendResult(tuple(_appended(row) for row in answer[:-1]), session)
-    return AppendResult(_chained(request, last[2]), session)
+        return AppendResult(tuple(_appended(row) for row in answer[:-1]), session, created)
+    return AppendResult(_chained(request, last[2]), session, created)
 
 
 def _appended(row: Sequence[Any]) -> AppendedRow:

@@ -121,6 +121,8 @@ class Changer:
         await self._log.write(connection, ns, session.number, plan.now, _numbered(plan.log, overlays, edits))
         if plan.fork is not None:
             await self._fork(connection, ns, session, plan.fork)
+        if plan.create is not None and await self._insert(connection, plan.create, None) is None:
+            raise SessionExistsError(plan.create.id, plan.create.namespace)
         if plan.drop_prompt:
             await self._documents.drop(connection, ns, session.number)
         await self._delete_sessions(connection, ns, plan.delete_sessions)
@@ -319,6 +321,8 @@ class Changer:
             session.number,
             *values.values(),
         )
+        if plan.take_key:
+            await connection.execute(f"SELECT {self._schema}.take_key($1, $2)", ns, session.number)
         if plan.view is not None:
             await connection.execute(
                 f"INSERT INTO {self._schema}.views VALUES ($1, $2, $3)"

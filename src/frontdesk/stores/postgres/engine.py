@@ -34,6 +34,8 @@ _SHUT_DOWN = ("57P01", "57P02", "57P03")
 _CONFLICTS = ("40001", "40P01")
 _READ_ONLY = "25006"
 _FULL = "53100"
+_NAMES_LOST = ("26000", "42P05")
+"""a statement that was given a name is not there, or is there already"""
 _PLAIN_CLASSES = ("08", "28", "3D", "42", "53", "57")
 """classes of errors whose text names roles, databases and tables, but never a value"""
 
@@ -253,6 +255,8 @@ def translate(error: BaseException, *, uncertain: bool = False) -> FrontdeskErro
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or "unknown"
         reason = f" {error.message}" if state[:2] in _PLAIN_CLASSES and getattr(error, "message", None) else ""
+        if state in _NAMES_LOST:
+            reason = ": a transaction pooler seems to stand between; add pooler=transaction to the URL"
         text = f"PostgreSQL refused ({state} {type(error).__name__}){reason}{happened}"
         kind: type[StoreError] = StoreError
         if is_lost(error) or state[:2] in ("53", "57", "55") or state in _CONFLICTS:

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from frontdesk.errors import SessionNotFoundError, TurnLostError
 from frontdesk.messages import StoredMessage
-from frontdesk.store import LeaseAnswer, LeaseRow, LeaseWanted
+from frontdesk.store import HeldLease, LeaseAnswer, LeaseRow, LeaseWanted
 from frontdesk.stores.postgres.documents import owner
 from frontdesk.stores.postgres.engine import Connection
 
@@ -40,6 +40,16 @@ class Leases:
             name,
         )
         return None if row is None else LeaseRow(*row)
+
+    async def held(self, connection: Connection, namespace: str, name: str | None) -> list[HeldLease]:
+        rows = await connection.fetch(
+            f"SELECT s.id, {_LEASE} FROM {self._schema}.leases l LEFT JOIN {self._schema}.sessions s"
+            f" ON s.ns = l.ns AND s.number = l.session WHERE l.ns = (SELECT number FROM {self._schema}.namespaces"
+            " WHERE name = $1) AND l.expires_at > now() AND ($2::text IS NULL OR l.name = $2)",
+            namespace,
+            name,
+        )
+        return [HeldLease(row[0], LeaseRow(*row[1:])) for row in rows]
 
     async def acquire(
         self, connection: Connection, namespace: str, session_id: str | None, name: str, holder: str, ttl: int

@@ -21,7 +21,6 @@ from frontdesk.store import (
     Piece,
     Place,
     SegmentRow,
-    SessionQuery,
     SessionRow,
     TreeRows,
     ViewRead,
@@ -31,7 +30,6 @@ from frontdesk.stores.postgres.rows import (
     SESSION_WIDTH,
     columns_of,
     decode_message,
-    digest,
     key_digest,
     session_columns,
     session_row,
@@ -156,7 +154,6 @@ class Reader:
         self._by_key = (
             f"SELECT {_SESSION} FROM {schema}.sessions s WHERE s.ns = {here} AND s.key_digest = $2 AND s.key_current"
         )
-        self._page = f"SELECT {_SESSION} FROM {schema}.sessions s WHERE s.ns = {here} AND s.family > 0"
         self._view = (
             f"SELECT {_SESSION}, v.items FROM {schema}.sessions s"
             f" LEFT JOIN {schema}.views v ON v.ns = s.ns AND v.session = s.number"
@@ -181,37 +178,6 @@ class Reader:
     ) -> SessionRow | None:
         row = await connection.fetchrow(self._by_key, namespace, key_digest(*key))
         return None if row is None else session_row(namespace, row)
-
-    async def page(self, connection: Connection, query: SessionQuery) -> list[SessionRow]:
-        arguments: list[Any] = [query.namespace]
-        conditions = []
-
-        def where(condition: str, *values: Any) -> None:
-            marks = []
-            for value in values:
-                arguments.append(value)
-                marks.append(f"${len(arguments)}")
-            conditions.append(" AND " + condition.format(*marks))
-
-        for name in ("agent", "channel", "peer", "thread", "status"):
-            if getattr(query, name) is not None:
-                where(f"s.{name} = {{0}}", getattr(query, name))
-        if query.status not in (None, "active"):
-            # said again for the index that leaves the active ones out
-            where("s.status <> 'active'")
-        if query.tag is not None:
-            tagged = f"SELECT t.session FROM {self._schema}.session_tags t WHERE t.ns = s.ns AND t.digest = {{0}}"
-            where(f"s.number IN ({tagged})", digest(query.tag))
-        if query.created_after is not None:
-            where("s.created_at > {0}", query.created_after)
-        if query.created_before is not None:
-            where("s.created_at < {0}", query.created_before)
-        if query.after is not None:
-            where("(s.last_active_at, s.number) < ({0}, {1})", *query.after)
-        arguments.append(query.limit)
-        order = f" ORDER BY s.last_active_at DESC, s.number DESC LIMIT ${len(arguments)}"
-        rows = await connection.fetch(self._page + "".join(conditions) + order, *arguments)
-        return [session_row(query.namespace, row) for row in rows]
 
     async def view(self, connection: Connection, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
         """Optimistic: two statements, done again if the session was changed (not only appended to) between them."""

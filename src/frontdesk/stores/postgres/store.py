@@ -14,6 +14,8 @@ from frontdesk.store import (
     ChangeRow,
     Choose,
     DocumentRow,
+    DueQuery,
+    HeldLease,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -28,6 +30,7 @@ from frontdesk.store import (
     SessionRow,
     StateKey,
     StateRow,
+    StatsQuery,
     StatsRow,
     Swept,
     TreeRows,
@@ -38,6 +41,7 @@ from frontdesk.store import (
 from frontdesk.stores.bell import Bell
 from frontdesk.stores.postgres.appending import Appender
 from frontdesk.stores.postgres.changes import Changer
+from frontdesk.stores.postgres.directory import Directory
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
 from frontdesk.stores.postgres.leases import Leases
@@ -68,12 +72,13 @@ class PostgresStore:
         self._engine = Engine(dsn, pool=pool, pooler=pooler, timeout=timeout, prepare=self._migrate)
         self._reader = Reader(self._schema)
         self._changer = Changer(self._schema)
+        self._directory = Directory(self._schema)
         self._documents = Documents(self._schema)
         self._leases = Leases(self._schema)
         self._log = Log(self._schema)
         self._totals = Totals(self._schema)
-        self._bell = Bell()
         self._states = States(self._schema)
+        self._bell = Bell()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -122,7 +127,10 @@ class PostgresStore:
         )
 
     async def page(self, query: SessionQuery) -> list[SessionRow]:
-        return await self._engine.run(lambda connection: self._reader.page(connection, query), repeatable=True)
+        return await self._engine.run(lambda connection: self._directory.page(connection, query), repeatable=True)
+
+    async def due(self, query: DueQuery) -> list[SessionRow]:
+        return await self._engine.run(lambda connection: self._directory.due(connection, query), repeatable=True)
 
     # messages
 
@@ -218,6 +226,11 @@ class PostgresStore:
         return await self._engine.run(
             lambda connection: self._leases.acquire(connection, namespace, session_id, name, holder, ttl),
             repeatable=False,
+        )
+
+    async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
+        return await self._engine.run(
+            lambda connection: self._leases.held(connection, namespace, name), repeatable=True
         )
 
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
@@ -326,5 +339,5 @@ class PostgresStore:
             raise SessionNotFoundError(query.session_id, query.namespace)
         return await self._engine.run(lambda connection: self._totals.usage(connection, query), repeatable=True)
 
-    async def stats(self, namespace: str) -> StatsRow:
-        return await self._engine.run(lambda connection: self._totals.stats(connection, namespace), repeatable=True)
+    async def stats(self, query: StatsQuery) -> StatsRow:
+        return await self._engine.run(lambda connection: self._totals.stats(connection, query), repeatable=True)

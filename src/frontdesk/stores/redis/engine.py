@@ -1,4 +1,4 @@
-"""Clients, one for each event loop, and what becomes of a failure: tried again, or a typed error."""
+"""Sending commands from any event loop, and what becomes of a failure: tried again, or a typed error."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import suppress
 from typing import Any
 
 from redis import exceptions as refusals
-from redis.asyncio import BlockingConnectionPool, Connection, Redis, RedisCluster, SSLConnection
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from frontdesk.errors import (
     StoreClosedError,
@@ -23,17 +19,15 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from frontdesk.stores.redis.clients import Clients, maker
 from frontdesk.stores.redis.scripts import Script
 from frontdesk.stores.redis.url import Address
-
-Call = Callable[[Any], Awaitable[Any]]
 
 _PATIENCE = 0.5
 """seconds for which a single server that is away is asked again; a cluster gets the whole time-out to put another
 in its place"""
-_CONNECT_SECONDS = 5.0
 _LOST = (refusals.ConnectionError, refusals.TimeoutError, OSError)
-_UNSETTLED = (refusals.ClusterDownError, refusals.TryAgainError, refusals.RedisClusterException)
+_UNSETTLED = (refusals.ClusterDownError, refusals.TryAgainError, refusals.MovedError)
 _FORBIDDEN = (
     refusals.AuthenticationError,
     refusals.AuthorizationError,
@@ -43,12 +37,11 @@ _FORBIDDEN = (
 
 
 class Lane:
-    """What belongs to one event loop: its client, and how many may use it at a time."""
+    """What belongs to one event loop: its clients, closed when the loop ends."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, client: Any, size: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clients: Clients) -> None:
         self.loop = loop
-        self.client = client
-        self.places = asyncio.Semaphore(size)
+        self.clients = clients
         self._keeper = self._keep()
         self._kept = False
 
@@ -63,7 +56,7 @@ class Lane:
             yield
         finally:
             with suppress(*_LOST, RuntimeError):
-                await self.client.aclose()
+                await self.clients.close()
 
     async def close(self) -> None:
         await self.enter()
@@ -71,52 +64,56 @@ class Lane:
 
 
 class Engine:
-    """Runs scripts and commands."""
+    """Sends commands and scripts to whom they concern."""
 
     def __init__(self, address: Address, *, pool: int, timeout: float) -> None:
         self._address = address
-        self._size = pool
         self._timeout = timeout
+        self._make = maker(address, pool, timeout)
         self._patience = timeout if address.cluster else min(_PATIENCE, timeout)
         self._lanes: dict[asyncio.AbstractEventLoop, Lane] = {}
         self._guard = threading.Lock()
         self._closed = False
 
-    async def run(self, script: Script, keys: list[str], arguments: list[str | bytes], *, repeatable: bool) -> Any:
+    async def run(self, script: Script, keys: list[str], arguments: list[Any], *, repeatable: bool) -> Any:
         """What a script returns. After a lost connection one that is `repeatable` is sent again; for the rest
         `StoreUnavailableError` says that it may have happened."""
+        rest = (len(keys), *keys, *arguments)
+        try:
+            return await self.send(keys[0], "EVALSHA", script.digest, *rest, repeatable=repeatable)
+        except refusals.NoScriptError:
+            return await self.send(keys[0], "EVAL", script.text, *rest, repeatable=repeatable)
 
-        async def call(client: Any) -> Any:
-            try:
-                return await client.evalsha(script.digest, len(keys), *keys, *arguments)
-            except refusals.NoScriptError:
-                return await client.eval(script.text, len(keys), *keys, *arguments)
-
-        return await self.call(call, repeatable=repeatable)
-
-    async def call(self, work: Call, *, repeatable: bool) -> Any:
-        """The same for any work with a client."""
+    async def send(self, key: str, *command: Any, repeatable: bool) -> Any:
+        """The same for a command about a key."""
         deadline = time.monotonic() + self._patience
         pause = 0.01
         while True:
             lane = self._lane()
             await lane.enter()
+            looks = lane.clients.looks
             try:
-                async with lane.places:
-                    return await _heeding_cancellation(work(lane.client))
-            except (refusals.RedisError, refusals.RedisClusterException, OSError) as error:
+                return await _heeding_cancellation(_send(lane.clients, key, command))
+            except refusals.NoScriptError:
+                raise
+            except (refusals.RedisError, OSError) as error:
                 self.refuse_if_closed()
-                sent = not _never_sent(error)
-                if not self._may_pass(error) or (sent and not repeatable) or time.monotonic() >= deadline:
-                    raise translate(error, uncertain=sent and not repeatable and isinstance(error, _LOST)) from None
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 0.25)
+                if not self._may_pass(error, repeatable) or time.monotonic() >= deadline:
+                    uncertain = not repeatable and isinstance(error, _LOST) and not _never_sent(error)
+                    raise translate(error, uncertain=uncertain) from None
+                if not isinstance(error, refusals.MovedError):
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, 0.25)
+            with suppress(refusals.RedisError, OSError):
+                await lane.clients.look_again(looks)
 
-    def _may_pass(self, error: BaseException) -> bool:
+    def _may_pass(self, error: BaseException, repeatable: bool) -> bool:
+        """Whether trying again may help, and can do no harm."""
         if isinstance(error, _FORBIDDEN):
             return False
-        moving = self._address.cluster and isinstance(error, refusals.ReadOnlyError)
-        return moving or isinstance(error, _LOST + _UNSETTLED)
+        if isinstance(error, _UNSETTLED) or (self._address.cluster and isinstance(error, refusals.ReadOnlyError)):
+            return True
+        return isinstance(error, _LOST) and (repeatable or _never_sent(error))
 
     def refuse_if_closed(self) -> None:
         """Raises `StoreClosedError`."""
@@ -131,31 +128,8 @@ class Engine:
                 self.refuse_if_closed()
                 for gone in [other for other in self._lanes if other.is_closed()]:
                     del self._lanes[gone]
-                lane = self._lanes[loop] = Lane(loop, self._new_client(), self._size)
+                lane = self._lanes[loop] = Lane(loop, Clients(self._address, self._make))
         return lane
-
-    def _new_client(self) -> Any:
-        address = self._address
-        common: dict[str, Any] = {
-            **address.login,
-            "socket_timeout": self._timeout,
-            "socket_connect_timeout": min(self._timeout, _CONNECT_SECONDS),
-            "retry": Retry(NoBackoff(), 0),  # only here is it known what can be repeated
-        }
-        if address.cluster:
-            nodes = [ClusterNode(host, port) for host, port in address.nodes]
-            return RedisCluster(startup_nodes=nodes, ssl=address.tls, max_connections=2 * self._size, **common)
-        ((host, port),) = address.nodes
-        pool = BlockingConnectionPool(
-            max_connections=self._size,
-            timeout=self._timeout,
-            connection_class=SSLConnection if address.tls else Connection,
-            host=host,
-            port=port,
-            db=address.database,
-            **common,
-        )
-        return Redis.from_pool(pool)
 
     async def close(self) -> None:
         """Let go of the connections, also of those of other loops. Idempotent."""
@@ -172,6 +146,19 @@ class Engine:
                     await asyncio.wait_for(asyncio.wrap_future(there), self._timeout)
 
 
+async def _send(clients: Clients, key: str, command: tuple[Any, ...]) -> Any:
+    client = await clients.of(key)
+    try:
+        return await client.execute_command(*command)
+    except refusals.MovedError:
+        raise
+    except refusals.AskError as error:
+        # The slot is on its way to another node, and the key has arrived there: it answers who says that it knows.
+        async with clients.at((error.host, error.port)).pipeline(transaction=False) as pipeline:
+            pipeline.execute_command("ASKING").execute_command(*command)
+            return (await pipeline.execute())[1]
+
+
 async def _heeding_cancellation(work: Awaitable[Any]) -> Any:
     """The driver sometimes takes a cancellation for the end of one of its own time-outs, and goes on: not here."""
     task = asyncio.current_task()
@@ -184,9 +171,8 @@ async def _heeding_cancellation(work: Awaitable[Any]) -> Any:
 
 
 def _never_sent(error: BaseException) -> bool:
-    """Whether nothing can have happened on the server: nobody was there, or the cluster refused."""
-    origin = error.__cause__ or error.__context__
-    return isinstance(error, _UNSETTLED) or isinstance(origin, ConnectionRefusedError | socket.gaierror)
+    """Whether nobody was there to send it to."""
+    return isinstance(error.__cause__ or error.__context__, ConnectionRefusedError | socket.gaierror)
 
 
 def translate(error: BaseException, *, uncertain: bool = False) -> StoreError:

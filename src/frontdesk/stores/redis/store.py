@@ -39,7 +39,7 @@ class RedisStore:
         return f"RedisStore({self._described!r})"
 
     async def open(self) -> None:
-        await self._engine.call(lambda client: client.ping(), repeatable=True)
+        await self._engine.send("", "PING", repeatable=True)
 
     async def close(self) -> None:
         await self._engine.close()
@@ -65,7 +65,7 @@ class RedisStore:
     async def delete_states(self, namespace: str, id: str) -> int:
         index = _index(namespace, id)
         deleted = 0
-        while names := await self._engine.call(lambda client: client.smembers(index), repeatable=True):
+        while names := await self._engine.send(index, "SMEMBERS", index, repeatable=True):
             keys = [_key(StateKey(namespace, id, name.decode())) for name in names]
             deleted += await self._engine.run(
                 scripts.DELETE_LISTED, [keys[0], index, *keys], list(names), repeatable=False

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple, replace
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError
+from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionEndedError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
@@ -63,13 +63,19 @@ def append(connection: Connection, request: Append) -> AppendResult:
     if session is not None and any_known:
         known = find_all(connection, session, given)
     parent = None
+    wakes = False
     if not known or any(message.id not in known for message in request.messages):
+        if session is not None and session.status != "active":
+            wakes = _may_wake(session, request)
         if request.expected_head is not None and request.expected_head != head_id:
             raise HeadMovedError(request.expected_head, head_id, request.session_id)
         parent = _parent(connection, session, request)
+    created = session is None
     if session is None:
         new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
         session = sessions.insert(connection, new)
+    elif wakes:
+        session = sessions.wake(connection, session, request.now)
     chain = _Chain(connection, session)
     if session.head is not None:
         chain.take(*segment)
@@ -79,7 +85,13 @@ def append(connection: Connection, request: Append) -> AppendResult:
     rows = chain.put(request.messages, known, parent, parent_id)
     if request.dequeue:
         leases.dequeue(connection, session.number, [message.id for message in request.messages])
-    return AppendResult(tuple(rows), chain.finish(request.now))
+    return AppendResult(tuple(rows), chain.finish(request.now), created)
+
+
+def _may_wake(session: SessionRow, request: Append) -> bool:
+    if session.end_reason != "timeout" and not request.reopen:
+        raise SessionEndedError(session.id, session.status, session.end_reason)
+    return True
 
 
 def _parent(connection: Connection, session: SessionRow | None, request: Append) -> Place | None:

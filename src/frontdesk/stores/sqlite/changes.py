@@ -25,11 +25,13 @@ def apply(connection: Connection, plan: Plan) -> bool:
     assert session is not None
     if plan.head is not None and plan.head != session.head:
         return False
-    if plan.fork is not None:
-        taken = sessions.taken(connection, plan.fork.session)
-        frees_key = plan.set.get("key_current") is False and plan.fork.session.id != session.id
-        if taken is not None and not (frees_key and taken.number == session.number):
-            raise SessionExistsError(plan.fork.session.id, plan.fork.session.namespace)
+    for new in (plan.create, None if plan.fork is None else plan.fork.session):
+        taken = None if new is None else sessions.taken(connection, new)
+        if new is None or taken is None:
+            continue
+        frees_key = plan.set.get("key_current") is False and new.id != session.id
+        if not (frees_key and taken.number == session.number):
+            raise SessionExistsError(new.id, new.namespace)
     revision = session.revision + 1
     _change_messages(connection, plan)
     overlays = _change_overlays(connection, session, plan, revision)
@@ -42,6 +44,8 @@ def apply(connection: Connection, plan: Plan) -> bool:
         log.write(connection, session.namespace, session.number, plan.now, line, number)
     if plan.fork is not None:
         _fork(connection, session, plan.fork, revision)
+    if plan.create is not None:
+        sessions.insert(connection, plan.create)
     if plan.view is not None:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:
@@ -202,6 +206,8 @@ def _change_session(connection: Connection, session: SessionRow, plan: Plan, rev
         if name not in _SETTABLE:
             raise ValueError(f"a plan cannot add to {name!r}")
         assigned[name] = getattr(session, name) + amount
+    if plan.take_key:
+        assigned["key_current"] = int(sessions.may_take_key(connection, session))
     if plan.fresh_tree:
         assigned["tree"] = assigned["family"] = sessions.next_number(connection)
     columns = ", ".join(f"{name} = ?" for name in assigned)

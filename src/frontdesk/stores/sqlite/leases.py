@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from frontdesk.errors import SessionNotFoundError, TurnLostError
 from frontdesk.messages import StoredMessage
-from frontdesk.store import TURN, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
+from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.documents import owner_of
 from frontdesk.stores.sqlite.rows import MESSAGE
@@ -22,6 +22,22 @@ _COLUMNS = "name, number, holder, expires_at, taken_at, intake"
 def get(connection: Connection, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
     lease = _row(connection, owner_of(connection, namespace, session_id), namespace, name)
     return lease if lease is not None and lease.expires_at > _now() else None
+
+
+def held(connection: Connection, namespace: str, name: str | None) -> list[HeldLease]:
+    rows = connection.execute(
+        "SELECT s.id, l.name, l.number, l.holder, l.expires_at FROM leases l"
+        " LEFT JOIN sessions s ON s.number = l.session"
+        f" WHERE l.namespace = ? AND l.expires_at > ?{'' if name is None else ' AND l.name = ?'}",
+        (namespace, _now(), *(() if name is None else (name,))),
+    )
+    return [HeldLease(row[0], LeaseRow(*row[1:])) for row in rows]
+
+
+def living(name: str) -> tuple[str, tuple[str, int]]:
+    """A query for the numbers of the sessions of a namespace (the first value) for which somebody holds a lease, and
+    the other values."""
+    return "SELECT session FROM leases WHERE namespace = ? AND name = ? AND expires_at > ?", (name, _now())
 
 
 def acquire(

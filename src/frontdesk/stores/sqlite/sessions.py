@@ -1,4 +1,4 @@
-"""Session rows: making and finding them, pages of them, and the ledger of what they used."""
+"""Session rows: making, finding and waking them, and the ledger of what they used."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from functools import reduce
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import NewChange, NewSession, SessionQuery, SessionRow, StatsRow, UsageQuery, UsageRow
-from frontdesk.store.changes import session_created
+from frontdesk.store import NewChange, NewSession, SessionRow, UsageQuery, UsageRow
+from frontdesk.store.changes import session_created, session_woken
 from frontdesk.stores.sqlite import log
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, session_row
-
-FEW = 2_000
-"""so many sessions of one tag or peer are sorted; of more, the newest are looked for in the order of activity"""
 
 _EXACT = Context(prec=1000)
 _GIVEN = tuple(name for name in NewSession.__struct_fields__ if name != "now")
@@ -96,52 +94,31 @@ def set_tags(connection: Connection, number: int, namespace: str, tags: str) -> 
         connection.executemany("INSERT OR IGNORE INTO session_tags (session, tag, namespace) VALUES (?, ?, ?)", rows)
 
 
-def page(connection: Connection, query: SessionQuery) -> list[SessionRow]:
-    way, where, values = _way(connection, query)
-    for name in ("agent", "channel", "peer", "thread", "status"):
-        wanted = getattr(query, name)
-        if wanted is not None:
-            where.append(f"{name} = ?")
-            values.append(wanted)
-    for condition, wanted in (("created_at > ?", query.created_after), ("created_at < ?", query.created_before)):
-        if wanted is not None:
-            where.append(condition)
-            values.append(wanted)
-    if query.after is not None:
-        where.append("(last_active_at, number) < (?, ?)")
-        values += query.after
-    found = connection.execute(
-        f"SELECT {SESSION} FROM sessions {way} WHERE {' AND '.join(where)}"
-        " ORDER BY last_active_at DESC, number DESC LIMIT ?",
-        (*values, query.limit),
+def may_take_key(connection: Connection, session: SessionRow) -> bool:
+    """Whether a session has a key, and no other is current under it."""
+    if session.agent is None:
+        return False
+    key = (session.agent, session.channel or "", session.peer or "", session.thread)
+    current = get_current(connection, session.namespace, key)
+    return current is None or current.number == session.number
+
+
+def wake(connection: Connection, session: SessionRow, now: int) -> SessionRow:
+    """Make a session active again; its raised revision is stored with what follows."""
+    is_current = may_take_key(connection, session)
+    connection.execute(
+        "UPDATE sessions SET status = 'active', end_reason = NULL, ended_at = NULL, key_current = ? WHERE number = ?",
+        (int(is_current), session.number),
     )
-    return [session_row(row) for row in found]
-
-
-def _way(connection: Connection, query: SessionQuery) -> tuple[str, list[str], list[Any]]:
-    """Which index to go by, and the conditions on namespace and tag in the form that suits it.
-
-    A planner without figures would at times sort a hundred thousand sessions.
-    """
-    where, values = ["namespace = ?"], [query.namespace]
-    if query.tag is not None and _few(connection, "session_tags", "tag", query.namespace, query.tag):
-        where.append("number IN (SELECT session FROM session_tags WHERE namespace = ? AND tag = ?)")
-        return "NOT INDEXED", where, [*values, query.namespace, query.tag]
-    if query.tag is not None:
-        where.append("EXISTS (SELECT 1 FROM session_tags WHERE session = number AND tag = ?)")
-        values.append(query.tag)
-    by_peer = "sessions INDEXED BY sessions_by_peer"
-    if query.peer is not None and _few(connection, by_peer, "peer", query.namespace, query.peer):
-        return "INDEXED BY sessions_by_peer", where, [*values]
-    return f"INDEXED BY sessions_by_{'activity' if query.agent is None else 'agent'}", where, [*values]
-
-
-def _few(connection: Connection, table: str, column: str, namespace: str, value: str) -> bool:
-    counted = connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE namespace = ? AND {column} = ? LIMIT {FEW})",
-        (namespace, value),
-    ).fetchall()
-    return bool(counted[0][0] < FEW)
+    log.write(connection, session.namespace, session.number, now, session_woken())
+    return replace(
+        session,
+        status="active",
+        end_reason=None,
+        ended_at=None,
+        key_current=is_current,
+        revision=session.revision + 1,
+    )
 
 
 # the ledger
@@ -159,7 +136,7 @@ def add_usage(connection: Connection, namespace: str, session_id: str, line: Usa
     connection.execute(
         "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = ?,"
         " updated_at = max(updated_at, ?) WHERE number = ?",
-        (line.input_tokens, line.output_tokens, _sum(session.cost, line.cost), line.at, session.number),
+        (line.input_tokens, line.output_tokens, sum_costs(session.cost, line.cost), line.at, session.number),
     )
     _add_to_day(connection, namespace, line)
     updated_at = max(session.updated_at, line.at)
@@ -176,12 +153,12 @@ def _add_to_day(connection: Connection, namespace: str, line: UsageRow) -> None:
     if day is None:
         connection.execute(
             f"INSERT INTO usage_days (namespace, {', '.join(_TOTALS)}) VALUES (?, {', '.join('?' * len(_TOTALS))})",
-            (namespace, line.day, line.model, *counts, _sum("0", line.cost)),
+            (namespace, line.day, line.model, *counts, sum_costs("0", line.cost)),
         )
     else:
         added = ", ".join(f"{name} = {name} + ?" for name in _COUNTS)
         connection.execute(
-            f"UPDATE usage_days SET {added}, cost = ? WHERE number = ?", (*counts, _sum(day[1], line.cost), day[0])
+            f"UPDATE usage_days SET {added}, cost = ? WHERE number = ?", (*counts, sum_costs(day[1], line.cost), day[0])
         )
 
 
@@ -199,7 +176,7 @@ def usage(connection: Connection, query: UsageQuery) -> list[UsageRow]:
     for day, model, *counts, cost in rows:
         total = totals.setdefault((day, model), [0] * len(_COUNTS) + ["0"])
         total[:-1] = map(sum, zip(total[:-1], counts, strict=True))
-        total[-1] = _sum(total[-1], cost)
+        total[-1] = sum_costs(total[-1], cost)
     found = [
         UsageRow(day=day, model=model, cost=total[-1], **dict(zip(_COUNTS, total[:-1], strict=True)))
         for (day, model), total in totals.items()
@@ -207,24 +184,5 @@ def usage(connection: Connection, query: UsageQuery) -> list[UsageRow]:
     return sorted(found, key=lambda row: (row.day, row.model or ""))
 
 
-def stats(connection: Connection, namespace: str) -> StatsRow:
-    statuses = connection.execute(
-        "SELECT status, count(*), sum(message_count) FROM sessions WHERE namespace = ? GROUP BY status ORDER BY status",
-        (namespace,),
-    ).fetchall()
-    days = connection.execute(
-        "SELECT input_tokens, output_tokens, cost FROM usage_days WHERE namespace = ?", (namespace,)
-    ).fetchall()
-    size = connection.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchall()
-    return StatsRow(
-        sessions={status: count for status, count, _ in statuses},
-        messages=sum(messages for _, _, messages in statuses),
-        input_tokens=sum(day[0] for day in days),
-        output_tokens=sum(day[1] for day in days),
-        cost=_sum(*(day[2] for day in days)),
-        store_bytes=size[0][0],
-    )
-
-
-def _sum(*costs: str) -> str:
+def sum_costs(*costs: str) -> str:
     return str(reduce(_EXACT.add, map(Decimal, costs), Decimal(0)))

@@ -15,6 +15,8 @@ from frontdesk.store import (
     ChangeRow,
     Choose,
     DocumentRow,
+    DueQuery,
+    HeldLease,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -29,6 +31,7 @@ from frontdesk.store import (
     SessionRow,
     StateKey,
     StateRow,
+    StatsQuery,
     StatsRow,
     Swept,
     TreeRows,
@@ -36,7 +39,7 @@ from frontdesk.store import (
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, documents, leases, log, reading, sessions, states
+from frontdesk.stores.sqlite import append, changes, directory, documents, leases, log, reading, sessions, states
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -115,7 +118,10 @@ class SQLiteStore:
         return await self._engine.read(lambda connection: sessions.get_current(connection, namespace, key))
 
     async def page(self, query: SessionQuery) -> list[SessionRow]:
-        return await self._engine.read(lambda connection: sessions.page(connection, query))
+        return await self._engine.read(lambda connection: directory.page(connection, query))
+
+    async def due(self, query: DueQuery) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: directory.due(connection, query))
 
     async def append(self, request: Append) -> AppendResult:
         return await self._engine.write(lambda connection: append.append(connection, request))
@@ -185,6 +191,9 @@ class SQLiteStore:
             lambda connection: leases.acquire(connection, namespace, session_id, name, holder, ttl)
         )
 
+    async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
+        return await self._engine.read(lambda connection: leases.held(connection, namespace, name))
+
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         return await self._engine.write(
             lambda connection: leases.end_at(connection, namespace, session_id, name, number, ttl)
@@ -248,8 +257,8 @@ class SQLiteStore:
     async def sweep_states(self, limit: int) -> Swept:
         return await self._engine.write(lambda connection: states.sweep(connection, limit))
 
-    async def stats(self, namespace: str) -> StatsRow:
-        return await self._engine.read(lambda connection: sessions.stats(connection, namespace))
+    async def stats(self, query: StatsQuery) -> StatsRow:
+        return await self._engine.read(lambda connection: directory.stats(connection, query))
 
 
 def _number(options: dict[str, str], name: str, default: N) -> N:

@@ -46,8 +46,8 @@ class SessionContract(
     CondensingContract,
     RememberingContract,
     CoveringContract,
-    EventContract,
     TurnContract,
+    EventContract,
     ModelContract,
 ):
     """The public API over the store that the fixture `store` gives."""

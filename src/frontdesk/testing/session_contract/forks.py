@@ -154,6 +154,28 @@ class ForkContract(SessionSetup):
         assert await view(source) == ["m1", "m2", "m3", "m4"]
         assert (await second.info()).parent_session_id == "first"
 
+    @pytest.mark.parametrize("gone", [1, 2, 3])
+    async def test_a_fork_of_forks_survives_any_of_those_between(
+        self, manager: SessionManager, source: Session, gone: int
+    ) -> None:
+        await source.update_message(user("m1", "changed at first"))
+        sessions = [source]
+        for depth in range(1, 5):
+            fork = await manager.fork(sessions[-1].id)
+            await fork.delete_messages([f"m{depth}"] if depth > 1 else [])
+            await say(fork, f"f{depth}")
+            sessions.append(fork)
+        expected = [(await view(session), await session.info()) for session in sessions]
+        await sessions[0].update_message(user("m1", "changed too late"))
+        await manager.delete(sessions[gone].id)
+        for session, (seen, info) in zip(sessions[1:], expected[1:], strict=True):
+            if session is not sessions[gone]:
+                assert await view(session) == seen
+                assert (await session.get_message("m1")).text == "changed at first"
+                after = await session.info()
+                assert (after.message_count, after.token_count) == (info.message_count, info.token_count)
+        assert await view(sessions[4]) == ["changed at first", "f1", "f2", "f3", "f4"]
+
     async def test_a_fork_survives_its_parent(self, manager: SessionManager, source: Session) -> None:
         await source.add_compaction("sum", "m1", "m2")
         fork = await manager.fork("chat")

@@ -18,6 +18,7 @@ from frontdesk.testing.store_contract.concurrency import ConcurrencyContract
 from frontdesk.testing.store_contract.forks import ForkContract
 from frontdesk.testing.store_contract.keeping import KeepingContract
 from frontdesk.testing.store_contract.ledger import LedgerContract
+from frontdesk.testing.store_contract.lifecycle import LifecycleContract
 from frontdesk.testing.store_contract.log import LogContract
 from frontdesk.testing.store_contract.reading import ReadContract
 from frontdesk.testing.store_contract.sessions import SessionContract
@@ -36,6 +37,7 @@ class StoreContract(
     KeepingContract,
     LogContract,
     TurnContract,
+    LifecycleContract,
     ConcurrencyContract,
 ):
     """All that a user of the seam relies on."""

@@ -9,7 +9,7 @@ import pytest
 
 from frontdesk import plans
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import Store, UsageQuery, UsageRow
+from frontdesk.store import StatsQuery, Store, UsageQuery, UsageRow
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, delete_session, new, row
 
 MONDAY, TUESDAY, FRIDAY = "2026-03-02", "2026-03-03", "2026-03-06"
@@ -60,7 +60,12 @@ class LedgerContract:
             await store.add_usage(NAMESPACE, "s", line(str(number), cost=cost))
         [by_session] = await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s"))
         [by_day] = await store.usage(UsageQuery(namespace=NAMESPACE))
-        totals = [(await row(store, "s")).cost, by_session.cost, by_day.cost, (await store.stats(NAMESPACE)).cost]
+        totals = [
+            (await row(store, "s")).cost,
+            by_session.cost,
+            by_day.cost,
+            (await store.stats(StatsQuery(namespace=NAMESPACE))).cost,
+        ]
         assert [Decimal(total) for total in totals] == [Decimal(expected)] * 4
 
     async def test_totals_are_kept_per_day_and_model(self, store: Store) -> None:
@@ -146,11 +151,11 @@ class LedgerContract:
         await store.apply(plans.change_row(await row(store, "t"), NOW, status="archived"))
         await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3, output_tokens=4, cost="0.1"))
         await store.add_usage(NAMESPACE, "t", line("u1", input_tokens=3, output_tokens=4, cost="0.2"))
-        stats = await store.stats(NAMESPACE)
+        stats = await store.stats(StatsQuery(namespace=NAMESPACE))
         assert (stats.sessions, stats.messages) == ({"active": 1, "archived": 1}, 3)
         assert (stats.input_tokens, stats.output_tokens, Decimal(stats.cost)) == (6, 8, Decimal("0.3"))
         assert stats.store_bytes >= 0
 
     async def test_stats_of_an_empty_namespace_are_zero(self, store: Store) -> None:
-        stats = await store.stats("empty")
+        stats = await store.stats(StatsQuery(namespace="empty"))
         assert (stats.sessions, stats.messages, stats.input_tokens, Decimal(stats.cost)) == ({}, 0, 0, Decimal(0))

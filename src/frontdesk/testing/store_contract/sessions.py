@@ -8,7 +8,7 @@ import pytest
 
 from frontdesk import plans
 from frontdesk.errors import StoreClosedError
-from frontdesk.store import Plan, SessionQuery, SessionRow, Store, UsageQuery, UsageRow
+from frontdesk.store import Plan, SessionQuery, SessionRow, StatsQuery, Store, UsageQuery, UsageRow
 from frontdesk.testing.store_contract.steps import HOSTILE_IDS, NAMESPACE, NOW, add, message, new, path, row
 
 KEY = {"agent": "support", "channel": "web", "peer": "ann"}
@@ -231,7 +231,7 @@ class SessionContract:
             lambda: store.apply(Plan(guards=((made.number, made.revision),), now=NOW)),
             lambda: store.add_usage(NAMESPACE, "s", UsageRow(id="u", day="2026-01-01")),
             lambda: store.usage(UsageQuery(namespace=NAMESPACE)),
-            lambda: store.stats(NAMESPACE),
+            lambda: store.stats(StatsQuery(namespace=NAMESPACE)),
         )
         for call in calls:
             with pytest.raises(StoreClosedError):

@@ -76,6 +76,7 @@ async def add(
     namespace: str = NAMESPACE,
     now: int = NOW,
     fresh: bool = False,
+    reopen: bool = False,
 ) -> AppendResult:
     """Append messages, given whole or by their ids."""
     return await store.append(
@@ -87,6 +88,7 @@ async def add(
             now=now,
             parent=parent,
             expected_head=expected_head,
+            reopen=reopen,
         )
     )
 

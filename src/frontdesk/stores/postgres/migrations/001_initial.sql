@@ -56,10 +56,11 @@ CREATE TABLE {schema}.sessions (
     PRIMARY KEY (ns, number)
 );
 
--- All indexes begin with ns, and as long as the table is small they cost the planner the same. Their conditions are always
--- true, but only a statement that says so too can use the index: thus no plan made early scans a whole namespace later.
+-- All indexes begin with ns, and as long as the table is small they cost the planner the same. Only a statement that says
+-- the condition of an index, even one that is always true, can use it: thus no plan made early scans a whole namespace later.
 CREATE UNIQUE INDEX sessions_by_id ON {schema}.sessions (ns, id) WHERE id <> '';
-CREATE INDEX sessions_by_activity ON {schema}.sessions (ns, last_active_at, number) WHERE family > 0;
+-- A session is in this one or in `sessions_by_status`: finding the active ones never means going through all that ended.
+CREATE INDEX sessions_by_activity ON {schema}.sessions (ns, last_active_at, number) WHERE status = 'active';
 -- The four parts of a key together can exceed what an index row holds: their digest stands for them.
 CREATE UNIQUE INDEX sessions_by_key ON {schema}.sessions (ns, key_digest) WHERE key_current;
 CREATE INDEX sessions_by_agent ON {schema}.sessions (ns, agent, last_active_at, number) WHERE agent IS NOT NULL;

@@ -5,12 +5,13 @@
 -- `patient`, and its requests come back as "busy" otherwise, with nothing done for them.
 --
 -- Gives one row for each request: code "done" with the id ahead of its first message and the session, "head" with the
--- actual head, "fence", "parent" or "busy". Ahead of a "done" that met known messages, one row for each message: "new", "old", or
--- "mine" for one that this very call had written before (its answer was lost).
+-- actual head, "fence", "parent", "ended" with the session, or "busy"; "made" is a "done" that made the session. Ahead of a "done"
+-- that met known messages, one row for each message: "new", "old", or "mine" for one that this very call had written
+-- before (its answer was lost).
 CREATE FUNCTION {schema}.append_each(
     r_number integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[], r_parent text[], r_expected text[],
-    r_fence bigint[], r_dequeue boolean[], r_skip integer[], r_size integer[], m_id text[], m_role text[], m_tokens bigint[], m_created_at bigint[],
-    m_raw text[], m_derived text[], m_twin integer[], patient boolean
+    r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_skip integer[], r_size integer[], m_id text[], m_role text[],
+    m_tokens bigint[], m_created_at bigint[], m_raw text[], m_derived text[], m_twin integer[], patient boolean
 ) RETURNS TABLE (
     request integer, code text, ahead text, id text, role text, tokens bigint, created_at bigint, raw text, derived text,
     edited text, session {schema}.sessions
@@ -22,6 +23,7 @@ DECLARE
     t {schema}.segments;           -- the segment that was last written to, as changed so far
     current_ns integer;
     busy boolean := false;
+    made boolean;                  -- whether the request makes the session
     changed boolean := false;      -- whether s and t are still to be written
     known_segment bigint[];
     known_position integer[];
@@ -111,6 +113,14 @@ BEGIN
             END LOOP;
         END IF;
 
+        IF any_new AND s.status <> 'active' AND s.end_reason IS DISTINCT FROM 'timeout' AND NOT r_reopen[r] THEN
+            code := 'ended';
+            session := s;
+            RETURN NEXT;
+            session := NULL;
+            CONTINUE;
+        END IF;
+
         IF s.head_segment IS NULL THEN
             head_id := NULL;
         ELSIF head_at IS NULL THEN
@@ -143,7 +153,11 @@ BEGIN
             END IF;
         END IF;
 
-        IF s.number IS NULL THEN
+        made := s.number IS NULL;
+        IF any_new AND s.status <> 'active' THEN
+            s := {schema}.wake(s, r_now[r]);
+        END IF;
+        IF made THEN
             -- Another transaction may have made it at this moment: this one has waited for it, and comes again.
             INSERT INTO {schema}.sessions (ns, number, id, tree, family, created_at, updated_at, last_active_at, changed_in)
             SELECT current_ns, x.number, r_id[r], x.number, x.number, r_now[r], r_now[r], r_now[r], this_xid
@@ -278,7 +292,7 @@ BEGIN
             DELETE FROM {schema}.queued_messages q WHERE q.ns = s.ns AND q.session = s.number AND q.name = 'turn'
                 AND q.id = ANY (m_id[first_index:last_index]);
         END IF;
-        code := 'done';
+        code := CASE WHEN made THEN 'made' ELSE 'done' END;
         session := s;
         RETURN NEXT;
         session := NULL;

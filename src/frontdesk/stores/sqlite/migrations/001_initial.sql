@@ -48,7 +48,10 @@ CREATE TABLE sessions (
 CREATE UNIQUE INDEX sessions_by_key
     ON sessions (namespace, agent, coalesce(channel, ''), coalesce(peer, ''), coalesce('=' || thread, ''))
     WHERE key_current;
-CREATE INDEX sessions_by_activity ON sessions (namespace, last_active_at, number);
+-- A session is in one of these two: an append moves it within the first, and finding the active ones never means going
+-- through all that ever ended.
+CREATE INDEX sessions_by_activity ON sessions (namespace, last_active_at, number) WHERE status = 'active';
+CREATE INDEX sessions_by_status ON sessions (namespace, status, last_active_at, number) WHERE status <> 'active';
 CREATE INDEX sessions_by_agent ON sessions (namespace, agent, last_active_at, number) WHERE agent IS NOT NULL;
 CREATE INDEX sessions_by_peer ON sessions (namespace, peer) WHERE peer IS NOT NULL;
 CREATE INDEX sessions_by_family ON sessions (family);

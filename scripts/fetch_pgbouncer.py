@@ -1,0 +1,155 @@
+"""Puts PgBouncer into .cache/pgbouncer for the tests, where none is installed: Debian's package and the libraries that
+it lacks, unpacked and not installed. No service is started, nothing outside .cache is touched, root is not needed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+HOME = Path(__file__).parents[1] / ".cache" / "pgbouncer"
+SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+ADVICE = "install it ('apt install pgbouncer', 'brew install pgbouncer'): any pgbouncer on the PATH is used as it is"
+_ROUNDS = 5
+_SECONDS = 300
+
+
+class FetchError(Exception):
+    """It cannot be had; the text says why."""
+
+
+def main() -> None:
+    if shutil.which("pgbouncer", path=SEARCHED) or _runs(HOME):
+        return
+    print("fetching PgBouncer into .cache")
+    HOME.parent.mkdir(exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="pgbouncer-", dir=HOME.parent) as scratch:
+            _fetch(Path(scratch))
+    except FetchError as error:
+        sys.exit(f"The tests need PgBouncer, and it could not be fetched: {error}\nEither {ADVICE}.")
+
+
+def _fetch(scratch: Path) -> None:
+    for program in ("apt-get", "dpkg-deb", "dpkg-query"):
+        if shutil.which(program) is None:
+            raise FetchError(f"there is no {program} here.")
+    root, packages = scratch / "root", scratch / "packages"
+    root.mkdir()
+    packages.mkdir()
+    apt = _Apt(scratch)
+    wanted = ["pgbouncer"]
+    for _ in range(_ROUNDS):
+        files = apt.download(wanted, packages)
+        for file in files:
+            _run(["dpkg-deb", "--extract", str(file), str(root)])
+        if _runs(root):
+            shutil.rmtree(HOME, ignore_errors=True)
+            root.rename(HOME)
+            return
+        wanted = [name for file in files for name in _absent_libraries(file)]
+        if not wanted:
+            break
+    raise FetchError(f"what was fetched does not run: {_said(root)}")
+
+
+class _Apt:
+    """Downloads by the package lists that are there; where they do not lead to a package, by fresh ones of its own."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._options: list[str] = []
+
+    def download(self, names: Sequence[str], into: Path) -> list[Path]:
+        before = set(into.glob("*.deb"))
+        try:
+            self._download(names, into)
+        except FetchError:
+            if self._options:
+                raise
+            self._update()
+            self._download(names, into)
+        return sorted(set(into.glob("*.deb")) - before)
+
+    def _download(self, names: Sequence[str], into: Path) -> None:
+        _run(["apt-get", "--quiet", "--quiet", *self._options, "download", *names], into)
+
+    def _update(self) -> None:
+        lists, cache = self._scratch / "lists", self._scratch / "cache"
+        for directory in (lists / "partial", cache / "archives" / "partial"):
+            directory.mkdir(parents=True)
+        # Its own account could not enter a directory that lies below a private one.
+        own = {"Dir::State::lists": lists, "Dir::Cache": cache, "APT::Sandbox::User": ""}
+        self._options = [f"--option={name}={value}" for name, value in own.items()]
+        _run(["apt-get", "--quiet", "--quiet", *self._options, "update"])
+
+
+def _absent_libraries(package: Path) -> list[str]:
+    """The libraries that a package depends on and that are not installed."""
+    depends = _run(["dpkg-deb", "--field", str(package), "Depends"])
+    names = [re.split(r"[ (|:]", part.strip(), maxsplit=1)[0] for part in depends.split(",")]
+    return [name for name in names if name.startswith("lib") and not _is_installed(name)]
+
+
+def _is_installed(name: str) -> bool:
+    query = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", name]
+    result = subprocess.run(query, capture_output=True, text=True, check=False)
+    return result.stdout.strip() == "installed"
+
+
+def _surroundings(root: Path) -> dict[str, str]:
+    """What the environment has to say for a PgBouncer below `root` to find its libraries."""
+    libraries = {str(path.parent) for path in root.glob("**/*.so*")}
+    return {"LD_LIBRARY_PATH": os.pathsep.join(sorted(libraries))} if libraries else {}
+
+
+def _program(root: Path) -> Path:
+    return root / "usr" / "sbin" / "pgbouncer"
+
+
+def _runs(root: Path) -> bool:
+    return "PgBouncer" in _said(root)
+
+
+def _said(root: Path) -> str:
+    try:
+        result = subprocess.run(
+            [str(_program(root)), "--version"],
+            env={**os.environ, **_surroundings(root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except OSError as error:
+        return str(error)
+    return result.stdout if result.returncode == 0 else f"it failed: {result.stdout}"
+
+
+def _run(command: list[str], where: Path | None = None) -> str:
+    try:
+        result = subprocess.run(
+            command,
+            cwd=where,
+            env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise FetchError(f"{' '.join(command)} took longer than {_SECONDS} s.") from None
+    if result.returncode:
+        raise FetchError(f"{' '.join(command)}: {result.stderr.strip() or result.stdout.strip()}")
+    return result.stdout
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The life of a session: which status can follow which, and what is derived from time and leases instead of stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from frontdesk.errors import InvalidInputError, InvalidTransitionError
+from frontdesk.records import SessionStatus
+from frontdesk.scope import Scope
+from frontdesk.store import NEVER, SessionRow
+
+COMPACTION_LEASE = "compaction"
+"""the lease that whoever compacts a session holds meanwhile"""
+
+ACTIVE, IDLE, COMPACTING, SUSPENDED, ARCHIVED = SessionStatus
+TRANSITIONS: dict[SessionStatus, tuple[SessionStatus, ...]] = {
+    ACTIVE: (IDLE, COMPACTING, SUSPENDED, ARCHIVED),
+    IDLE: (ACTIVE, COMPACTING, SUSPENDED, ARCHIVED),
+    COMPACTING: (ACTIVE, IDLE, SUSPENDED, ARCHIVED),
+    SUSPENDED: (ACTIVE, ARCHIVED),
+    ARCHIVED: (ACTIVE,),
+}
+"""every status, and those that it can become; nothing else is possible"""
+
+
+class ManagersOwn:
+    """A threshold that is left to the manager."""
+
+
+MANAGERS_OWN = ManagersOwn()
+
+
+@dataclass(frozen=True)
+class LifecycleSettings:
+    """See `with_lifecycle`; in microseconds, `NEVER` for what never happens."""
+
+    idle_after: int = 30 * 60 * 1_000_000
+    archive_after: int = 168 * 3_600 * 1_000_000
+    delete_after: int = NEVER
+    every: float | None = None
+
+
+def check_transition(session_id: str, status: SessionStatus, wanted: SessionStatus) -> None:
+    """Raises `InvalidTransitionError` if a session cannot go from one status to the other."""
+    if wanted not in TRANSITIONS[status]:
+        raise InvalidTransitionError(session_id, status, wanted, TRANSITIONS[status])
+
+
+def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool) -> SessionStatus:
+    """The status of a session whose row says only whether it is active, suspended or archived."""
+    stored = SessionStatus(row.status)
+    if stored != ACTIVE:
+        return stored
+    if is_compacting:
+        return COMPACTING
+    return IDLE if row.last_active_at + (idle_after if row.idle_after is None else row.idle_after) <= now else ACTIVE
+
+
+async def statuses(scope: Scope, rows: Sequence[SessionRow]) -> list[SessionStatus]:
+    """The status of each of these sessions, at the cost of one more look however many they are."""
+    compacting: set[str | None] = set()
+    store, namespace = scope.store, scope.namespace
+    active = [row.id for row in rows if row.status == ACTIVE]
+    if len(active) == 1:
+        lease = await store.get_lease(namespace, active[0], COMPACTION_LEASE)
+        compacting = set() if lease is None else {active[0]}
+    elif active:
+        compacting = {held.session_id for held in await store.held_leases(namespace, COMPACTION_LEASE)}
+    now, idle_after = scope.now(), scope.settings(LifecycleSettings).idle_after
+    return [status_of(row, now, idle_after, is_compacting=row.id in compacting) for row in rows]
+
+
+def status_filter(scope: Scope, status: SessionStatus | None) -> dict[str, Any]:
+    """What a `SessionQuery` says to find the sessions that have a status."""
+    if status is None or status in (SUSPENDED, ARCHIVED):
+        return {"status": status}
+    if status == COMPACTING:
+        return {"status": ACTIVE, "leased": COMPACTION_LEASE}
+    return {
+        "status": ACTIVE,
+        "unleased": COMPACTION_LEASE,
+        "idle": status == IDLE,
+        "now": scope.now(),
+        "idle_after": scope.settings(LifecycleSettings).idle_after,
+    }
+
+
+def threshold(value: timedelta | None, what: str) -> int:
+    """A span of time in microseconds; None is never. Raises `InvalidInputError`."""
+    if value is None:
+        return NEVER
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        raise InvalidInputError(f"{what} must be a timedelta longer than 0, or None for never, not {value!r}")
+    return value // timedelta(microseconds=1)

@@ -1,0 +1,251 @@
+"""What a store knows of the lives of sessions: waking by an append, what is idle, leased or due, and keys that move."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from frontdesk import plans
+from frontdesk.errors import HeadMovedError, SessionEndedError
+from frontdesk.store import NEVER, DueQuery, Plan, SessionQuery, SessionRow, StatsQuery, Store
+from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, path, row
+
+MINUTE = 60_000_000
+KEY = {"agent": "support", "channel": "web", "peer": "ann"}
+PARTS = ("support", "web", "ann", None)
+ENDED = {"status": "archived", "end_reason": "new", "ended_at": NOW}
+
+
+async def set_row(store: Store, session_id: str, **values: Any) -> SessionRow:
+    assert await store.apply(plans.change_row(await row(store, session_id), NOW, **values))
+    return await row(store, session_id)
+
+
+async def ids(store: Store, **wanted: Any) -> list[str]:
+    query = SessionQuery(namespace=NAMESPACE, limit=100, **wanted)
+    return [found.id for found in await store.page(query)]
+
+
+async def due(store: Store, **wanted: Any) -> list[str]:
+    query = DueQuery(namespace=NAMESPACE, **{"limit": 100, "threshold": None, **wanted})
+    return [found.id for found in await store.due(query)]
+
+
+class LifecycleContract:
+    async def test_an_append_says_whether_it_made_the_session(self, store: Store) -> None:
+        assert (await add(store, "s", "m1")).created
+        assert not (await add(store, "s", "m2")).created
+        assert not (await add(store, "s", "m1")).created
+        await store.create(new("t"))
+        assert not (await add(store, "t", "m1")).created
+
+    async def test_an_append_wakes_what_timed_out(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        ended = await set_row(store, "s", **{**ENDED, "end_reason": "timeout"})
+        woken = (await add(store, "s", "m2", now=NOW + 5)).session
+        assert (woken.status, woken.end_reason, woken.ended_at) == ("active", None, None)
+        assert (woken.last_active_at, woken.message_count) == (NOW + 5, 2)
+        assert woken.revision > ended.revision
+        assert await row(store, "s") == woken
+
+    @pytest.mark.parametrize(
+        "ended",
+        [ENDED, {**ENDED, "end_reason": "archive"}, {"status": "suspended"}],
+        ids=["new", "archive", "suspended"],
+    )
+    async def test_an_append_to_what_was_ended_by_hand_is_refused_unless_it_reopens(
+        self, store: Store, ended: dict[str, Any]
+    ) -> None:
+        await add(store, "s", "m1")
+        before = await set_row(store, "s", **ended)
+        with pytest.raises(SessionEndedError) as refused:
+            await add(store, "s", "m2")
+        assert (refused.value.session_id, refused.value.status) == ("s", ended["status"])
+        assert refused.value.end_reason == ended.get("end_reason")
+        assert await row(store, "s") == before
+        woken = (await add(store, "s", "m2", reopen=True)).session
+        assert (woken.status, woken.end_reason, woken.ended_at) == ("active", None, None)
+        assert await path(store, "s") == ["m1", "m2"]
+
+    async def test_a_repeated_append_to_an_ended_session_is_a_no_op(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        before = await set_row(store, "s", **ENDED)
+        assert [made.inserted for made in (await add(store, "s", "m1")).rows] == [False]
+        assert [made.inserted for made in (await add(store, "s", "m1", reopen=True)).rows] == [False]
+        assert await row(store, "s") == before
+
+    async def test_an_append_that_is_refused_for_another_reason_wakes_nothing(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        before = await set_row(store, "s", **{**ENDED, "end_reason": "timeout"})
+        with pytest.raises(HeadMovedError):
+            await add(store, "s", "m2", expected_head="other")
+        assert await row(store, "s") == before
+
+    async def test_an_empty_session_that_ended_can_be_reopened(self, store: Store) -> None:
+        await store.create(new("s"))
+        await set_row(store, "s", **ENDED)
+        with pytest.raises(SessionEndedError):
+            await add(store, "s", "m1")
+        assert (await add(store, "s", "m1", reopen=True)).session.status == "active"
+
+    async def test_many_appends_at_once_wake_a_session_once(self, store: Store) -> None:
+        await add(store, "s", "m")
+        await set_row(store, "s", **{**ENDED, "end_reason": "timeout"})
+        await asyncio.gather(*(add(store, "s", f"m{number}") for number in range(16)))
+        woken = await row(store, "s")
+        assert (woken.status, woken.message_count) == ("active", 17)
+        told = [line.detail for line in await store.changes(NAMESPACE, None, 100, settled=False)]
+        assert sum('"status":"active"' in detail for detail in told) == 1
+
+    # keys
+
+    async def test_a_reopened_session_gets_its_key_back_if_it_is_free(self, store: Store) -> None:
+        await store.create(new("s", **KEY))
+        await set_row(store, "s", **ENDED, key_current=False)
+        assert (await add(store, "s", "m", reopen=True)).session.key_current
+        current = await store.get_current(NAMESPACE, PARTS)
+        assert current is not None
+        assert current.id == "s"
+
+    async def test_a_reopened_session_leaves_the_key_to_the_one_that_has_it(self, store: Store) -> None:
+        await store.create(new("s", **KEY))
+        await set_row(store, "s", **ENDED, key_current=False)
+        await store.create(new("t", **KEY))
+        woken = (await add(store, "s", "m", reopen=True)).session
+        assert (woken.status, woken.key_current) == ("active", False)
+        current = await store.get_current(NAMESPACE, PARTS)
+        assert current is not None
+        assert current.id == "t"
+
+    async def test_of_sessions_reopened_at_once_one_gets_the_key(self, store: Store) -> None:
+        for number in range(8):
+            await store.create(new(f"s{number}", **KEY))
+            await set_row(store, f"s{number}", **ENDED, key_current=False)
+        results = await asyncio.gather(*(add(store, f"s{number}", "m", reopen=True) for number in range(8)))
+        assert sum(result.session.key_current for result in results) == 1
+        assert sum([(await row(store, f"s{number}")).key_current for number in range(8)]) == 1
+
+    async def test_a_plan_takes_a_key_only_if_it_is_free(self, store: Store) -> None:
+        await store.create(new("s", **KEY))
+        await set_row(store, "s", key_current=False)
+        first = await row(store, "s")
+        assert await store.apply(Plan(guards=((first.number, first.revision),), now=NOW, take_key=True))
+        assert (await row(store, "s")).key_current
+        await set_row(store, "s", key_current=False)
+        await store.create(new("t", **KEY))
+        second = await row(store, "s")
+        assert await store.apply(Plan(guards=((second.number, second.revision),), now=NOW, take_key=True))
+        assert not (await row(store, "s")).key_current
+        keyless, _ = await store.create(new("keyless"))
+        assert await store.apply(Plan(guards=((keyless.number, keyless.revision),), now=NOW, take_key=True))
+        assert not (await row(store, "keyless")).key_current
+
+    async def test_a_plan_makes_a_session_that_takes_over_the_key(self, store: Store) -> None:
+        old, _ = await store.create(new("old", **KEY))
+        plan = plans.change_row(old, NOW, **ENDED, key_current=False)
+        made = Plan(guards=plan.guards, now=NOW, set=plan.set, create=new("new", **KEY))
+        assert await store.apply(made)
+        fresh, ended = await row(store, "new"), await row(store, "old")
+        assert (fresh.key_current, ended.key_current, ended.status) == (True, False, "archived")
+        assert fresh.family != ended.family
+        assert await store.get_current(NAMESPACE, PARTS) == fresh
+        assert not await store.apply(made)
+
+    # pages
+
+    async def test_a_page_of_idle_or_active_sessions_knows_their_own_thresholds(self, store: Store) -> None:
+        for number in range(6):
+            await store.create(new(f"s{number}", now=NOW - number * MINUTE, agent="ab"[number % 2], peer=str(number)))
+        await set_row(store, "s1", idle_after=MINUTE // 2)
+        await set_row(store, "s5", idle_after=NEVER)
+        await set_row(store, "s4", status="suspended")
+        idle = {"status": "active", "now": NOW, "idle_after": 2 * MINUTE}
+        assert await ids(store, **idle, idle=True) == ["s1", "s2", "s3"]
+        assert await ids(store, **idle, idle=False) == ["s0", "s5"]
+        assert await ids(store, **idle, idle=True, agent="b") == ["s1", "s3"]
+        assert await ids(store, **idle, idle=False, agent="b") == ["s5"]
+        assert await ids(store, **idle, idle=True, peer="1") == ["s1"]
+
+    async def test_pages_over_every_status_are_in_the_order_of_activity(self, store: Store) -> None:
+        statuses = ["active", "archived", "suspended"]
+        for number in range(9):
+            await store.create(new(f"s{number}", now=NOW + number))
+            await set_row(store, f"s{number}", status=statuses[number % 3])
+        assert await ids(store) == [f"s{number}" for number in range(8, -1, -1)]
+        for number, status in enumerate(statuses):
+            assert await ids(store, status=status) == [f"s{number + 6}", f"s{number + 3}", f"s{number}"]
+
+    async def test_a_page_of_leased_sessions_is_of_those_whose_lease_is_held(self, store: Store) -> None:
+        for number in range(4):
+            await store.create(new(f"s{number}"))
+        await store.acquire_lease(NAMESPACE, "s1", "work", "me", MINUTE)
+        await store.acquire_lease(NAMESPACE, "s2", "other", "me", MINUTE)
+        await store.acquire_lease(NAMESPACE, "s3", "work", "me", 0)
+        assert await ids(store, leased="work") == ["s1"]
+        assert await ids(store, unleased="work") == ["s3", "s2", "s0"]
+
+    async def test_held_leases_are_listed_with_whose_they_are(self, store: Store) -> None:
+        await store.create(new("s"))
+        await store.create(new("s", namespace="there"))
+        await store.acquire_lease(NAMESPACE, "s", "work", "me", MINUTE)
+        await store.acquire_lease(NAMESPACE, None, "sweep", "you", MINUTE)
+        await store.acquire_lease(NAMESPACE, "s", "gone", "me", 0)
+        await store.acquire_lease("there", "s", "work", "they", MINUTE)
+        every = sorted(
+            (held.session_id or "", held.lease.name, held.lease.holder) for held in await store.held_leases(NAMESPACE)
+        )
+        assert every == [("", "sweep", "you"), ("s", "work", "me")]
+        assert [held.lease.number for held in await store.held_leases(NAMESPACE, "work")] == [1]
+        assert await store.held_leases(NAMESPACE, "nothing") == []
+
+    # what is due
+
+    async def test_active_sessions_are_due_by_their_last_activity(self, store: Store) -> None:
+        for number in range(6):
+            await store.create(new(f"s{number}", now=NOW - number * MINUTE))
+        await set_row(store, "s3", status="suspended")
+        await set_row(store, "s4", archive_after=NEVER)
+        await set_row(store, "s1", archive_after=MINUTE)
+        await store.create(new("there", namespace="there", now=1))
+        common = {"what": "archive", "now": NOW}
+        assert await due(store, **common, threshold=2 * MINUTE) == ["s5", "s2"]
+        assert await due(store, **common, threshold=2 * MINUTE, limit=1) == ["s5"]
+        last = await row(store, "s5")
+        assert await due(store, **common, threshold=2 * MINUTE, after=(last.last_active_at, last.number)) == ["s2"]
+        assert await due(store, **common) == ["s1"]
+        own = await row(store, "s1")
+        assert await due(store, **common, after=(own.last_active_at + MINUTE, own.number)) == []
+
+    async def test_archived_sessions_are_due_by_their_end(self, store: Store) -> None:
+        for number in range(5):
+            await store.create(new(f"s{number}"))
+            await set_row(store, f"s{number}", status="archived", ended_at=NOW - number * MINUTE)
+        await set_row(store, "s0", status="active")
+        await set_row(store, "s4", delete_after=NEVER)
+        await set_row(store, "s1", delete_after=MINUTE)
+        assert await due(store, what="delete", now=NOW, threshold=2 * MINUTE) == ["s3", "s2"]
+        assert await due(store, what="delete", now=NOW) == ["s1"]
+
+    async def test_a_plan_that_names_the_head_does_not_end_what_was_just_written_to(self, store: Store) -> None:
+        seen = (await add(store, "s", "m1")).session
+        await add(store, "s", "m2")
+        plan = plans.change_row(seen, NOW, **ENDED)
+        assert not await store.apply(Plan(guards=plan.guards, now=NOW, head=seen.head, set=plan.set))
+        assert (await row(store, "s")).status == "active"
+
+    # totals
+
+    async def test_stats_tell_what_is_idle_and_what_is_leased_and_count_by_day(self, store: Store) -> None:
+        day = 24 * 60 * MINUTE
+        await add(store, "idle", "m1", "m2", now=NOW - 2 * day)
+        await add(store, "busy", "m1", now=NOW - day)
+        await add(store, "fresh", "m1", now=NOW)
+        await add(store, "ended", "m1", now=NOW - day)
+        await set_row(store, "ended", **ENDED)
+        await store.acquire_lease(NAMESPACE, "busy", "work", "me", MINUTE)
+        query = StatsQuery(namespace=NAMESPACE, now=NOW, idle_after=MINUTE, leased="work", since=NOW - day)
+        stats = await store.stats(query)
+        assert stats.sessions == {"active": 1, "archived": 1, "compacting": 1, "idle": 1}
+        assert (stats.messages, stats.days) == (5, {"2023-11-13": (2, 2), "2023-11-14": (1, 1)})

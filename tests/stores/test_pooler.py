@@ -1,0 +1,97 @@
+"""PostgreSQL behind a real transaction pooler: the whole contract, and the proof that the pooler is one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+
+import asyncpg
+import pytest
+
+from frontdesk.errors import StoreError
+from frontdesk.store import Store
+from frontdesk.stores.postgres import PostgresStore
+from frontdesk.testing.postgres import PostgresServer
+from frontdesk.testing.store_contract import StoreContract
+from frontdesk.testing.store_contract.steps import NAMESPACE, add, path
+from pooler import SERVER_CONNECTIONS, TransactionPooler
+
+CLIENTS = 64
+schemas = count()
+
+
+@pytest.fixture
+def pooled_url(pooler: TransactionPooler, postgres_url: str) -> str:
+    """The same fresh and empty database, through the pooler."""
+    return pooler.url(postgres_url)
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer, pooler: TransactionPooler) -> Iterator[str]:
+    """One database for the contract, through the pooler: each test has a schema of its own in it."""
+    url = postgres.create_database()
+    yield pooler.url(url)
+    postgres.drop_database(url)
+
+
+class TestBehindPgBouncer(StoreContract):
+    @pytest.fixture
+    async def store(self, database: str) -> AsyncIterator[Store]:
+        store = PostgresStore.from_url(f"{database}?pooler=transaction&schema=s{next(schemas)}")
+        yield store
+        await store.close()
+
+
+async def read_and_write(store: PostgresStore, number: int) -> None:
+    """A bit of everything that is sent with arguments."""
+    session_id = f"s{number % 8}"
+    for round in range(5):
+        await add(store, session_id, f"{number}-{round}")
+        await store.get(NAMESPACE, session_id)
+        lease = await store.acquire_lease(NAMESPACE, session_id, f"work {number}", f"holder {number}", 60_000_000)
+        assert lease is not None
+        await store.tree(NAMESPACE, session_id, find=[f"{number}-{round}"])
+        assert await store.release_lease(NAMESPACE, session_id, f"work {number}", lease.number)
+
+
+async def test_the_pooler_gives_every_transaction_another_connection(pooled_url: str) -> None:
+    connections = [await asyncpg.connect(pooled_url, statement_cache_size=0) for _ in range(SERVER_CONNECTIONS)]
+    transactions = [connection.transaction() for connection in connections]
+    for transaction in transactions:
+        await transaction.start()
+    for transaction in transactions:
+        await transaction.rollback()
+    served_by = [await connections[0].fetchval("SELECT pg_backend_pid()") for _ in range(2 * SERVER_CONNECTIONS)]
+    assert len(set(served_by)) == SERVER_CONNECTIONS
+    for connection in connections:
+        await connection.close()
+
+
+async def test_64_clients_share_a_few_connections_and_nothing_is_lost(pooled_url: str) -> None:
+    stores = [PostgresStore.from_url(f"{pooled_url}?pooler=transaction") for _ in range(4)]
+    await asyncio.gather(*(read_and_write(stores[number % 4], number) for number in range(CLIENTS)))
+    written = [id for number in range(8) for id in await path(stores[0], f"s{number}")]
+    assert sorted(written) == sorted(f"{number}-{round}" for number in range(CLIENTS) for round in range(5))
+    for store in stores:
+        await store.close()
+
+
+async def test_a_store_that_was_not_told_of_the_pooler_fails_and_says_what_to_do(pooled_url: str) -> None:
+    told, untold = PostgresStore.from_url(f"{pooled_url}?pooler=transaction"), PostgresStore.from_url(pooled_url)
+    await told.open()
+    work = (read_and_write(untold, number) for number in range(CLIENTS))
+    failures = [error for error in await asyncio.gather(*work, return_exceptions=True) if error is not None]
+    assert any(isinstance(error, StoreError) and "pooler=transaction" in str(error) for error in failures)
+    await asyncio.gather(*(read_and_write(told, number) for number in range(CLIENTS, CLIENTS + 4)))
+    for store in (told, untold):
+        await store.close()
+
+
+async def test_stores_that_open_at_once_bring_the_schema_up_to_date_once(pooled_url: str) -> None:
+    stores = [PostgresStore.from_url(f"{pooled_url}?pooler=transaction") for _ in range(10)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await asyncio.gather(*(add(store, "s", f"m{number}") for number, store in enumerate(stores)))
+    assert sorted(await path(stores[0], "s")) == [f"m{number}" for number in range(10)]
+    for store in stores:
+        await store.close()

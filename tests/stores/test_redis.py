@@ -1,0 +1,292 @@
+"""What is particular to Redis: URLs, keys, lost connections, a server that refuses, and a cluster that loses a node."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+from redis.asyncio import Redis
+from redis.crc import key_slot
+
+from frontdesk import SessionManager
+from frontdesk.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreUnavailableError, StoreURLError
+from frontdesk.messages import new_id
+from frontdesk.store import StateKey
+from frontdesk.stores import open_state_url
+from frontdesk.stores.redis import RedisStore
+from frontdesk.testing.redis import RedisCluster, RedisServer
+
+HOUR = 3_600_000_000
+
+
+@dataclass(frozen=True)
+class Counter:
+    n: int = 0
+
+
+def add_one(counter: Counter) -> Counter:
+    return replace(counter, n=counter.n + 1)
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    """A server of the test's own, to do harm to."""
+    with RedisServer("--maxmemory-policy", "noeviction") as server:
+        yield server
+
+
+@pytest.fixture
+async def store(redis_url: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(redis_url)
+    yield store
+    await store.close()
+
+
+class TestURLs:
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "redis://localhost/0?colour=red",
+            "redis://localhost/0?ssl_ca_certs=x",
+            "redis://localhost?pool=3&pool=4",
+            "redis://localhost?pool=many",
+            "redis://localhost?pool=0",
+            "redis://localhost?timeout=0",
+            "redis://localhost/one",
+            "redis://localhost:0",
+            "redis://localhost:99999",
+            "redis://one,two",
+            "redis+cluster://one,two/1",
+            "redis+sentinel://one",
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, url: str) -> None:
+        with pytest.raises(StoreURLError):
+            open_state_url(url)
+
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("redis://", "localhost:6379/0"),
+            ("redis://:secret@example.org/3?pool=5&timeout=2", "example.org:6379/3"),
+            ("rediss://me:s%40cret@[::1]:7000?ssl_ca_certs=/ca.pem", "::1:7000/0"),
+            ("redis+cluster://secret:secret@one,two:7001,three", "one:6379,two:7001,three:6379"),
+            ("rediss+cluster://one", "one:6379"),
+        ],
+    )
+    def test_a_store_shows_its_address_and_no_secret(self, url: str, shown: str) -> None:
+        assert repr(open_state_url(url)) == f"RedisStore({shown!r})"
+
+    def test_sessions_cannot_live_there(self) -> None:
+        with pytest.raises(StoreURLError, match=r"keeps states only.*manager\.states"):
+            SessionManager("redis://localhost")
+
+    def test_without_the_driver_the_extra_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in [name for name in sys.modules if name.split(".")[0] == "redis" or "stores.redis" in name]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "redis", None)
+        with pytest.raises(StoreURLError, match=r"frontdesk\[redis\]"):
+            open_state_url("redis://localhost")
+
+
+class TestKeys:
+    async def test_all_of_one_id_lie_in_one_slot_and_expire(self, store: RedisStore, redis_url: str) -> None:
+        namespace = new_id()
+        for name in ("sessions", "a}b{c"):
+            await store.create_state(StateKey(namespace, "{x}:y", name), "{}", HOUR, "m")
+        async with Redis.from_url(redis_url) as client:
+            keys = [key async for key in client.scan_iter(f"*{namespace}*")]
+            assert len(keys) == 3
+            assert len({key_slot(key) for key in keys}) == 1
+            assert all([await client.pttl(key) > 0 for key in keys])
+            await store.delete_states(namespace, "{x}:y")
+            assert [key async for key in client.scan_iter(f"*{namespace}*")] == []
+
+    async def test_the_list_of_names_outlives_what_it_lists(self, store: RedisStore, redis_url: str) -> None:
+        namespace = new_id()
+        short, long, never = (StateKey(namespace, "chat", name) for name in ("short", "long", "never"))
+        async with Redis.from_url(redis_url) as client:
+
+            async def left() -> int:
+                (key,) = [key async for key in client.scan_iter(f"*{namespace}*:states")]
+                return int(await client.pttl(key))
+
+            await store.create_state(short, "{}", 60_000_000, "m")
+            assert await left() > 60_000
+            await store.create_state(long, "{}", HOUR, "m")
+            assert await left() > 3_600_000
+            await store.touch_state(short)
+            assert await left() > 3_600_000
+            await store.create_state(never, "{}", None, "m")
+            await store.touch_state(short)
+            assert await left() == -1
+        assert await store.delete_states(namespace, "chat") == 3
+
+    async def test_a_list_that_was_evicted_is_made_again_by_use(self, store: RedisStore, redis_url: str) -> None:
+        namespace = new_id()
+        for name in ("one", "two"):
+            await store.create_state(StateKey(namespace, "chat", name), "{}", HOUR, "m")
+        async with Redis.from_url(redis_url) as client:
+            (key,) = [key async for key in client.scan_iter(f"*{namespace}*:states")]
+            await client.delete(key)
+        for name in ("one", "two"):
+            assert await store.get_state(StateKey(namespace, "chat", name))
+        assert await store.delete_states(namespace, "chat") == 2
+
+
+class TestFailures:
+    async def test_a_server_that_is_away_is_not_an_absent_state(self, server: RedisServer) -> None:
+        async with SessionManager("memory://") as manager:
+            states = manager.states(Counter, store=server.url)
+            await states.create("chat")
+            server.stop()
+            with pytest.raises(StoreUnavailableError):
+                await states.get("chat")
+            with pytest.raises(StoreUnavailableError):
+                await states.get_or_create("chat")
+            with pytest.raises(StoreUnavailableError):
+                await states.update("chat", add_one)
+            with pytest.raises(StoreUnavailableError):
+                await states.delete("chat")
+            server.start()
+            assert await states.get_or_create("chat") == Counter()
+
+    async def test_a_restart_between_two_calls_is_not_noticed(self, server: RedisServer) -> None:
+        store = RedisStore(server.url)
+        await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "m")
+        server.restart()
+        assert await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "n"), "and the scripts are known again"
+        await store.close()
+
+    async def test_no_password_is_a_refusal_that_shows_no_secret(self, server: RedisServer) -> None:
+        server.ask("CONFIG", "SET", "requirepass", "right")
+        for url in (server.url, server.url.replace("redis://", "redis://:wrong@")):
+            store = RedisStore(url)
+            with pytest.raises(StoreError, match="password") as raised:
+                await store.get_state(StateKey("ns", "chat", "s"))
+            assert "wrong" not in str(raised.value)
+            await store.close()
+
+    async def test_a_full_server_says_so_and_keeps_what_it_has(self, server: RedisServer) -> None:
+        store = RedisStore(server.url)
+        key = StateKey("ns", "chat", "s")
+        await store.create_state(key, '"kept"', None, "m")
+        server.ask("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(StoreFullError):
+            await store.replace_state(key, "{}", "n", "m")
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        row = await store.get_state(key)
+        assert row is not None
+        assert row.value == '"kept"'
+        await store.close()
+
+    async def test_a_replica_says_that_it_is_one(self, server: RedisServer) -> None:
+        server.ask("REPLICAOF", "127.0.0.1", server.port + 1)
+        store = RedisStore(server.url)
+        with pytest.raises(StoreReadOnlyError):
+            await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "m")
+        await store.close()
+
+    async def test_more_callers_than_connections_wait_for_one(self, redis_url: str) -> None:
+        store = RedisStore(f"{redis_url}?pool=2")
+        key = StateKey(new_id(), "chat", "s")
+        await store.create_state(key, "{}", None, "m")
+        assert all(await asyncio.gather(*(store.get_state(key) for _ in range(300))))
+        await store.close()
+
+    async def test_a_lost_answer_loses_nothing_and_counts_nothing_twice(self, redis_url: str) -> None:
+        async with answers_lost(redis_url, 3) as url, SessionManager("memory://", namespace=new_id()) as manager:
+            states = manager.states(Counter, store=url)
+            await states.get_or_create("chat")
+            for _ in range(10):
+                await states.update("chat", add_one)
+            assert await states.get("chat") == Counter(10)
+            assert (await states.info("chat")).version == 11
+
+    async def test_a_cancelled_call_is_cancelled_at_every_moment(self, redis_url: str) -> None:
+        store = RedisStore(redis_url)
+        await store.open()
+
+        async def work() -> None:
+            await store.open()
+            await asyncio.Event().wait()
+
+        for moments in range(15):
+            task = asyncio.create_task(work())
+            for _ in range(moments):
+                await asyncio.sleep(0)
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=5)
+            assert done, moments
+        await store.close()
+
+
+@asynccontextmanager
+async def answers_lost(url: str, every: int) -> AsyncIterator[str]:
+    """A way to the server on which the answer to each n-th script is cut off, and the connection with it."""
+    port = int(url.rpartition(":")[2].split("/")[0])
+    scripts = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal scripts
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            while request := await reader.read(1 << 20):
+                back.write(request)
+                answer = await there.read(1 << 20)
+                scripts += request.count(b"EVAL")
+                if request.count(b"EVAL") and scripts % every == 0:
+                    break
+                writer.write(answer)
+        finally:
+            writer.close()
+            back.close()
+
+    proxy = await asyncio.start_server(serve, "127.0.0.1")
+    async with proxy:
+        yield f"redis://127.0.0.1:{proxy.sockets[0].getsockname()[1]}/0"
+
+
+class TestCluster:
+    async def test_a_state_is_found_while_its_slot_moves_to_another_node_and_after(self) -> None:
+        key = StateKey("ns", "chat", "s")
+        with RedisCluster() as cluster:
+            store = RedisStore(cluster.url)
+            await store.create_state(key, '"here"', HOUR, "m")
+            keys = ["frontdesk:{ns:chat}:state:s", "frontdesk:{ns:chat}:states"]
+            slot = key_slot(keys[0].encode())
+            here = next(node for node in cluster.primaries if node.ask("CLUSTER", "COUNTKEYSINSLOT", slot))
+            there = next(node for node in cluster.primaries if node is not here)
+            names = {node: node.ask("CLUSTER", "MYID") for node in cluster.primaries}
+            there.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", names[here])
+            here.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", names[there])
+            assert await store.get_state(key)
+            here.ask("MIGRATE", "127.0.0.1", there.port, "", 0, 5000, "KEYS", *keys)
+            row = await store.replace_state(key, '"on its way"', "n", "m")
+            assert row is not None
+            assert row.version == 2
+            for node in (there, here, *(node for node in cluster.primaries if node not in (here, there))):
+                node.ask("CLUSTER", "SETSLOT", slot, "NODE", names[there])
+            found = await store.get_state(key)
+            assert found is not None
+            assert found.value == '"on its way"'
+            assert await store.delete_states("ns", "chat") == 1
+            await store.close()
+
+    async def test_a_cluster_that_loses_a_primary_goes_on_with_every_state(self) -> None:
+        with RedisCluster() as cluster:
+            async with SessionManager("memory://") as manager:
+                states = manager.states(Counter, store=cluster.url)
+                ids = [f"chat{number}" for number in range(30)]
+                await asyncio.gather(*(states.create(id) for id in ids))
+                await asyncio.gather(*(states.update(id, add_one) for id in ids))
+                await asyncio.to_thread(cluster.settle)
+                cluster.kill_primary()
+                counters = await asyncio.gather(*(states.update(id, add_one) for id in ids))
+                assert counters == [Counter(2)] * len(ids)
+                assert await asyncio.gather(*(states.get(id) for id in ids)) == counters
+                assert all(await asyncio.gather(*(states.delete(id) for id in ids)))

@@ -1,0 +1,157 @@
+"""Turns over several processes: one after the other in the order of arrival, and taken from a holder that was killed or
+stopped, whose late write is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from frontdesk import SessionManager
+from frontdesk.store import TURN, LeaseWanted
+from stress.proof import prove_sound
+
+WORKER = Path(__file__).with_name("turn_worker.py")
+NAMESPACE = "turns"
+TTL = 2.0
+PATIENCE = 120.0
+
+
+class Worker:
+    """A process that takes turns as it is told."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    def tell(self, *words: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{' '.join(words)}\n".encode())
+
+    async def says(self) -> str:
+        assert self.process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            return (await self.process.stdout.readline()).decode().strip()
+
+    async def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        async with asyncio.timeout(PATIENCE):
+            assert await self.process.wait() == 0
+
+
+@asynccontextmanager
+async def worker(url: str) -> AsyncIterator[Worker]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(WORKER), url, NAMESPACE, str(TTL), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        started = Worker(process)
+        assert await started.says() == "ready"
+        yield started
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/turns.db"
+    found: str = request.getfixturevalue("postgres_url")
+    return found
+
+
+async def said(manager: SessionManager) -> list[str]:
+    return (await prove_sound(manager))["chat"]
+
+
+async def test_a_killed_holder_is_replaced_after_its_time(url: str) -> None:
+    async with worker(url) as dies, worker(url) as waits, SessionManager(url, namespace=NAMESPACE) as manager:
+        dies.tell("hold", "first")
+        assert await dies.says() == "held first"
+        waits.tell("take", "second")
+        await asyncio.sleep(2 * TTL)
+        assert await said(manager) == ["first"], "a holder that lives is not replaced"
+        killed_at = time.monotonic()
+        dies.process.send_signal(signal.SIGKILL)
+        assert await waits.says() == "took second"
+        assert TTL / 2 < time.monotonic() - killed_at < TTL + 10
+        assert await said(manager) == ["first", "second-asked", "second-answered"]
+
+
+async def test_the_late_write_of_a_holder_that_was_thought_dead_is_refused(url: str) -> None:
+    async with worker(url) as stopped, worker(url) as takes_over, SessionManager(url, namespace=NAMESPACE) as manager:
+        stopped.tell("hold", "first")
+        assert await stopped.says() == "held first"
+        stopped.tell("write", "in-time")
+        assert await stopped.says() == "written in-time"
+        stopped.process.send_signal(signal.SIGSTOP)
+        stopped.tell("write", "late")
+        takes_over.tell("hold", "second")
+        assert await takes_over.says() == "held second"
+        stopped.process.send_signal(signal.SIGCONT)
+        assert await stopped.says() == "lost late"
+        takes_over.tell("write", "third")
+        assert await takes_over.says() == "written third"
+        assert await said(manager) == ["first", "in-time", "second", "third"]
+
+
+async def test_twenty_waiters_in_four_processes_are_served_in_the_order_of_arrival(url: str) -> None:
+    names = [f"task{n}" for n in range(20)]
+    async with AsyncExitStack() as stack:
+        manager = await stack.enter_async_context(SessionManager(url, namespace=NAMESPACE))
+        workers = [await stack.enter_async_context(worker(url)) for _ in range(4)]
+        async with manager.session("chat").turn():
+            for n, name in enumerate(names):
+                workers[n % 4].tell("take", name)
+                await line_of(manager, n + 1)
+        for each in workers:
+            await each.end()
+        assert await said(manager) == [f"{name}-{what}" for name in names for what in ("asked", "answered")]
+
+
+async def line_of(manager: SessionManager, length: int) -> None:
+    """Until so many stand in line."""
+    looks = LeaseWanted(namespace=NAMESPACE, session_id="chat", name=TURN, holder="looks", ttl=1)
+    async with asyncio.timeout(PATIENCE):
+        for pause in count(1):
+            if (await manager._scope.store.queue_lease(looks)).ahead >= length:
+                return
+            await asyncio.sleep(pause / 200)
+
+
+async def test_messages_queued_from_four_processes_are_each_answered_once(url: str) -> None:
+    names = [f"q{n}" for n in range(60)]
+    async with AsyncExitStack() as stack:
+        manager = await stack.enter_async_context(SessionManager(url, namespace=NAMESPACE))
+        workers = [await stack.enter_async_context(worker(url)) for _ in range(4)]
+        for n, name in enumerate(names):
+            workers[n % 4].tell("ask", name)
+            workers[(n + 1) % 4].tell("ask", name)
+        for each in workers:
+            await each.end()
+        messages = await said(manager)
+        assert sorted(messages[::2]) == sorted(names)
+        assert messages[1::2] == [f"{name}-answered" for name in messages[::2]]
+
+
+async def test_a_question_queued_for_a_holder_that_is_killed_is_answered_by_the_next(url: str) -> None:
+    async with worker(url) as dies, worker(url) as next_one, SessionManager(url, namespace=NAMESPACE) as manager:
+        dies.tell("hold", "first")
+        assert await dies.says() == "held first"
+        next_one.tell("ask", "early")
+        assert await next_one.says() == "asked early"
+        dies.process.send_signal(signal.SIGKILL)
+        await asyncio.sleep(TTL + 0.5)
+        next_one.tell("ask", "later")
+        assert await next_one.says() == "asked later"
+        assert await said(manager) == ["first", "early", "early-answered", "later", "later-answered"]
