@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,37 @@ def test_a_callback_that_calls_the_sync_api_on_its_own_loop_is_told_so() -> None
         manager = SessionManager("memory://").with_token_counter(count)
         with manager, pytest.raises(frontdesk.ConfigurationError, match="own event loop"):
             manager.append("a", said("one"))
+
+
+def test_a_sync_hook_may_use_the_sync_api() -> None:
+    seen: list[tuple[str, str, int]] = []
+
+    with SessionManager("memory://") as manager:
+
+        class Hook:
+            def on_session_end(self, session: frontdesk.Session, reason: str) -> None:
+                seen.append((session.id, reason, len(manager.history(session.id))))
+
+        manager.register_hook(Hook())
+        manager.append("a", said("one"))
+        manager.archive("a")
+        assert manager.stats().hook_failures == 0
+    assert seen == [("a", "archive", 1)]
+
+
+def test_a_sync_manager_sweeps_in_the_background_and_stops() -> None:
+    ended = threading.Event()
+
+    class Hook:
+        def on_session_end(self, session: frontdesk.Session, reason: str) -> None:
+            ended.set()
+
+    soon = timedelta(milliseconds=20)
+    manager = SessionManager("memory://").with_lifecycle(archive_after=soon, every=soon)
+    manager.register_hook(Hook())
+    with manager:
+        manager.append("a", said("one"))
+        assert ended.wait(30)
 
 
 # iterators

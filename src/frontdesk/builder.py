@@ -15,6 +15,9 @@ from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
 from frontdesk.errors import ConfigurationError
 from frontdesk.lifecycle import LifecycleSettings, threshold
 from frontdesk.scope import KEY_PARTS, Scope
+from frontdesk.search.embeddings import Embed, EmbeddingSettings
+from frontdesk.search.settings import SearchSettings
+from frontdesk.search.tokeniser import tokeniser_for
 from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens
 from frontdesk.search.visible import Past, SessionScope
 from frontdesk.tokens import TokenCounter
@@ -67,6 +70,13 @@ class Configurable:
         return self._declare(
             Declaration(label, description, provider=lambda session_id: SearchableHistory(past, session_id, max_tokens))
         )
+
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+        self._unused().set_settings(EmbeddingSettings(embed, dimensions, batch_size, timeout))
+        return self
 
     def _declare(self, declaration: Declaration) -> Self:
         declarations = self._unused().settings(ContextSettings).declarations
@@ -222,6 +232,15 @@ class Configurable:
         if not wanted or not wanted <= set(KEY_PARTS):
             raise ConfigurationError(f"isolation is by one or more of {', '.join(KEY_PARTS)}, not {parts!r}")
         self._unused().isolation = tuple(part for part in KEY_PARTS if part in wanted)
+        return self
+
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
+        tokeniser_for(language)
+        self._unused().set_settings(SearchSettings(language=language, reasoning=bool(reasoning)))
         return self
 
     def _unused(self) -> Scope:

@@ -39,6 +39,7 @@ FrontdeskError
 │   ├── ModelRateLimitError       too many requests or tokens; `retry_after` says when to come back
 │   ├── ModelOverflowError        the prompt does not fit into the model's context window
 │   └── ModelRefusedError         key, model name or request not accepted, or the answer withheld
+├── EmbeddingError                an embedding failed, gave what are not vectors, or vectors of other dimensions
 └── StoreError                    the storage engine refused
     ├── StoreClosedError
     ├── StoreUnavailableError     cannot be reached or stayed locked; trying again may help
@@ -388,6 +389,10 @@ class ContextOverflowError(FrontdeskError):
         self.needed = needed
         self.max_tokens = max_tokens
         self.session_id = session_id
+
+
+class EmbeddingError(FrontdeskError):
+    """An embedding failed, or gave what are not vectors, or vectors that do not go with those that are stored."""
 
 
 class StoreError(FrontdeskError):

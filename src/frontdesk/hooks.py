@@ -90,16 +90,20 @@ class Hooks:
         _inside.set(frozenset())
         _ending.set(frozenset())
         try:
-            while True:
-                with self._lock:
-                    if not waiting:
-                        return
-                    work = waiting.popleft()
+            while (work := self._next(session_id, waiting)) is not None:
                 await work()
-        finally:
+        except BaseException:
             with self._lock:
-                if self._waiting.get(session_id) is waiting:
-                    del self._waiting[session_id]
+                del self._waiting[session_id]
+            raise
+
+    def _next(self, session_id: str, waiting: deque[Callable[[], Any]]) -> Callable[[], Any] | None:
+        """What is to be called next. Whoever finds nothing left is done with the session, in the same moment."""
+        with self._lock:
+            if waiting:
+                return waiting.popleft()
+            del self._waiting[session_id]
+            return None
 
     async def finish(self, scope: Scope, session: Any, reason: str) -> None:
         """Call the hooks for an end, and wait for them, each no longer than its timeout. What was announced before is

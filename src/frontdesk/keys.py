@@ -36,6 +36,8 @@ class SessionKey:
     @classmethod
     def parse(cls, text: str) -> SessionKey:
         """The key that `str()` would write as `text`. Raises `InvalidKeyError` for any other text."""
+        if not isinstance(text, str):
+            raise InvalidKeyError(f"a key is parsed from a text, not from {type(text).__name__}")
         parts = text.split(":")
         if len(parts) not in (3, 4):
             raise InvalidKeyError(f"{text!r} is not a key: write agent:channel:peer or agent:channel:peer:thread")

@@ -88,6 +88,38 @@ def status_filter(scope: Scope, status: SessionStatus | None) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class HavingStatus:
+    """The sessions that have a status now."""
+
+    status: SessionStatus
+    now: int
+    idle_after: int
+    compacting: frozenset[str | None]
+
+    def has(self, row: SessionRow) -> bool:
+        is_compacting = row.id in self.compacting
+        return status_of(row, self.now, self.idle_after, is_compacting=is_compacting) == self.status
+
+
+async def having(scope: Scope, status: str) -> HavingStatus:
+    """Which sessions have a status. Raises `InvalidInputError` for one that there is not."""
+    held = await scope.store.held_leases(scope.namespace, COMPACTION_LEASE)
+    return HavingStatus(
+        check_status(status),
+        scope.now(),
+        scope.settings(LifecycleSettings).idle_after,
+        frozenset(lease.session_id for lease in held),
+    )
+
+
+def check_status(status: str) -> SessionStatus:
+    """Raises `InvalidInputError` for a text that is no status."""
+    if status not in tuple(SessionStatus):
+        raise InvalidInputError(f"status must be one of {', '.join(SessionStatus)}, not {status!r}", status=status)
+    return SessionStatus(status)
+
+
 def threshold(value: timedelta | None, what: str) -> int:
     """A span of time in microseconds; None is never. Raises `InvalidInputError`."""
     if value is None:

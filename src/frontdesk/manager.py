@@ -11,17 +11,16 @@ import msgspec
 from frontdesk import cursors, forking, history
 from frontdesk.checks import check_count, check_json, check_list, check_summary, check_text
 from frontdesk.compaction.settings import CompactionSettings
-from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError, SessionNotFoundError
+from frontdesk.errors import InvalidKeyError, SessionExistsError, SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.ledger import MOST_TOKENS
-from frontdesk.lifecycle import status_filter, statuses
+from frontdesk.lifecycle import check_status, status_filter, statuses
 from frontdesk.manager_lifecycle import LifecycleCalls
 from frontdesk.messages import check_id, new_id
 from frontdesk.records import (
     EndReason,
     Page,
     SessionInfo,
-    SessionStatus,
     to_microseconds,
 )
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Clock, Scope
@@ -176,7 +175,7 @@ class SessionManager(LifecycleCalls):
             "created_after": None if created_after is None else to_microseconds(created_after),
             "created_before": None if created_before is None else to_microseconds(created_before),
         }
-        wanted = None if status is None else _status(status)
+        wanted = None if status is None else check_status(status)
         call = ["sessions", self.namespace, {**filters, "status": wanted}]
         after = None if cursor is None else tuple(cursors.unseal(cursor, call))
         query = msgspec.convert(
@@ -265,12 +264,6 @@ class SessionManager(LifecycleCalls):
         child = self._begun(made)
         await child._cover_all(text)
         return child
-
-
-def _status(status: str) -> SessionStatus:
-    if status not in tuple(SessionStatus):
-        raise InvalidInputError(f"status must be one of {', '.join(SessionStatus)}, not {status!r}", status=status)
-    return SessionStatus(status)
 
 
 def _fork_id(wanted: str | None) -> str:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
 from frontdesk.builder import seen_past
+from frontdesk.errors import ConfigurationError
 from frontdesk.manager_states import StateCalls
-from frontdesk.records import SearchResults
-from frontdesk.search import scan
+from frontdesk.records import SearchInfo, SearchResults
+from frontdesk.search import freshness, indexing
+from frontdesk.search.across import search_namespace
+from frontdesk.search.request import understood
 from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens, history_tools
 from frontdesk.search.visible import SessionScope
 from frontdesk.tools import Tool
@@ -14,12 +21,65 @@ from frontdesk.tools import Tool
 class SearchCalls(StateCalls):
     """Search across sessions, for people and for models."""
 
-    async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        session: str | None = None,
+        role: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        group: bool = False,
+        newest: bool = False,
+    ) -> SearchResults:
         """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
-        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
+        summaries. What forks share is given once.
 
-        Raises `InvalidCursorError`."""
-        return await scan.search_namespace(self._scope, query, limit, cursor)
+        session: and tag: in the query, and the arguments beside it, choose sessions: by id or name, by the parts of
+        their keys, by status and by tag. With `group` the hits of a session stand together, in the order of its best.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
+        request = await understood(
+            self._scope,
+            query,
+            limit=limit,
+            cursor=cursor,
+            session=session,
+            role=role,
+            status=status,
+            tag=tag,
+            before=before,
+            after=after,
+            context=context,
+            group=group,
+            newest=newest,
+            agent=agent,
+            channel=channel,
+            peer=peer,
+            thread=thread,
+        )
+        return await search_namespace(self._scope, request)
+
+    async def search_info(self) -> SearchInfo:
+        """How the namespace is searched, and how far its index is."""
+        return await freshness.info(self._scope)
+
+    async def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
+        """Build the search index anew while it is in use. Searches stay right meanwhile, and nothing waits for it.
+
+        `on_progress(done, total)` is told how many texts are done and about how many there are."""
+        if on_progress is not None and not callable(on_progress):
+            raise ConfigurationError(f"on_progress is a callable, not {type(on_progress).__name__}")
+        await indexing.rebuild(self._scope, on_progress)
+        return await self.search_info()
 
     def tools(self, *, scope: SessionScope | None = None, max_tokens: int = ANSWER_TOKENS) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search` and `read_session`.

@@ -178,13 +178,10 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_row(cls, row: SessionRow, limit: int, status: SessionStatus) -> SessionInfo:
         """What a row says; `limit` is the window of the session, `status` what is derived for it."""
-        key = None
-        if row.agent is not None and row.channel is not None and row.peer is not None:
-            key = SessionKey(row.agent, row.channel, row.peer, row.thread)
         return cls(
             id=row.id,
             namespace=row.namespace,
-            key=key,
+            key=key_of(row),
             name=row.name,
             status=status,
             end_reason=None if row.end_reason is None else EndReason(row.end_reason),
@@ -306,8 +303,9 @@ class SearchHit:
 
     `kind` is "message"; or "summary" for that of a compaction, with the id of its synthetic message; or "session" for a
     session's own name and summary, without a message id. `position` counts the messages ahead of it on the path to the
-    head and is None off that path; `visible` says whether the history at the head shows it (what was compacted away,
-    or stands on another branch, is not shown)."""
+    head and is None off that path, where `branch` is the last message of the branch that it stands on; `visible` says
+    whether the history at the head shows it (what was compacted away, or stands on another branch, is not shown).
+    `context_before` and `context_after` are its neighbours, if they were asked for."""
 
     session_id: str
     message_id: str
@@ -319,11 +317,17 @@ class SearchHit:
     session_name: str = ""
     position: int | None = None
     visible: bool = True
+    key: SessionKey | None = None
+    branch: str | None = None
+    context_before: tuple[Message, ...] = ()
+    context_after: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResults(Sequence[SearchHit]):
-    """Hits, best first; `total` counts all that matched; `next_cursor` gets the next ones and is None at the end."""
+    """Hits, best first; `total` counts all that matched; `next_cursor` gets the next ones and is None at the end.
+
+    Of very common words the latest 2,000 texts are looked at, and `total` counts among these."""
 
     hits: tuple[SearchHit, ...]
     total: int
@@ -340,6 +344,39 @@ class SearchResults(Sequence[SearchHit]):
 
     def __len__(self) -> int:
         return len(self.hits)
+
+    @property
+    def by_session(self) -> dict[str, tuple[SearchHit, ...]]:
+        """The hits of each session, in the order in which the sessions first appear."""
+        found: dict[str, list[SearchHit]] = {}
+        for hit in self.hits:
+            found.setdefault(hit.session_id, []).append(hit)
+        return {session_id: tuple(hits) for session_id, hits in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchInfo:
+    """How a namespace is searched. `mode` is "lexical" (by words) or "hybrid" (by words and by meaning).
+
+    The index holds `texts` texts and everything up to the moment `indexed_up_to` (None: nothing yet); `pending` changes
+    are not in it so far (a search takes them into account all the same). It is `building` while it is made, or made
+    anew for another language or version."""
+
+    mode: Literal["lexical", "hybrid"]
+    language: str
+    reasoning: bool
+    texts: int
+    pending: int
+    indexed_up_to: datetime | None
+    building: bool
+    made_with: str
+
+
+def key_of(row: SessionRow) -> SessionKey | None:
+    """The key of a session, if it has one."""
+    if row.agent is None or row.channel is None or row.peer is None:
+        return None
+    return SessionKey(row.agent, row.channel, row.peer, row.thread)
 
 
 def to_datetime(microseconds: int) -> datetime:

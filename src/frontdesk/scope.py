@@ -58,6 +58,7 @@ class Scope:
         self.isolation: tuple[str, ...] = KEY_PARTS
         self.closing = False
         self._woken: dict[asyncio.AbstractEventLoop, asyncio.Event] = {}
+        self._timers: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle]] = {}
 
     def settings(self, kind: type[T]) -> T:
         """The settings of one feature, an object of its own type that begins with its defaults."""
@@ -156,6 +157,19 @@ class Scope:
                 pass
         return not self.closing
 
+    def later(self, seconds: float, work: Callable[[], None], name: str) -> None:
+        """Call something after a while, unless it is to be called under that name already, or the manager is closed."""
+        loop = asyncio.get_running_loop()
+        waiting = self._timers.get(name)
+        if (waiting is not None and waiting[0] is loop) or self.closed:
+            return
+
+        def fire() -> None:
+            self._timers.pop(name, None)
+            work()
+
+        self._timers[name] = loop, loop.call_later(seconds, fire)
+
     async def close(self) -> None:
         """Let what runs beside finish, for a while, and let go of the stores."""
         if self.closed:
@@ -166,6 +180,10 @@ class Scope:
         here = asyncio.get_running_loop()
         for name in self._endless & self._tasks.keys():
             _cancel(self._tasks[name], here)
+        for loop, timer in self._timers.values():
+            if loop is here:
+                timer.cancel()
+        self._timers.clear()
         tasks = [task for task in self._tasks.values() if task.get_loop() is here]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=_GRACE)

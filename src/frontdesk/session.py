@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from typing import Any, Literal, Self, TypeVar, overload
 
 import msgspec
@@ -26,7 +27,9 @@ from frontdesk.keys import SessionKey
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id
 from frontdesk.records import Appended, SearchResults, SessionInfo
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Clock, Scope
-from frontdesk.search import scan
+from frontdesk.search import background
+from frontdesk.search.request import understood
+from frontdesk.search.within import search_session
 from frontdesk.session_attributes import AttributeCalls
 from frontdesk.store import FOLLOW_HEAD, TURN, Append, AppendResult, FollowHead, Plan, SessionRow, Store
 from frontdesk.tree import Tree, count
@@ -137,6 +140,7 @@ class Session(AttributeCalls):
         result = await self._append(request, is_bound=is_bound)
         await self._notice_skills(stored)
         inserted = zip(stored, result.rows, strict=True)
+        background.notice(self._scope, len(stored))
         self._after_append(result.session, sum(message.tokens for message, row in inserted if row.inserted))
         appended = [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
@@ -400,14 +404,38 @@ class Session(AttributeCalls):
             raise MessageNotFoundError(leaf, self._name())
         return await self.get_message(leaf)
 
-    async def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        role: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        newest: bool = False,
+    ) -> SearchResults:
+        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
+        `newest` first), each with `context` messages before and after it.
 
         Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
-        Raises `InvalidCursorError`."""
-        session_id = await self._readable_id()
-        return await scan.search_session(self._scope, session_id, query, limit, cursor)
+        before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
+        `next_cursor` of the results gets the next ones with the same arguments.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
+        request = await understood(
+            self._scope,
+            query,
+            limit=limit,
+            cursor=cursor,
+            within=self._name(),
+            role=role,
+            before=before,
+            after=after,
+            context=context,
+            newest=newest,
+        )
+        return await search_session(self._scope, await self._readable_id(), request)
 
     async def _rewrite_message(self, message_id: str, change: Callable[[Any], Any]) -> None:
         try:

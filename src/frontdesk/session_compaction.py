@@ -35,8 +35,8 @@ from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.records import Compaction, CompactionResult, ContextUsage
 from frontdesk.search.ranking import rank_texts
+from frontdesk.search.settings import SearchSettings
 from frontdesk.search.texts import searchable_text
-from frontdesk.search.tokeniser import TOKENISER
 from frontdesk.session_memory import MemoryCalls
 from frontdesk.store import NewOverlay, Plan, SessionRow
 from frontdesk.tools import Tool
@@ -190,7 +190,8 @@ class CompactionCalls(MemoryCalls):
             if overlay.kind != "reset":
                 async for portion in history.portions(self._scope, history.fixed(tree.covered_items(overlay))):
                     hidden += portion
-        ranked = rank_texts(question, map(searchable_text, hidden), TOKENISER, in_line=True)
+        tokeniser = self._scope.settings(SearchSettings).tokeniser
+        ranked = rank_texts(question, map(searchable_text, hidden), tokeniser, in_line=True)
         return [hidden[index] for index, _ in ranked]
 
     # how full it is

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from os import PathLike
 from typing import Any, Generic, Literal, Self, overload
 
 from frontdesk import (
@@ -28,10 +29,12 @@ from frontdesk import (
     ContextOverflowError,
     ContextUsage,
     DataPart,
+    EmbeddingError,
     EndReason,
     Event,
     FilePart,
     FrontdeskError,
+    GrowthDay,
     HeadMovedError,
     InvalidCursorError,
     InvalidIdError,
@@ -40,6 +43,7 @@ from frontdesk import (
     InvalidMessageError,
     InvalidRangeError,
     InvalidStateError,
+    InvalidTransitionError,
     Message,
     MessageNotFoundError,
     MessageTooLargeError,
@@ -53,9 +57,11 @@ from frontdesk import (
     Part,
     ReadonlyBlockError,
     ReasoningPart,
+    RecoveryReport,
     SchemaVersionError,
     SearchHit,
     SearchResults,
+    SessionEndedError,
     SessionExistsError,
     SessionInfo,
     SessionKey,
@@ -76,6 +82,7 @@ from frontdesk import (
     StoreReadOnlyError,
     StoreUnavailableError,
     StoreURLError,
+    SweepReport,
     TextPart,
     TokenCounter,
     ToolCallPart,
@@ -93,8 +100,9 @@ from frontdesk import (
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.lifecycle import ManagersOwn
-from frontdesk.records import RecoveryReport, SweepReport
+from frontdesk.records import SearchInfo
 from frontdesk.scope import Clock, Scope
+from frontdesk.search.embeddings import Embed
 from frontdesk.search.visible import SessionScope
 from frontdesk.session import Given, R
 from frontdesk.states.access import T
@@ -121,11 +129,14 @@ __all__ = [
     "ContextBlock",
     "ContextOverflowError",
     "ContextUsage",
+    "DailyNotes",
     "DataPart",
+    "EmbeddingError",
     "EndReason",
     "Event",
     "FilePart",
     "FrontdeskError",
+    "GrowthDay",
     "HeadMovedError",
     "InvalidCursorError",
     "InvalidIdError",
@@ -134,6 +145,7 @@ __all__ = [
     "InvalidMessageError",
     "InvalidRangeError",
     "InvalidStateError",
+    "InvalidTransitionError",
     "Message",
     "MessageNotFoundError",
     "MessageTooLargeError",
@@ -147,10 +159,12 @@ __all__ = [
     "Part",
     "ReadonlyBlockError",
     "ReasoningPart",
+    "RecoveryReport",
     "SchemaVersionError",
     "SearchHit",
     "SearchResults",
     "Session",
+    "SessionEndedError",
     "SessionExistsError",
     "SessionInfo",
     "SessionKey",
@@ -173,6 +187,7 @@ __all__ = [
     "StoreReadOnlyError",
     "StoreURLError",
     "StoreUnavailableError",
+    "SweepReport",
     "TextPart",
     "TokenCounter",
     "Tool",
@@ -189,6 +204,17 @@ __all__ = [
     "render_prompt",
     "truncate_older_messages",
 ]
+
+class DailyNotes:
+    """A hook for `register_hook` that writes a note when a session of three or more messages ends: title, reason,
+    duration, counts, and its summary, or the first question and the last answer.
+
+    With `directory` the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
+    workers may share; with `block` to that context block (declare it `shared` for the next sessions to see it). A
+    deleted session leaves no note. Raises `ConfigurationError` unless exactly one of the two is given."""
+
+    def __init__(self, directory: str | PathLike[str] | None = None, *, block: str | None = None) -> None: ...
+    def on_session_end(self, session: Session, reason: str) -> None: ...
 
 class Session:
     """A handle on one session. Making it does no I/O; the session is created by its first write.
@@ -314,12 +340,25 @@ class Session:
     def switch(self, leaf: str) -> Message:
         """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
 
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        role: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        newest: bool = False,
+    ) -> SearchResults:
+        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
+        `newest` first), each with `context` messages before and after it.
 
         Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
-        Raises `InvalidCursorError`."""
+        before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
+        `next_cursor` of the results gets the next ones with the same arguments.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def rename(self, name: str) -> None:
         """Give the session another name."""
@@ -482,6 +521,11 @@ class Session:
         What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
         of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
 
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
@@ -551,6 +595,12 @@ class Session:
 
         With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
         key has "*" for what does not count."""
+
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
 
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
@@ -707,11 +757,40 @@ class SessionManager:
         `InvalidCursorError` for a position that is altered or of another namespace, `ChangesTrimmedError` if the log
         does not reach back that far any more."""
 
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        session: str | None = None,
+        role: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        group: bool = False,
+        newest: bool = False,
+    ) -> SearchResults:
         """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
-        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
+        summaries. What forks share is given once.
 
-        Raises `InvalidCursorError`."""
+        session: and tag: in the query, and the arguments beside it, choose sessions: by id or name, by the parts of
+        their keys, by status and by tag. With `group` the hits of a session stand together, in the order of its best.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
+
+    def search_info(self) -> SearchInfo:
+        """How the namespace is searched, and how far its index is."""
+
+    def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
+        """Build the search index anew while it is in use. Searches stay right meanwhile, and nothing waits for it.
+
+        `on_progress(done, total)` is told how many texts are done and about how many there are."""
 
     def tools(self, *, scope: SessionScope | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search` and `read_session`.
@@ -853,6 +932,11 @@ class SessionManager:
         What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
         of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
 
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
@@ -922,6 +1006,12 @@ class SessionManager:
 
         With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
         key has "*" for what does not count."""
+
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
 
 class States(Generic[T]):
     """The states of one type under one name: a value for each session id, made by `SessionManager.states`.

@@ -1,4 +1,5 @@
-"""A real HTTP server on loopback that speaks the OpenAI chat-completions and the Anthropic messages protocol.
+"""A real HTTP server on loopback that speaks the OpenAI chat-completions and embeddings protocols and that
+of Anthropic's messages.
 
     async with ScriptedServer() as server:
         server.script(rate_limit(), Answer("Paris."))
@@ -31,10 +32,11 @@ from models.steps import (
     Script,
     Step,
     ToolCall,
+    Vectors,
     overflow,
     rate_limit,
 )
-from models.wire import error_body, error_event, events, whole_body
+from models.wire import error_body, error_event, events, vectors_body, whole_body
 
 __all__ = [
     "Answer",
@@ -45,11 +47,16 @@ __all__ = [
     "Reset",
     "ScriptedServer",
     "ToolCall",
+    "Vectors",
     "overflow",
     "rate_limit",
 ]
 
-_PATHS: dict[str, Protocol] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
+_PATHS: dict[str, Protocol] = {
+    "/v1/chat/completions": "openai",
+    "/v1/embeddings": "openai",
+    "/v1/messages": "anthropic",
+}
 _EXHAUSTED = Fault(400, "the script has no step left for this request", "script_exhausted")
 _FINAL_EVENTS = 3
 """How many events a protocol sends after the last piece of text."""
@@ -143,6 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
         streamed = bool(body.get("stream"))
         if isinstance(step, Fault):
             self._send_json(step.status, error_body(request.protocol, step), dict(step.headers))
+        elif isinstance(step, Vectors):
+            self._send_json(200, vectors_body(request, step), {})
         elif isinstance(step, Hang):
             self._hang()
         elif isinstance(step, Reset):

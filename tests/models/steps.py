@@ -50,6 +50,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Vectors:
+    """Vectors for the texts of a request, listed with the last one first: their order is told by their index."""
+
+    vectors: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
 class Fault:
     """An HTTP error. Without a message it has the provider's usual one."""
 
@@ -79,7 +86,7 @@ class Reset:
     """The connection is reset before a byte of the answer."""
 
 
-Step = Answer | Fault | Interrupted | Hang | Reset
+Step = Answer | Vectors | Fault | Interrupted | Hang | Reset
 Script = Step | Callable[[Request], Step]
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from models.steps import Answer, Fault, Protocol, Request
+from models.steps import Answer, Fault, Protocol, Request, Vectors
 
 _OPENAI_ENDS = {"stop": "stop", "length": "length", "refusal": "content_filter"}
 _ANTHROPIC_ENDS = {"stop": "end_turn", "length": "max_tokens", "refusal": "refusal"}
@@ -32,6 +32,16 @@ def error_body(protocol: Protocol, fault: Fault) -> dict[str, Any]:
 def whole_body(request: Request, answer: Answer) -> dict[str, Any]:
     """The JSON of an answer that is not streamed."""
     return _openai_body(request, answer) if request.protocol == "openai" else _anthropic_body(request, answer)
+
+
+def vectors_body(request: Request, answer: Vectors) -> dict[str, Any]:
+    """The JSON of an answer to a request for embeddings."""
+    data = [
+        {"object": "embedding", "index": index, "embedding": list(vector)}
+        for index, vector in enumerate(answer.vectors)
+    ]
+    usage = {"prompt_tokens": 8, "total_tokens": 8}
+    return {"object": "list", "data": data[::-1], "model": request.body["model"], "usage": usage}
 
 
 def events(request: Request, answer: Answer) -> Iterator[bytes]:

@@ -15,10 +15,11 @@ from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing.store_contract import StoreContract
+from frontdesk.testing.store_contract.vectors import VectorContract
 from frontdesk.testing.store_machine import StoreProperties
 
 
-class TestMemory(StoreContract, StoreProperties):
+class TestMemory(StoreContract, VectorContract, StoreProperties):
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:
         store = MemoryStore()
@@ -29,7 +30,7 @@ class TestMemory(StoreContract, StoreProperties):
         return str(vars(store))
 
 
-class TestSQLite(StoreContract, StoreProperties):
+class TestSQLite(StoreContract, VectorContract, StoreProperties):
     path: Path
 
     @pytest.fixture
@@ -46,7 +47,7 @@ class TestSQLite(StoreContract, StoreProperties):
             return str([connection.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in tables])
 
 
-class TestPostgres(StoreContract, StoreProperties):
+class TestPostgres(StoreContract, VectorContract, StoreProperties):
     url: str
 
     @pytest.fixture

@@ -1,8 +1,11 @@
-"""Ready-made models: callables `prompt -> text` for summaries and memory. Any other such callable serves as well."""
+"""Ready-made models: callables `prompt -> text` for summaries and memory, and `texts -> vectors` for search.
+
+Any other such callable serves as well."""
 
 from frontdesk.models.anthropic import anthropic
 from frontdesk.models.chat import ChatModel
 from frontdesk.models.completion import Completion, Usage
+from frontdesk.models.embeddings import openai_embeddings
 from frontdesk.models.extractive import extractive
 from frontdesk.models.openai import openai
 from frontdesk.models.overflow import is_context_overflow
@@ -17,4 +20,5 @@ __all__ = [
     "extractive",
     "is_context_overflow",
     "openai",
+    "openai_embeddings",
 ]

@@ -12,20 +12,20 @@ from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart,
 _OPAQUE = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,|[A-Za-z0-9+/_-]{512}")
 
 
-def searchable_text(message: Message) -> str:
+def searchable_text(message: Message, *, reasoning: bool = False) -> str:
     """The author's name, the text, names of tools with arguments and results, names of files and what text files hold.
 
-    Reasoning and binary data are left out."""
+    Binary data is left out, and so is `reasoning` unless asked for."""
     content = message.raw.get("content")
-    if type(content) is str and message.stored.derived is None:
+    if type(content) is str and message.stored.derived is None and not reasoning:
         said = content
     else:
-        said = "\n".join(piece for part in message.parts for piece in _pieces(part) if piece)
+        said = "\n".join(piece for part in message.parts for piece in _pieces(part, reasoning) if piece)
     author = message.author
     return f"{author}: {said}" if author else said
 
 
-def _pieces(part: Part) -> Iterator[str]:
+def _pieces(part: Part, reasoning: bool) -> Iterator[str]:
     match part:
         case TextPart():
             yield part.text
@@ -38,7 +38,7 @@ def _pieces(part: Part) -> Iterator[str]:
         case DataPart():
             yield " ".join(_strings(part.data))
         case ReasoningPart():
-            pass
+            yield part.text if reasoning else ""
 
 
 def _file(part: FilePart) -> Iterator[str]:

@@ -28,6 +28,8 @@ from frontdesk.search.scripts import (
     stemmer_for_script,
 )
 
+VERSION = 1
+"""to be raised when the same text gives other terms, so that indexes are built anew"""
 _KEPT_RUNS = 1 << 16
 _LONGEST_KEPT = 64
 _LONGEST_TERM = 128
@@ -120,7 +122,9 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     apart = unicodedata.normalize("NFKD", text.casefold()).translate(FOLDED_LETTERS).replace("и\u0306", "й")
-    return unicodedata.normalize("NFC", DROPPED_MARKS.sub("", apart)).casefold()
+    folded = unicodedata.normalize("NFC", DROPPED_MARKS.sub("", apart)).casefold()
+    # Some letters stand for several words; a term is one.
+    return "".join(folded.split())
 
 
 def _pairs_and_singles(run: str) -> tuple[str, ...]:
@@ -135,6 +139,12 @@ def _stemmer(language: str) -> Callable[[str], str]:
     return stem
 
 
+@cache
+def tokeniser_for(language: str) -> Tokeniser:
+    """The tokeniser of a language that all share: what it has met once it knows. Raises `ConfigurationError`."""
+    return Tokeniser(language)
+
+
 LANGUAGES = frozenset(Stemmer.algorithms())
-TOKENISER = Tokeniser()
-"""the one that sessions are searched with; what it has met once it knows"""
+TOKENISER = tokeniser_for("english")
+"""the one for what is searched without an index"""

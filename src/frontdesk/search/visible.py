@@ -16,7 +16,9 @@ from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.messages import SUMMARY_PREFIX, check_id
 from frontdesk.records import SearchHit, SearchResults, SessionInfo
 from frontdesk.scope import Scope
-from frontdesk.search import scan
+from frontdesk.search.across import search_namespace
+from frontdesk.search.request import understood
+from frontdesk.search.within import search_session
 from frontdesk.store import EditItem, SessionRow
 from frontdesk.tree import Tree
 
@@ -109,9 +111,11 @@ class Visible:
         return seen[:limit], len(seen) + unseen
 
     async def _search(self, text: str, session_id: str | None, limit: int, cursor: str | None) -> SearchResults:
+        scope = self._past.scope
+        request = await understood(scope, text, limit=limit, cursor=cursor, within=session_id)
         if session_id is None:
-            return await scan.search_namespace(self._past.scope, text, limit, cursor)
-        return await scan.search_session(self._past.scope, session_id, text, limit, cursor)
+            return await search_namespace(scope, request)
+        return await search_session(scope, session_id, request)
 
     async def _visible(self, hits: list[SearchHit]) -> list[SearchHit]:
         """Those that may be seen; what a hidden session shares with one that may be seen is that one's."""

@@ -10,6 +10,19 @@ a *family*. `revision` counts the changes of a session other than appending at t
 """
 
 from frontdesk.store.changes import BEGINNING, ChangeKind, ChangeRow, NewChange, Position
+from frontdesk.store.index import (
+    LONGEST_STRETCH,
+    Address,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
+    IndexState,
+    IndexStore,
+    IndexText,
+    Phrase,
+    TextKind,
+)
 from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, Store
 from frontdesk.store.requests import (
     FOLLOW_HEAD,
@@ -59,15 +72,19 @@ from frontdesk.store.rows import (
     ViewRow,
 )
 from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
+from frontdesk.store.vectors import TEXT_KINDS, Near, NewVector, Range, VectorStore
 
 __all__ = [
     "BEGINNING",
     "FOLLOW_HEAD",
+    "LONGEST_STRETCH",
     "MAX_NAMESPACE",
     "MAX_STATE_NAME",
     "NEVER",
     "SEGMENT_SIZE",
+    "TEXT_KINDS",
     "TURN",
+    "Address",
     "Append",
     "AppendResult",
     "AppendedRow",
@@ -84,24 +101,35 @@ __all__ = [
     "FollowHead",
     "Found",
     "HeldLease",
+    "IndexBatch",
+    "IndexMatch",
+    "IndexQuery",
+    "IndexRow",
+    "IndexState",
+    "IndexStore",
+    "IndexText",
     "Item",
     "LeaseAnswer",
     "LeaseRow",
     "LeaseStore",
     "LeaseWanted",
     "Lineage",
+    "Near",
     "NewChange",
     "NewEdit",
     "NewFork",
     "NewOverlay",
     "NewSession",
+    "NewVector",
     "OverlayItem",
     "OverlayRow",
+    "Phrase",
     "Piece",
     "Place",
     "Plan",
     "Position",
     "PromptRow",
+    "Range",
     "SegmentRow",
     "SessionQuery",
     "SessionRow",
@@ -113,9 +141,11 @@ __all__ = [
     "StatsRow",
     "Store",
     "Swept",
+    "TextKind",
     "TreeRows",
     "UsageQuery",
     "UsageRow",
+    "VectorStore",
     "ViewRead",
     "ViewRow",
 ]

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from frontdesk.messages import StoredMessage
 from frontdesk.store.changes import ChangeRow, Position
+from frontdesk.store.index import IndexStore
 from frontdesk.store.requests import (
     Append,
     AppendResult,
@@ -135,7 +136,7 @@ class ChangeStore(Protocol):
 
 
 @runtime_checkable
-class Store(DocumentStore, LeaseStore, ChangeStore, Protocol):
+class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, Protocol):
     """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 

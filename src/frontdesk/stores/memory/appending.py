@@ -131,7 +131,7 @@ class Appending(Reading, Leases):
         place = Place(segment.number, segment.next)
         running = segment.tokens + message.tokens
         self._segments[segment.number] = replace(segment, last=place.position, next=place.position + 1, tokens=running)
-        self._rows[segment.number][place.position] = MessageRow(message, running)
+        self._rows[segment.number][place.position] = MessageRow(message, running, session.family)
         self._ids.setdefault((session.family, message.id), []).append(place)
         counters = {
             "head": place,

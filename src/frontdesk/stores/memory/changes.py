@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import (
     SEGMENT_SIZE,
+    Address,
     EditRow,
     Lineage,
     NewFork,
@@ -21,9 +22,10 @@ from frontdesk.stores.memory.documents import Documents
 from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import MessageRow, key_of
 from frontdesk.stores.memory.states import States
+from frontdesk.stores.memory.vectors import Vectors
 
 
-class Changes(Documents, Leases, States):
+class Changes(Documents, Leases, States, Vectors):
     """`apply`."""
 
     async def apply(self, plan: Plan) -> bool:
@@ -64,8 +66,10 @@ class Changes(Documents, Leases, States):
             edits.append(number)
         for number in plan.delete_overlays:
             del self._overlays_of[self._overlays.pop(number).tree][number]
+            self._unindex(session, Address("overlay", number))
         for number in plan.delete_edits:
             del self._edits_of_tree[self._edits.pop(number).tree][number]
+            self._unindex(session, Address("edit", number))
         for tree in plan.delete_lineage:
             del self._forks_of[self._lineage.pop(tree).ancestor][tree]
         values = {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}
@@ -75,6 +79,8 @@ class Changes(Documents, Leases, States):
             values["tree"] = values["family"] = next(self._numbers)
             self._by_family[session.family].discard(session.number)
             self._by_family[values["family"]].add(session.number)
+        if "name" in plan.set or "summary" in plan.set:
+            self._unindex(session, Address("session", session.number))
         changed = self._sessions[session.number] = replace(session, revision=revision, **values)
         if session.key_current and not changed.key_current:
             self._by_key.pop(key_of(session), None)
@@ -95,28 +101,36 @@ class Changes(Documents, Leases, States):
             self._drop_prompt(session.number)
         for number in plan.delete_sessions:
             self._forget(self._sessions.pop(number))
+            self._unindex(session, Address("session", number))
+        self._forget_vectors(session.namespace, plan)
 
     def _change_rows(self, session: SessionRow, plan: Plan) -> None:
         for place, message, change in plan.replace_rows:
             row = self._rows[place.segment][place.position]
-            self._rows[place.segment][place.position] = MessageRow(message, row.running + change)
+            self._rows[place.segment][place.position] = MessageRow(message, row.running + change, row.family)
+            self._unindex(session, Address("message", *place))
             segment = self._segments[place.segment]
             self._segments[place.segment] = replace(segment, tokens=segment.tokens + change)
         for span in plan.delete_rows:
-            self._delete_rows(session.family, span)
+            self._delete_rows(session, span)
         for number, last in plan.set_last:
             self._segments[number] = replace(self._segments[number], last=last)
         for number, shared in plan.set_shared:
             self._segments[number] = replace(self._segments[number], shared=shared)
         for number in plan.delete_segments:
-            self._delete_rows(session.family, Span(number, 0, SEGMENT_SIZE, None))
+            self._delete_rows(session, Span(number, 0, SEGMENT_SIZE, None))
             self._owned[self._segments.pop(number).tree].remove(number)
             self._rows.pop(number, None)
 
-    def _delete_rows(self, family: int, span: Span) -> None:
+    def _unindex(self, session: SessionRow, address: Address) -> None:
+        if session.namespace in self._indexes:
+            self._indexes[session.namespace].drop(address)
+
+    def _delete_rows(self, session: SessionRow, span: Span) -> None:
         rows = self._rows.get(span.segment, {})
         for position in [position for position in rows if span.first <= position <= span.last]:
-            key = family, rows.pop(position).message.id
+            key = session.family, rows.pop(position).message.id
+            self._unindex(session, Address("message", span.segment, position))
             self._ids[key].remove(Place(span.segment, position))
             if not self._ids[key]:
                 del self._ids[key]

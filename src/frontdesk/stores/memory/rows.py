@@ -32,6 +32,7 @@ from frontdesk.store import (
 )
 from frontdesk.store.changes import session_created
 from frontdesk.stores.bell import Bell
+from frontdesk.stores.memory.terms import TermIndex
 
 Key = tuple[str, str, str, str, str | None]
 LeaseKey = tuple[str, int, str]
@@ -43,6 +44,7 @@ class MessageRow(msgspec.Struct, frozen=True):
 
     message: StoredMessage
     running: int
+    family: int
 
 
 class Waiter(msgspec.Struct, frozen=True):
@@ -78,6 +80,7 @@ class Rows:
         self._days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
         self._documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         self._prompts: dict[int, PromptRow] = {}
+        self._indexes: dict[str, TermIndex] = {}
         self._log: defaultdict[str, list[ChangeRow]] = defaultdict(list)
         self._details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
         self._trimmed: dict[str, Position] = {}
@@ -85,6 +88,7 @@ class Rows:
         self._waiters: dict[LeaseKey, dict[str, Waiter]] = {}
         self._queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
         self._bell = Bell()
+        self._vectors: dict[str, Any] = {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:

@@ -12,9 +12,10 @@ from frontdesk.stores.memory.changes import Changes
 from frontdesk.stores.memory.ledger import Ledger
 from frontdesk.stores.memory.log import Log
 from frontdesk.stores.memory.rows import is_idle
+from frontdesk.stores.memory.searching import Searching
 
 
-class MemoryStore(Appending, Changes, Ledger, Log):
+class MemoryStore(Appending, Changes, Ledger, Log, Searching):
     """A `Store` in memory, for tests, notebooks and throw-away agents: everything is gone with the process.
 
     Safe for threads and event loops."""

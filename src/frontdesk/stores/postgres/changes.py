@@ -24,6 +24,7 @@ from frontdesk.store import (
 from frontdesk.store.changes import session_created
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection
+from frontdesk.stores.postgres.index import Index
 from frontdesk.stores.postgres.log import Log
 from frontdesk.stores.postgres.rows import (
     columns_of,
@@ -36,6 +37,7 @@ from frontdesk.stores.postgres.rows import (
     tag_digests,
     view_text,
 )
+from frontdesk.stores.postgres.vectors import Vectors
 
 _SIZES = (
     "input_tokens",
@@ -55,7 +57,9 @@ class Changer:
     def __init__(self, schema: str) -> None:
         self._schema = schema
         self._documents = Documents(schema)
+        self._index = Index(schema)
         self._log = Log(schema)
+        self._vectors = Vectors(schema)
         totals = ", ".join(f"{name} = d.{name} + excluded.{name}" for name in _SIZES)
         self._usage = (
             f"WITH s AS (SELECT ns, number FROM {schema}.sessions WHERE ns = (SELECT number FROM {schema}.namespaces"
@@ -114,6 +118,8 @@ class Changer:
         session = await self._guarded(connection, ns, plan)
         if session is None:
             return False
+        if _takes_texts(plan):
+            await self._index.lock(connection, ns, shared=True)
         await self._change_rows(connection, ns, plan)
         overlays = await self._change_overlays(connection, ns, session, plan)
         edits = await self._change_edits(connection, ns, session, plan)
@@ -127,6 +133,8 @@ class Changer:
             await self._documents.drop(connection, ns, session.number)
         await self._delete_sessions(connection, ns, plan.delete_sessions)
         await self._log.forget(connection, ns, plan.delete_sessions)
+        await self._index.forget(connection, ns, session, plan)
+        await self._vectors.forget(connection, ns, plan)
         return True
 
     async def _guarded(self, connection: Connection, ns: int, plan: Plan) -> SessionRow | None:
@@ -390,6 +398,20 @@ def _numbered(log: Sequence[NewChange], overlays: Sequence[int], edits: Sequence
         else line
         for line in log
     ]
+
+
+def _takes_texts(plan: Plan) -> bool:
+    """Whether what can be found is taken away or replaced."""
+    return bool(
+        plan.delete_rows
+        or plan.delete_segments
+        or plan.replace_rows
+        or plan.delete_edits
+        or plan.delete_overlays
+        or plan.delete_sessions
+        or "name" in plan.set
+        or "summary" in plan.set
+    )
 
 
 def _rest(new: NewOverlay) -> tuple[Any, ...]:

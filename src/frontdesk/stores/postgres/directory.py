@@ -42,12 +42,12 @@ class Directory:
         conditions = _Conditions(query.namespace)
         common = self._filters(query, conditions)
         parts = [" AND ".join([f"s.ns = {self._here}", *part, *common]) for part in _parts(query, conditions)]
-        every = " UNION ALL ".join(f"SELECT s.* FROM {self._schema}.sessions s WHERE {part}" for part in parts)
-        rows = await connection.fetch(
-            f"SELECT {_SESSION} FROM ({every}) s ORDER BY s.last_active_at DESC, s.number DESC"
-            f" LIMIT {conditions.mark(query.limit)}",
-            *conditions.values,
+        order = f"ORDER BY s.last_active_at DESC, s.number DESC LIMIT {conditions.mark(query.limit)}"
+        # Each part is put in order by its own index, and ends there: only what they give is sorted.
+        every = " UNION ALL ".join(
+            f"(SELECT s.* FROM {self._schema}.sessions s WHERE {part} {order})" for part in parts
         )
+        rows = await connection.fetch(f"SELECT {_SESSION} FROM ({every}) s {order}", *conditions.values)
         return [session_row(query.namespace, row) for row in rows]
 
     def _filters(self, query: SessionQuery, conditions: _Conditions) -> list[str]:

@@ -162,6 +162,11 @@ class Reader:
         self._tree = (
             _TREE.replace("{schema}", schema).replace("{session}", _SESSION).replace("{member}", session_columns("m"))
         )
+        one = self._tree.replace("id = $2 ", "id = i.id ")
+        self._trees = (
+            f"SELECT t.* FROM unnest($2::text[]) WITH ORDINALITY i(id, index), LATERAL ({one}) t ORDER BY i.index"
+        )
+        self._here = here
         self._sums = (
             "SELECT m.tokens, m.running FROM unnest($1::bigint[], $2::bigint[])"
             f" WITH ORDINALITY i(segment, position, index) LEFT JOIN LATERAL (SELECT * FROM {schema}.messages x"
@@ -273,20 +278,66 @@ class Reader:
         self, connection: Connection, namespace: str, session_id: str, find: Sequence[str], family: bool
     ) -> TreeRows | None:
         row = await connection.fetchrow(self._tree, namespace, session_id, list(find), family)
-        if row is None:
-            return None
-        view, segments, overlays, edits, lineage, forked_until, found, sessions = row[SESSION_WIDTH:]
-        return TreeRows(
-            session=session_row(namespace, row),
-            view=view_row(view),
-            segments=tuple(SegmentRow(n, tree, _place(p, at), *rest) for n, tree, p, at, *rest in _rows(segments)),
-            overlays=tuple(_overlay(values) for values in _rows(overlays)),
-            edits=tuple(_edit(values) for values in _rows(edits)),
-            lineage=tuple(Lineage(*values) for values in _rows(lineage)),
-            forked_until=forked_until,
-            found=tuple(Found(id, Place(segment, at), tokens) for id, segment, at, tokens in _rows(found)),
-            sessions=tuple(session_row(namespace, values) for values in _rows(sessions)),
+        return None if row is None else _tree_rows(namespace, row)
+
+    async def trees(
+        self, connection: Connection, namespace: str, session_ids: Sequence[str], family: bool
+    ) -> list[TreeRows]:
+        rows = await connection.fetch(self._trees, namespace, list(session_ids), [], family) if session_ids else []
+        return [_tree_rows(namespace, row) for row in rows]
+
+    async def segments(self, connection: Connection, numbers: Sequence[int]) -> list[SegmentRow]:
+        rows = await connection.fetch(
+            "SELECT t.number, t.tree, t.parent_segment, t.parent_position, t.last, t.next, t.shared, t.tokens"
+            f" FROM unnest($1::bigint[]) i(number) JOIN {self._schema}.segments t"
+            " ON t.ns = (i.number >> 39)::integer AND t.number = i.number",
+            list(numbers),
         )
+        return [SegmentRow(row[0], row[1], _place(row[2], row[3]), *row[4:]) for row in rows]
+
+    async def sessions(self, connection: Connection, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        rows = await connection.fetch(
+            f"SELECT {_SESSION} FROM unnest($1::bigint[]) WITH ORDINALITY i(number, index)"
+            f" JOIN {self._schema}.sessions s ON s.ns = (i.number >> 39)::integer AND s.number = i.number"
+            " ORDER BY i.index",
+            list(dict.fromkeys(numbers)),
+        )
+        return [session_row(namespace, row) for row in rows]
+
+    async def relatives(self, connection: Connection, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+        # The two halves of `sessions_by_family`: most sessions are the first of their family.
+        of = f"SELECT {_SESSION} FROM unnest($1::bigint[]) i(number) JOIN {self._schema}.sessions s"
+        rows = await connection.fetch(
+            f"{of} ON s.ns = (i.number >> 39)::integer AND s.number = i.number AND s.family = s.number UNION ALL"
+            f" {of} ON s.ns = (i.number >> 39)::integer AND s.family = i.number AND s.family <> s.number",
+            list(dict.fromkeys(families)),
+        )
+        return [session_row(namespace, row) for row in rows]
+
+    async def families(self, connection: Connection, namespace: str, after: int, limit: int) -> list[int]:
+        rows = await connection.fetch(
+            f"SELECT DISTINCT s.family FROM {self._schema}.sessions s WHERE s.ns = {self._here} AND s.family > $2"
+            " ORDER BY s.family LIMIT $3",
+            namespace,
+            after,
+            limit,
+        )
+        return [row[0] for row in rows]
+
+
+def _tree_rows(namespace: str, row: Sequence[Any]) -> TreeRows:
+    view, segments, overlays, edits, lineage, forked_until, found, sessions = row[SESSION_WIDTH:]
+    return TreeRows(
+        session=session_row(namespace, row),
+        view=view_row(view),
+        segments=tuple(SegmentRow(n, tree, _place(p, at), *rest) for n, tree, p, at, *rest in _rows(segments)),
+        overlays=tuple(_overlay(values) for values in _rows(overlays)),
+        edits=tuple(_edit(values) for values in _rows(edits)),
+        lineage=tuple(Lineage(*values) for values in _rows(lineage)),
+        forked_until=forked_until,
+        found=tuple(Found(id, Place(segment, at), tokens) for id, segment, at, tokens in _rows(found)),
+        sessions=tuple(session_row(namespace, values) for values in _rows(sessions)),
+    )
 
 
 def _in_order(messages: list[StoredMessage], positions: list[int]) -> list[StoredMessage]:

@@ -16,16 +16,24 @@ from frontdesk.store import (
     DocumentRow,
     DueQuery,
     HeldLease,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
     Item,
     LeaseAnswer,
     LeaseRow,
     LeaseWanted,
+    Near,
     NewSession,
+    NewVector,
     Piece,
     Place,
     Plan,
     Position,
     PromptRow,
+    Range,
+    SegmentRow,
     SessionQuery,
     SessionRow,
     StateKey,
@@ -44,6 +52,7 @@ from frontdesk.stores.postgres.changes import Changer
 from frontdesk.stores.postgres.directory import Directory
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
+from frontdesk.stores.postgres.index import Index
 from frontdesk.stores.postgres.leases import Leases
 from frontdesk.stores.postgres.log import Log
 from frontdesk.stores.postgres.notices import NOTIFY, Notices, channel_of
@@ -52,6 +61,7 @@ from frontdesk.stores.postgres.schema import migrate, quote_schema
 from frontdesk.stores.postgres.states import States
 from frontdesk.stores.postgres.totals import Totals
 from frontdesk.stores.postgres.url import check_options, describe, parse_url
+from frontdesk.stores.postgres.vectors import Vectors
 
 
 class PostgresStore:
@@ -75,10 +85,13 @@ class PostgresStore:
         self._directory = Directory(self._schema)
         self._documents = Documents(self._schema)
         self._leases = Leases(self._schema)
+        self._index = Index(self._schema)
         self._log = Log(self._schema)
         self._totals = Totals(self._schema)
         self._states = States(self._schema)
         self._bell = Bell()
+
+        self._vectors = Vectors(self._schema)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -325,6 +338,45 @@ class PostgresStore:
             repeatable=True,
         )
 
+    # the search index
+
+    async def index_state(self, namespace: str) -> IndexRow | None:
+        return await self._engine.run(lambda connection: self._index.state(connection, namespace), repeatable=True)
+
+    async def write_index(self, batch: IndexBatch) -> bool:
+        return await self._engine.transact(lambda connection: self._index.write(connection, batch))
+
+    async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
+        return await self._engine.run(
+            lambda connection: self._index.frequencies(connection, namespace, terms), repeatable=True
+        )
+
+    async def matches(self, query: IndexQuery) -> list[IndexMatch]:
+        return await self._engine.transact(lambda connection: self._index.matches(connection, query))
+
+    async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+        return await self._engine.run(lambda connection: self._reader.segments(connection, numbers), repeatable=True)
+
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.run(
+            lambda connection: self._reader.sessions(connection, namespace, numbers), repeatable=True
+        )
+
+    async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.run(
+            lambda connection: self._reader.relatives(connection, namespace, families), repeatable=True
+        )
+
+    async def families(self, namespace: str, after: int, limit: int) -> list[int]:
+        return await self._engine.run(
+            lambda connection: self._reader.families(connection, namespace, after, limit), repeatable=True
+        )
+
+    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+        return await self._engine.run(
+            lambda connection: self._reader.trees(connection, namespace, session_ids, family), repeatable=True
+        )
+
     # usage and totals
 
     async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
@@ -341,3 +393,25 @@ class PostgresStore:
 
     async def stats(self, query: StatsQuery) -> StatsRow:
         return await self._engine.run(lambda connection: self._totals.stats(connection, query), repeatable=True)
+
+    # vectors
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        await self._engine.run(
+            lambda connection: self._vectors.prepare(connection, namespace, dimensions), repeatable=True
+        )
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        return await self._engine.transact(
+            lambda connection: self._vectors.put(connection, namespace, dimensions, given)
+        )
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        return await self._engine.run(
+            lambda connection: self._vectors.nearest(connection, namespace, vector, limit, ranges), repeatable=True
+        )
+
+    async def drop_vectors(self, namespace: str) -> None:
+        await self._engine.transact(lambda connection: self._vectors.drop(connection, namespace))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from frontdesk.errors import SessionExistsError
-from frontdesk.store import SEGMENT_SIZE, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, leases, log, sessions, states
+from frontdesk.store import SEGMENT_SIZE, Address, NewFork, Place, Plan, SessionRow
+from frontdesk.stores.sqlite import documents, index, leases, log, sessions, states, vectors
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
 
@@ -63,8 +63,20 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("queued_messages", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
+    index.drop(connection, _unsaid(session, plan))
     log.forget(connection, plan.delete_sessions)
+    vectors.forget(connection, plan)
     return True
+
+
+def _unsaid(session: SessionRow, plan: Plan) -> Iterator[Address]:
+    """The texts that a plan takes away or replaces, whole runs of messages excepted."""
+    yield from (Address("message", *place) for place, _, _ in plan.replace_rows)
+    yield from (Address("overlay", number) for number in plan.delete_overlays)
+    yield from (Address("edit", number) for number in plan.delete_edits)
+    yield from (Address("session", number) for number in plan.delete_sessions)
+    if "name" in plan.set or "summary" in plan.set:
+        yield Address("session", session.number)
 
 
 def _session(connection: Connection, number: int) -> SessionRow | None:
@@ -107,7 +119,9 @@ def _change_messages(connection: Connection, plan: Plan) -> None:
 def _delete_messages(connection: Connection, segment: int, first: int, last: int) -> None:
     # A last position beyond the end of a segment would reach into the next one.
     last = min(last, SEGMENT_SIZE - 1)
-    connection.execute("DELETE FROM messages WHERE place BETWEEN ? AND ?", (pack(segment, first), pack(segment, last)))
+    bounds = pack(segment, first), pack(segment, last)
+    connection.execute("DELETE FROM messages WHERE place BETWEEN ? AND ?", bounds)
+    index.drop_span(connection, *bounds)
 
 
 def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:

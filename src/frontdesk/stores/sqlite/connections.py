@@ -19,6 +19,7 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from frontdesk.stores.sqlite.places import prepare
 from frontdesk.stores.sqlite.schema import migrate, migrations, read_version
 
 T = TypeVar("T")
@@ -78,6 +79,7 @@ class Database:
             # Without it SQLite plans a statement anew whenever a bound value might speak for a partial index.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             self._prepare(connection)
+            prepare(connection)
             connection.execute(
                 f"PRAGMA synchronous={self.synchronous}; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=memory;"
                 f" PRAGMA cache_size=-{_CACHE_KIB}; PRAGMA journal_size_limit={_WAL_KEPT};"

@@ -86,6 +86,8 @@ def _parts(connection: Connection, query: SessionQuery) -> list[_Part]:
     if query.tag is not None:
         where.append("EXISTS (SELECT 1 FROM session_tags WHERE session = number AND tag = ?)")
         values.append(query.tag)
+    if query.leased is not None:  # by their numbers: few leases are held at a time
+        return _one_way("NOT INDEXED", where, values, statuses, query)
     by_peer = "sessions INDEXED BY sessions_by_peer"
     if query.peer is not None and _few(connection, by_peer, "peer", query.namespace, query.peer):
         return _one_way("INDEXED BY sessions_by_peer", where, values, statuses, query)

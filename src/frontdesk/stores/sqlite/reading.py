@@ -140,6 +140,11 @@ def tree(connection: Connection, namespace: str, session_id: str, find: Sequence
     )
 
 
+def segments(connection: Connection, numbers: Sequence[int]) -> list[SegmentRow]:
+    statement = f"SELECT {SEGMENT} FROM segments WHERE number = ?"
+    return [segment_row(row) for number in numbers for row in connection.execute(statement, (number,))]
+
+
 def _segments(connection: Connection, session: SessionRow, trees: Iterable[int]) -> tuple[SegmentRow, ...]:
     """The segments that these trees own, and those on the way to where the session was forked."""
     owned = f"SELECT {SEGMENT} FROM segments WHERE tree = ?"

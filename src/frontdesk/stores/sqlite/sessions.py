@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from functools import reduce
 from typing import Any
@@ -119,6 +120,28 @@ def wake(connection: Connection, session: SessionRow, now: int) -> SessionRow:
         key_current=is_current,
         revision=session.revision + 1,
     )
+
+
+def by_number(connection: Connection, numbers: Sequence[int]) -> list[SessionRow]:
+    statement = f"SELECT {SESSION} FROM sessions WHERE number = ?"
+    return [session_row(row) for number in dict.fromkeys(numbers) for row in connection.execute(statement, (number,))]
+
+
+def relatives(connection: Connection, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+    statement = f"SELECT {SESSION} FROM sessions WHERE family = ? AND namespace = ? ORDER BY number"
+    return [
+        session_row(row)
+        for family in dict.fromkeys(families)
+        for row in connection.execute(statement, (family, namespace))
+    ]
+
+
+def families(connection: Connection, namespace: str, after: int, limit: int) -> list[int]:
+    statement = (
+        "SELECT DISTINCT family FROM sessions INDEXED BY sessions_by_family WHERE family > ? AND namespace = ?"
+        " ORDER BY family LIMIT ?"
+    )
+    return [family for (family,) in connection.execute(statement, (after, namespace, limit))]
 
 
 # the ledger

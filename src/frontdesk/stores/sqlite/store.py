@@ -17,16 +17,24 @@ from frontdesk.store import (
     DocumentRow,
     DueQuery,
     HeldLease,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
     Item,
     LeaseAnswer,
     LeaseRow,
     LeaseWanted,
+    Near,
     NewSession,
+    NewVector,
     Piece,
     Place,
     Plan,
     Position,
     PromptRow,
+    Range,
+    SegmentRow,
     SessionQuery,
     SessionRow,
     StateKey,
@@ -39,7 +47,19 @@ from frontdesk.store import (
     UsageRow,
     ViewRead,
 )
-from frontdesk.stores.sqlite import append, changes, directory, documents, leases, log, reading, sessions, states
+from frontdesk.stores.sqlite import (
+    append,
+    changes,
+    directory,
+    documents,
+    index,
+    leases,
+    log,
+    reading,
+    sessions,
+    states,
+    vectors,
+)
 from frontdesk.stores.sqlite.connections import Database
 from frontdesk.stores.sqlite.engine import Engine
 
@@ -76,6 +96,7 @@ class SQLiteStore:
             raise StoreURLError(f"readers must be 1 to 64, not {readers!r}")
         self.path = os.path.abspath(name)
         self._engine = Engine(Database(self.path, synchronous=synchronous, busy_timeout=busy_timeout), readers)
+        self._frequencies = index.Frequencies()
 
     @classmethod
     def from_url(cls, url: str) -> SQLiteStore:
@@ -202,6 +223,39 @@ class SQLiteStore:
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
         return await self.renew_lease(namespace, session_id, name, number, 0)
 
+    async def index_state(self, namespace: str) -> IndexRow | None:
+        return await self._engine.read(lambda connection: index.state(connection, namespace))
+
+    async def write_index(self, batch: IndexBatch) -> bool:
+        return await self._engine.write(lambda connection: index.write(connection, batch))
+
+    async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
+        return await self._engine.read(lambda connection: self._frequencies.of(connection, namespace, terms))
+
+    async def matches(self, query: IndexQuery) -> list[IndexMatch]:
+        return await self._engine.read(lambda connection: index.matches(connection, query))
+
+    async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+        return await self._engine.read(lambda connection: reading.segments(connection, numbers))
+
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: sessions.by_number(connection, numbers))
+
+    async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+        return await self._engine.read(lambda connection: sessions.relatives(connection, namespace, families))
+
+    async def families(self, namespace: str, after: int, limit: int) -> list[int]:
+        return await self._engine.read(lambda connection: sessions.families(connection, namespace, after, limit))
+
+    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+        return await self._engine.read(
+            lambda connection: [
+                rows
+                for session_id in session_ids
+                if (rows := reading.tree(connection, namespace, session_id, (), family)) is not None
+            ]
+        )
+
     async def changes(
         self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
     ) -> list[ChangeRow]:
@@ -259,6 +313,23 @@ class SQLiteStore:
 
     async def stats(self, query: StatsQuery) -> StatsRow:
         return await self._engine.read(lambda connection: directory.stats(connection, query))
+
+    # vectors
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        vectors.check_engine()
+        await self._engine.read(lambda connection: vectors.prepare(connection, namespace, dimensions))
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        return await self._engine.write(lambda connection: vectors.put(connection, namespace, dimensions, given))
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        return await self._engine.read(lambda connection: vectors.nearest(connection, namespace, vector, limit, ranges))
+
+    async def drop_vectors(self, namespace: str) -> None:
+        await self._engine.write(lambda connection: vectors.drop(connection, namespace))
 
 
 def _number(options: dict[str, str], name: str, default: N) -> N:

@@ -21,11 +21,15 @@ from frontdesk.testing.session_contract.context import ContextContract
 from frontdesk.testing.session_contract.covering import CoveringContract
 from frontdesk.testing.session_contract.directory import DirectoryContract
 from frontdesk.testing.session_contract.forks import ForkContract
+from frontdesk.testing.session_contract.hooks import HookContract
+from frontdesk.testing.session_contract.lifecycle import LifecycleContract
 from frontdesk.testing.session_contract.looking import LookingContract
 from frontdesk.testing.session_contract.messages import MessageContract
 from frontdesk.testing.session_contract.model import ModelContract
 from frontdesk.testing.session_contract.overlays import OverlayContract
 from frontdesk.testing.session_contract.remembering import RememberingContract
+from frontdesk.testing.session_contract.searching import SearchContract
+from frontdesk.testing.session_contract.sweeping import SweepContract
 from frontdesk.testing.session_contract.telling import EventContract
 from frontdesk.testing.session_contract.tooling import ToolContract
 from frontdesk.testing.session_contract.turns import TurnContract
@@ -39,12 +43,16 @@ class SessionContract(
     OverlayContract,
     ForkContract,
     DirectoryContract,
+    LifecycleContract,
+    SweepContract,
+    HookContract,
     ContextContract,
     ToolContract,
     LookingContract,
     CompactingContract,
     CondensingContract,
     RememberingContract,
+    SearchContract,
     CoveringContract,
     TurnContract,
     EventContract,

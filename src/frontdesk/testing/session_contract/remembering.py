@@ -12,6 +12,7 @@ from frontdesk import (
     ConfigurationError,
     Message,
     Session,
+    SessionKey,
     SessionManager,
     Store,
 )
@@ -41,6 +42,19 @@ class RememberingContract(SessionSetup):
     """What memory refresh and shortening promise."""
 
     # facts
+
+    @pytest.mark.parametrize("way", ["new", "reset", "archive"])
+    async def test_facts_are_extracted_beside_what_ends_a_conversation(
+        self, store: Store, namespace: str, way: str
+    ) -> None:
+        facts: list[tuple[str, list[str]]] = []
+        model = Scripted("- likes tea")
+        key = SessionKey("bot", "web", "ada")
+        async with remembering(store, namespace, model, lambda *given: facts.append(given)) as manager:
+            session = manager.session(key)
+            await fill(session, 1, 3)
+            await getattr(manager, way)(key)
+        assert facts == [(session.id, ["likes tea"])]
 
     async def test_facts_are_extracted_once_each_time_the_soft_ratio_is_crossed_upwards(
         self, store: Store, namespace: str

@@ -21,6 +21,7 @@ from frontdesk.testing.store_contract.ledger import LedgerContract
 from frontdesk.testing.store_contract.lifecycle import LifecycleContract
 from frontdesk.testing.store_contract.log import LogContract
 from frontdesk.testing.store_contract.reading import ReadContract
+from frontdesk.testing.store_contract.searching import SearchContract
 from frontdesk.testing.store_contract.sessions import SessionContract
 from frontdesk.testing.store_contract.turns import TurnContract
 
@@ -35,6 +36,7 @@ class StoreContract(
     ForkContract,
     LedgerContract,
     KeepingContract,
+    SearchContract,
     LogContract,
     TurnContract,
     LifecycleContract,

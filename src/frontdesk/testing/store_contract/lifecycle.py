@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from frontdesk import plans
-from frontdesk.errors import HeadMovedError, SessionEndedError
+from frontdesk.errors import HeadMovedError, SessionEndedError, SessionExistsError
 from frontdesk.store import NEVER, DueQuery, Plan, SessionQuery, SessionRow, StatsQuery, Store
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, path, row
 
@@ -152,6 +152,18 @@ class LifecycleContract:
         assert fresh.family != ended.family
         assert await store.get_current(NAMESPACE, PARTS) == fresh
         assert not await store.apply(made)
+
+    async def test_a_plan_that_would_make_a_session_that_is_there_changes_nothing(self, store: Store) -> None:
+        await store.create(new("taken"))
+        old, _ = await store.create(new("old", **KEY))
+        plan = plans.change_row(old, NOW, **ENDED, key_current=False)
+        with pytest.raises(SessionExistsError):
+            await store.apply(Plan(guards=plan.guards, now=NOW, set=plan.set, create=new("taken", **KEY)))
+        other = plans.change_row(await row(store, "taken"), NOW, name="renamed")
+        with pytest.raises(SessionExistsError):
+            await store.apply(Plan(guards=other.guards, now=NOW, set=other.set, create=new("new", **KEY)))
+        assert await row(store, "old") == old
+        assert (await row(store, "taken")).name == ""
 
     # pages
 

@@ -8,7 +8,7 @@ import pytest
 
 from frontdesk import plans
 from frontdesk.errors import StoreClosedError
-from frontdesk.store import Plan, SessionQuery, SessionRow, StatsQuery, Store, UsageQuery, UsageRow
+from frontdesk.store import DueQuery, Plan, SessionQuery, SessionRow, StatsQuery, Store, UsageQuery, UsageRow
 from frontdesk.testing.store_contract.steps import HOSTILE_IDS, NAMESPACE, NOW, add, message, new, path, row
 
 KEY = {"agent": "support", "channel": "web", "peer": "ann"}
@@ -223,6 +223,8 @@ class SessionContract:
             lambda: store.get(NAMESPACE, "s"),
             lambda: store.get_current(NAMESPACE, ("a", "b", "c", None)),
             lambda: store.page(SessionQuery(namespace=NAMESPACE, limit=1)),
+            lambda: store.due(DueQuery(namespace=NAMESPACE, what="archive", now=NOW, limit=1, threshold=1)),
+            lambda: store.held_leases(NAMESPACE),
             lambda: add(store, "s", "m"),
             lambda: store.view(NAMESPACE, "s", lambda session, view: ()),
             lambda: store.tree(NAMESPACE, "s"),

@@ -1,0 +1,93 @@
+"""Search in all sessions of a namespace, or in those that pass a filter."""
+
+from __future__ import annotations
+
+import msgspec
+
+from frontdesk.lifecycle import status_filter
+from frontdesk.records import SearchResults
+from frontdesk.scope import Scope
+from frontdesk.search import finding, freshness, loading, pages
+from frontdesk.search.attributing import attributed
+from frontdesk.search.facets import KINDS
+from frontdesk.search.finding import Findings
+from frontdesk.search.freshness import Met
+from frontdesk.search.request import Request
+from frontdesk.search.settings import SearchSettings
+from frontdesk.search.tokeniser import fold
+from frontdesk.store import LONGEST_STRETCH, IndexQuery, IndexRow, SessionQuery, SessionRow
+
+_MOST_SESSIONS = 256
+"""sessions that a search is narrowed to in the index; where more pass a filter, hits are filtered afterwards"""
+
+
+async def search_namespace(scope: Scope, request: Request) -> SearchResults:
+    """The hits in any session; a message that forks share is given once."""
+    if request.query.is_empty and not request.where and request.having is None:
+        return pages.NOTHING
+    met = await freshness.for_namespace(scope)
+    findings = Findings()
+    if met.row is None:
+        async for _, family in loading.families(scope, 0):
+            await finding.scan(scope, request, family, findings)
+    else:
+        wanted = met.pending()
+        await loading.add_orphans(scope, wanted)
+        await finding.scan(scope, request, wanted, findings)
+        await _look_up(scope, request, met, met.row, findings)
+    starts = finding.near_the_start(findings.matches.values())
+    segments = await scope.store.segments(scope.namespace, starts) if starts else []
+    parents = {segment.number: segment.parent for segment in segments if segment.parent}
+    ranked = await findings.ranked(request.query, parents)
+    return await pages.page(scope, request, await attributed(scope, request, ranked))
+
+
+async def _look_up(scope: Scope, request: Request, met: Met, row: IndexRow, findings: Findings) -> None:
+    families = await _families(scope, request, met)
+    terms = finding.terms_of(request.query)
+    counted = await scope.store.frequencies(scope.namespace, terms) if terms else []
+    frequencies = dict(zip(terms, counted, strict=True))
+    wanted = finding.split(request.query, frequencies)
+    if families != ():
+        findings.add_index(await finding.look_up(scope, request, wanted, families=families))
+    findings.take_figures(row, frequencies)
+
+
+async def _families(scope: Scope, request: Request, met: Met) -> tuple[int, ...] | None:
+    """The families of the sessions that pass the filters, if they are not too many: None otherwise."""
+    if not request.narrows_sessions:
+        return None
+    if request.query.sessions:
+        rows = await _named(scope, request, met)
+    else:
+        status = {} if request.having is None else status_filter(scope, request.having.status)
+        tag = next(iter(sorted(request.query.tags)), None)
+        every = SessionQuery(namespace=scope.namespace, limit=_MOST_SESSIONS + 1, tag=tag)
+        rows = await scope.store.page(msgspec.structs.replace(every, **request.where, **status))
+        if len(rows) > _MOST_SESSIONS:
+            return None
+    return tuple(sorted({row.family for row in rows if request.wants(row)}))
+
+
+async def _named(scope: Scope, request: Request, met: Met) -> list[SessionRow]:
+    """The sessions with one of the wanted ids or names. Names are looked up in the index, too."""
+    numbers = set(met.pending().sessions)
+    rows: list[SessionRow] = []
+    tokeniser = scope.settings(SearchSettings).tokeniser
+    for name in sorted(request.query.sessions):
+        row = await scope.store.get(scope.namespace, name)
+        rows += [] if row is None else [row]
+        terms = tokeniser.terms(fold(name))[:LONGEST_STRETCH]
+        if terms:
+            matches = await scope.store.matches(
+                IndexQuery(
+                    namespace=scope.namespace,
+                    phrases=((tuple(terms),),),
+                    facets=((KINDS["session"],),),
+                    limit=_MOST_SESSIONS,
+                )
+            )
+            numbers |= {match.address.number for match in matches}
+    if numbers:
+        rows += await scope.store.sessions(scope.namespace, sorted(numbers))
+    return rows

@@ -1,0 +1,130 @@
+"""The hits of one page: their texts, where they stand and what stands beside them, read together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from frontdesk.history import to_messages
+from frontdesk.messages import Message
+from frontdesk.records import SearchHit, key_of, to_datetime
+from frontdesk.scope import Scope
+from frontdesk.search import loading
+from frontdesk.search.attributing import Entry
+from frontdesk.search.loading import Source, Wanted
+from frontdesk.search.request import Request
+from frontdesk.search.settings import SearchSettings
+from frontdesk.search.snippets import snippet
+from frontdesk.store import Address, Item, OverlayItem, Place, Span
+from frontdesk.tree import Tree, drop_first, first_items, last_items, position_of
+
+_KINDS = {"message": "message", "edit": "message", "overlay": "summary", "session": "session"}
+
+
+class _Standing(NamedTuple):
+    """Where a hit stands, as `SearchHit` tells it, with items to be read in place of messages."""
+
+    position: int | None = None
+    visible: bool = False
+    branch: Sequence[Item] = ()
+    before: Sequence[Item] = ()
+    after: Sequence[Item] = ()
+
+
+async def hits(scope: Scope, request: Request, entries: Sequence[Entry], known: Sequence[Tree] = ()) -> list[SearchHit]:
+    """The hits for these entries; one whose text has gone meanwhile is left out. `known` are trees that need not be
+    loaded."""
+    sources = await _sources(scope, entries)
+    trees = {tree.session.id: tree for tree in known}
+    unknown = {entry.row.id for entry in entries if entry.match.address.kind != "session"} - set(trees)
+    if unknown:
+        shapes = await scope.store.trees(scope.namespace, sorted(unknown))
+        trees |= {shape.session.id: Tree(shape) for shape in shapes}
+    standings = [_standing(trees.get(entry.row.id), entry, request.context) for entry in entries]
+    read = _Read(chain.from_iterable((*s.branch, *s.before, *s.after) for s in standings))
+    await read.all(scope)
+    found = []
+    for entry, standing in zip(entries, standings, strict=True):
+        source = sources.get(entry.match.address)
+        if source is not None:
+            found.append(_hit(scope, request, entry, source, standing, read))
+    return found
+
+
+async def _sources(scope: Scope, entries: Iterable[Entry]) -> dict[Address, Source]:
+    wanted = Wanted()
+    for entry in entries:
+        kind, number, position = entry.match.address
+        match kind:
+            case "message":
+                wanted.spans.append(Span(number, position, position, None))
+            case "edit":
+                wanted.edits[number] = entry.match.place or Place(0, 0)
+            case "overlay":
+                wanted.overlays[number] = None
+            case "session":
+                wanted.sessions[number] = None
+    return {source.address: source for source in await loading.load(scope, wanted)}
+
+
+class _Read:
+    """Items that are read in one go."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = list(dict.fromkeys(items))
+        self._messages: dict[Item, list[Message]] = {}
+
+    async def all(self, scope: Scope) -> None:
+        pieces = await scope.store.read(self._items) if self._items else ()
+        for item, piece in zip(self._items, pieces, strict=True):
+            self._messages[item] = to_messages([item], [piece])
+
+    def messages(self, items: Iterable[Item]) -> tuple[Message, ...]:
+        return tuple(message for item in items for message in self._messages[item])
+
+
+def _standing(tree: Tree | None, entry: Entry, context: int) -> _Standing:
+    kind, number, _ = entry.match.address
+    if tree is None or kind == "session":
+        return _Standing()
+    head = tree.session.head
+    view = tree.lay(head)
+    place = entry.match.place
+    if kind == "overlay" or place is None:
+        return _Standing(None, any(isinstance(item, OverlayItem) and item.number == number for item in view))
+    path = tree.lay(head, overlays=False)
+    position = at = position_of(path, place)
+    branch: list[Item] = []
+    if position is None:
+        leaf = Place(place.segment, tree.last_in(place.segment))
+        path = tree.lay(leaf, overlays=False)
+        at = position_of(path, place)
+        branch = last_items(path, 1)
+    before: list[Item] = []
+    after: list[Item] = []
+    if context and at is not None:
+        before = last_items(first_items(path, at), context)
+        after = first_items(drop_first(path, at + 1), context)
+    return _Standing(position, position_of(view, place) is not None, branch, before, after)
+
+
+def _hit(scope: Scope, request: Request, entry: Entry, source: Source, standing: _Standing, read: _Read) -> SearchHit:
+    row, kind = entry.row, entry.match.address.kind
+    branch = read.messages(standing.branch)
+    return SearchHit(
+        session_id=row.id,
+        message_id=source.id,
+        role=source.role,
+        score=entry.score,
+        snippet=snippet(source.text, request.query, scope.settings(SearchSettings).tokeniser),
+        created_at=to_datetime(row.last_active_at if kind == "session" else source.at),
+        kind=_KINDS[kind],  # type: ignore[arg-type]
+        session_name=row.name,
+        position=standing.position,
+        visible=standing.visible,
+        key=key_of(row),
+        branch=branch[-1].id if branch else None,
+        context_before=read.messages(standing.before),
+        context_after=read.messages(standing.after),
+    )

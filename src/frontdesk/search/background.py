@@ -1,0 +1,49 @@
+"""When the index follows what is appended: in a pause of the conversation, or once much has come together, so that an
+append never pays for it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from frontdesk.errors import FrontdeskError
+from frontdesk.scope import Scope
+from frontdesk.search import indexing
+
+_PAUSE = 1.0
+"""seconds without an append after which it begins"""
+_MUCH = 10_000
+"""messages after which it does not wait for a pause any more"""
+_NAME = "search index"
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What this worker has appended since it last saw to the index."""
+
+    messages: int = 0
+    last: float = 0.0
+
+
+def notice(scope: Scope, messages: int) -> None:
+    """Tell that messages were appended. Costs next to nothing."""
+    backlog = scope.settings(Backlog)
+    backlog.last = time.monotonic()
+    backlog.messages += messages
+    scope.later(_PAUSE, lambda: _look(scope), _NAME)
+
+
+def _look(scope: Scope) -> None:
+    backlog = scope.settings(Backlog)
+    if time.monotonic() - backlog.last < _PAUSE and backlog.messages < _MUCH:
+        scope.later(_PAUSE, lambda: _look(scope), _NAME)
+        return
+    backlog.messages = 0
+    scope.spawn(_index(scope), _NAME)
+
+
+async def _index(scope: Scope) -> None:
+    try:
+        await indexing.run(scope)
+    except FrontdeskError:
+        pass  # whoever searches or appends next tries again

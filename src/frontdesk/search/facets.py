@@ -1,0 +1,60 @@
+"""Facets: words in the index that say what a text is, so that filters by role, kind and time cost next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from frontdesk.store import TextKind
+
+KINDS: dict[TextKind, str] = {"message": "km", "edit": "ke", "overlay": "ko", "session": "ks"}
+_DAY = 86_400_000_000
+# Days outside count as the first or the last: what is found by a day is checked against its exact moment anyway.
+_FIRST, _LAST = date(1970, 1, 1), date(2099, 12, 31)
+
+
+def facets_of(kind: TextKind, role: str, at: int) -> list[str]:
+    """The facets of a text. That of a session has no time of its own: the session goes on."""
+    facets = [KINDS[kind]]
+    if role:
+        facets.append(of_role(role))
+    if kind != "session":
+        day = _day(at)
+        facets += [f"t{day.year // 10}", f"y{day.year}", f"m{day:%Y%m}", f"d{day:%Y%m%d}"]
+    return facets
+
+
+def of_role(role: str) -> str:
+    return "r" + role.lower().encode("utf-8", "surrogatepass").hex()
+
+
+def of_period(after: int | None, before: int | None) -> tuple[str, ...]:
+    """One of these is a facet of every text from `after` up to `before`, and of few others; sessions are among them."""
+    first = _FIRST if after is None else _day(after)
+    last = _LAST if before is None else _day(before - 1)
+    return (KINDS["session"], *_cover(first, last))
+
+
+def _day(at: int) -> date:
+    days = min(max(at // _DAY, 0), (_LAST - _FIRST).days)
+    return _FIRST + timedelta(days=days)
+
+
+def _cover(day: date, last: date) -> Iterator[str]:
+    """Decades, years, months and days that make up the days from one to another."""
+    while day <= last:
+        for name, end in (
+            (f"t{day.year // 10}", date(day.year // 10 * 10 + 9, 12, 31)),
+            (f"y{day.year}", date(day.year, 12, 31)),
+            (f"m{day:%Y%m}", _end_of_month(day)),
+            (f"d{day:%Y%m%d}", day),
+        ):
+            start = {"t": date(day.year // 10 * 10, 1, 1), "y": date(day.year, 1, 1), "m": day.replace(day=1), "d": day}
+            if day == start[name[0]] and end <= last:
+                yield name
+                day = end + timedelta(days=1)
+                break
+
+
+def _end_of_month(day: date) -> date:
+    return (day.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)

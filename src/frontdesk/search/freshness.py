@@ -1,0 +1,90 @@
+"""The index as a search meets it: of use or not, and what the log tells that it does not hold yet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from frontdesk.errors import ChangesTrimmedError
+from frontdesk.records import SearchInfo, to_datetime
+from frontdesk.scope import Scope
+from frontdesk.search import indexing
+from frontdesk.search.loading import Wanted
+from frontdesk.search.settings import SearchSettings
+from frontdesk.store import ChangeRow, IndexRow
+
+MOST_SCANNED = 512
+"""texts that are not in the index yet and are read directly; of more, a search across sessions waits for the index"""
+_HELP = 2_000
+"""texts that a search in one session helps to index where there is no index yet"""
+
+
+class Met(NamedTuple):
+    """The index (None: of no use yet), and the lines of the log behind its mark."""
+
+    row: IndexRow | None
+    lines: list[ChangeRow]
+
+    def pending(self) -> Wanted:
+        wanted = Wanted()
+        for line in self.lines:
+            wanted.add_line(line)
+        return wanted
+
+
+async def for_session(scope: Scope) -> Met:
+    """The index for a search in one session, which rather reads the session than wait for the others."""
+    met = await meet(scope)
+    if met.row is None and await indexing.run(scope, _HELP):
+        met = await meet(scope)
+    return met
+
+
+async def for_namespace(scope: Scope) -> Met:
+    """The index for a search across sessions, brought up to date if much is missing and nobody is at it."""
+    met = await meet(scope)
+    if (met.row is None or len(met.pending()) > MOST_SCANNED) and await indexing.run(scope):
+        met = await meet(scope)
+    return met
+
+
+async def meet(scope: Scope) -> Met:
+    """The index as it is."""
+    row = await scope.store.index_state(scope.namespace)
+    if row is None or not indexing.is_usable(row.state, scope.settings(SearchSettings)):
+        return Met(None, [])
+    try:
+        return Met(row, await _lines(scope, row.state.position))
+    except ChangesTrimmedError:
+        return Met(None, [])
+
+
+async def _lines(scope: Scope, after: tuple[int, int]) -> list[ChangeRow]:
+    """All lines behind a position, those that may still get company ahead of them included."""
+    found: list[ChangeRow] = []
+    while True:
+        lines = await scope.store.changes(scope.namespace, after, indexing.LINES, settled=False)
+        found += lines
+        if len(lines) < indexing.LINES:
+            return found
+        after = lines[-1].position
+
+
+async def info(scope: Scope) -> SearchInfo:
+    """How the namespace is searched; see `SessionManager.search_info`."""
+    settings = scope.settings(SearchSettings)
+    row = await scope.store.index_state(scope.namespace)
+    met = await meet(scope)
+    moment = None
+    if met.row is not None:
+        # Everything is in the index that happened before what it does not hold yet.
+        moment = to_datetime(met.lines[0].at if met.lines else scope.now())
+    return SearchInfo(
+        mode="lexical",
+        language=settings.language,
+        reasoning=settings.reasoning,
+        texts=0 if row is None else row.texts,
+        pending=len(met.pending()),
+        indexed_up_to=moment,
+        building=row is not None and (met.row is None or row.state.cursor is not None),
+        made_with=settings.made_with,
+    )

@@ -1,0 +1,130 @@
+"""What is asked of a search: the query with the filters beside it, checked once for sessions and managers alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from frontdesk import cursors
+from frontdesk.checks import check_count
+from frontdesk.errors import InvalidInputError
+from frontdesk.lifecycle import HavingStatus, having
+from frontdesk.records import to_microseconds
+from frontdesk.scope import Scope
+from frontdesk.search.query import Query, parse
+from frontdesk.search.settings import SearchSettings
+from frontdesk.search.tokeniser import fold
+from frontdesk.store import Address, SessionRow
+
+_MOST_CONTEXT = 100
+_decode_tags = msgspec.json.Decoder(list[str]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A search, understood."""
+
+    query: Query
+    limit: int
+    context: int
+    group: bool
+    newest: bool
+    where: dict[str, str]
+    """what the columns of a session's row must hold"""
+    having: HavingStatus | None
+    """the status that its session must have"""
+    given: int
+    """hits that earlier pages gave, the last of them at `behind`"""
+    behind: Address | None
+    call: list[Any]
+    """what a cursor is good for"""
+
+    @property
+    def narrows_sessions(self) -> bool:
+        return bool(self.query.sessions or self.query.tags or self.where or self.having)
+
+    def wants(self, row: SessionRow) -> bool:
+        """Whether a session passes the filters."""
+        query = self.query
+        if query.sessions and row.id not in query.sessions and fold(row.name) not in map(fold, query.sessions):
+            return False
+        if self.having is not None and not self.having.has(row):
+            return False
+        if any(getattr(row, name) != value for name, value in self.where.items()):
+            return False
+        return not query.tags or query.tags <= set(_decode_tags(row.tags))
+
+    def is_in_time(self, at: int) -> bool:
+        after, before = self.query.after, self.query.before
+        return (after is None or at >= after) and (before is None or at < before)
+
+    def cursor(self, given: int, last: Address) -> str:
+        """Gets the hits behind those that were given."""
+        return cursors.seal([given, *last], self.call)
+
+
+async def understood(
+    scope: Scope,
+    text: str,
+    *,
+    limit: int,
+    cursor: str | None,
+    within: str | None = None,
+    session: str | None = None,
+    role: str | None = None,
+    status: str | None = None,
+    tag: str | None = None,
+    before: datetime | None = None,
+    after: datetime | None = None,
+    context: int = 0,
+    group: bool = False,
+    newest: bool = False,
+    **key: str | None,
+) -> Request:
+    """The request that the arguments of a search mean; filters beside the query narrow it further.
+
+    Raises `InvalidInputError`, and `InvalidCursorError` for a cursor of another call."""
+    if not isinstance(text, str):
+        raise InvalidInputError(f"a query is a text, not {type(text).__name__}")
+    check_count(limit, "limit")
+    if not isinstance(context, int) or isinstance(context, bool) or not 0 <= context <= _MOST_CONTEXT:
+        raise InvalidInputError(f"context must be a whole number from 0 to {_MOST_CONTEXT}, not {context!r}")
+    words = {"session": session, "role": role, "status": status, "tag": tag, **key}
+    for name, value in words.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
+    query = parse(text, scope.settings(SearchSettings).tokeniser)
+    query = replace(
+        query,
+        roles=frozenset((role.lower(),)) if role is not None else query.roles,
+        sessions=frozenset((session,)) if session is not None else query.sessions,
+        tags=query.tags if tag is None else query.tags | {tag},
+        after=_later(query.after, None if after is None else to_microseconds(after)),
+        before=_earlier(query.before, None if before is None else to_microseconds(before)),
+    )
+    where = {name: value for name, value in key.items() if value is not None}
+    call = ["search", scope.namespace, within, text, words, query.after, query.before, group, newest]
+    given, *last = [0] if cursor is None else cursors.unseal(cursor, call)
+    return Request(
+        query=query,
+        limit=limit,
+        context=context,
+        group=group,
+        newest=newest,
+        where=where,
+        having=None if status is None else await having(scope, status),
+        given=given,
+        behind=Address(*last) if last else None,
+        call=call,
+    )
+
+
+def _later(first: int | None, second: int | None) -> int | None:
+    return max((moment for moment in (first, second) if moment is not None), default=None)
+
+
+def _earlier(first: int | None, second: int | None) -> int | None:
+    return min((moment for moment in (first, second) if moment is not None), default=None)

@@ -1,0 +1,135 @@
+"""What a store does for search: it keeps the terms of texts, and gives back those that may answer a query.
+
+Terms, what they are worth and in which order hits come is decided above. A store knows terms, their places in a text,
+and *facets*: words that say of a text what it is (its role, its day), not what it holds. Namespaces are kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from frontdesk.store.rows import Place, SegmentRow, SessionRow, TreeRows
+
+TextKind = Literal["message", "edit", "overlay", "session"]
+Phrase = tuple[tuple[str, ...], ...]
+"""stretches of terms, each of which stands in a text without a gap"""
+LONGEST_STRETCH = 32
+"""terms of a stretch that every store must be able to look for as a whole"""
+
+
+class Address(NamedTuple):
+    """Names a text: a message (segment, position), a replacing edit, the summary of an overlay, or a session's name and
+    summary, these by their number."""
+
+    kind: TextKind
+    number: int
+    position: int = 0
+
+
+class IndexText(msgspec.Struct, frozen=True, kw_only=True):
+    """A text as terms. It is taken only if what it was made from is still there as it was read: `content` is the raw
+    message, or the name and the summary of a session."""
+
+    address: Address
+    at: int
+    """when it was said, in microseconds since 1970"""
+    terms: Sequence[str]
+    facets: Sequence[str]
+    content: tuple[str | None, ...] = ()
+
+
+class IndexState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the index of a namespace is. It holds what was logged up to `position`, and what was there before once
+    all families are taken: those up to `cursor` are (None: all).
+
+    `usable` says that meanwhile every text is there all the same, as it was taken by an earlier build."""
+
+    made_with: str
+    position: tuple[int, int]
+    cursor: int | None = None
+    usable: bool = True
+
+
+class IndexRow(NamedTuple):
+    """The state of an index, how many texts it holds, and of how many terms."""
+
+    state: IndexState
+    texts: int
+    length: int
+
+
+class IndexBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts to be put into the index, and its state then; nothing happens unless its state is still `replaces`."""
+
+    namespace: str
+    replaces: IndexState | None
+    state: IndexState
+    texts: Sequence[IndexText] = ()
+
+
+class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which texts are wanted: those with any of `seek` (if given) and every phrase, nothing excluded, and of each line
+    of `facets` at least one. A term that ends in "*" means all that begin so.
+
+    `spans` (segment, first, last), if given, name the only messages that are wanted, `families` those that a text may
+    belong to. Of more than `limit` texts the latest are given, as far as numbers and positions tell."""
+
+    namespace: str
+    seek: tuple[str, ...] = ()
+    count: tuple[str, ...] = ()
+    """more terms whose places are wanted where they stand in such a text"""
+    phrases: tuple[Phrase, ...] = ()
+    excluded: tuple[Phrase, ...] = ()
+    facets: tuple[tuple[str, ...], ...] = ()
+    families: tuple[int, ...] | None = None
+    spans: tuple[tuple[int, int, int], ...] | None = None
+    limit: int
+
+
+class IndexMatch(NamedTuple):
+    """A text that may answer: `places` by asked term, of a text of `length` terms. `place` is where it stands among
+    messages; summaries and sessions stand nowhere."""
+
+    address: Address
+    place: Place | None
+    family: int
+    at: int
+    length: int
+    places: Mapping[str, Sequence[int]]
+
+
+class IndexStore(Protocol):
+    """The search index, and what searching reads in bulk."""
+
+    async def index_state(self, namespace: str) -> IndexRow | None:
+        """How far the index is; None before its first batch."""
+
+    async def write_index(self, batch: IndexBatch) -> bool:
+        """Take a batch in one transaction; False, and nothing changed, if the state is not what it `replaces`.
+
+        A text whose message, edit, overlay or session is gone or changed is left out. What `apply` removes or replaces
+        leaves the index in the same transaction."""
+
+    async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
+        """In how many texts each term stands (one that ends in "*" means all that begin so); large figures may be
+        estimates."""
+
+    async def matches(self, query: IndexQuery) -> list[IndexMatch]: ...
+
+    async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+        """These segments, of those that exist."""
+
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        """The sessions with these numbers, of those that exist."""
+
+    async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+        """The living sessions of these families."""
+
+    async def families(self, namespace: str, after: int, limit: int) -> list[int]:
+        """The families of the namespace with higher numbers than `after`, lowest first."""
+
+    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+        """`Store.tree` of several sessions, of those that exist."""

@@ -1,0 +1,83 @@
+"""What a store does for search by meaning, if it can: it keeps vectors of texts and finds the nearest.
+
+Vectors have length one and are float32 in little-endian bytes; similarity is their cosine. All those of a namespace
+have the same number of dimensions. They go in the same transaction as what they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from frontdesk.errors import EmbeddingError
+from frontdesk.store.index import Address, TextKind
+from frontdesk.store.requests import Plan
+from frontdesk.store.rows import SEGMENT_SIZE
+
+TEXT_KINDS: tuple[TextKind, ...] = ("message", "edit", "overlay", "session")
+
+
+Range = tuple[Address, Address]
+"""from one address to another of the same kind and number, both included"""
+
+
+class NewVector(NamedTuple):
+    """The vector of a text. `content` is the raw message it was made from: it is stored only if that is still there."""
+
+    address: Address
+    vector: bytes
+    content: str | None = None
+
+
+class Near(NamedTuple):
+    address: Address
+    similarity: float
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """A store that keeps vectors."""
+
+    async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
+        """See that vectors can be kept and compared. Raises `ConfigurationError` where the engine lacks what it needs,
+        `EmbeddingError` if the namespace has vectors of other dimensions."""
+
+    async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+        """Store vectors in one transaction, in place of those that the same texts had; gives how many.
+
+        What is not there any more, or has another content, is left out. Raises `EmbeddingError` if the namespace has
+        vectors of other dimensions."""
+
+    async def nearest(
+        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    ) -> list[Near]:
+        """The nearest texts, nearest first; with `ranges` only those from one address to another of the same kind."""
+
+    async def drop_vectors(self, namespace: str) -> None:
+        """Remove all vectors of a namespace, so that others may have other dimensions."""
+
+
+def leaving(plan: Plan) -> list[Range]:
+    """The texts that a plan removes or changes, whose vectors go in its transaction."""
+    ranges = [
+        *((Address("message", at.segment, at.position), at.position) for at, _, _ in plan.replace_rows),
+        *((Address("message", span.segment, span.first), span.last) for span in plan.delete_rows),
+        *((Address("message", segment), SEGMENT_SIZE - 1) for segment in plan.delete_segments),
+        *((Address("edit", number), 0) for number in plan.delete_edits),
+        *((Address("overlay", number), 0) for number in plan.delete_overlays),
+        *((Address("session", number), 0) for number in plan.delete_sessions),
+    ]
+    if "name" in plan.set or "summary" in plan.set:
+        ranges.append((Address("session", plan.guards[0][0]), 0))
+    return [(first, first._replace(position=min(last, SEGMENT_SIZE - 1))) for first, last in ranges]
+
+
+def check_dimensions(namespace: str, present: int | None, wanted: int) -> None:
+    """Raises `EmbeddingError` if a namespace has vectors of other dimensions than are wanted."""
+    if present is not None and present != wanted:
+        raise EmbeddingError(
+            f"the vectors of namespace {namespace!r} have {present} dimensions, not {wanted}: say {present} in"
+            " with_embeddings, or drop them by building the index anew",
+            namespace=namespace,
+            present=present,
+            wanted=wanted,
+        )

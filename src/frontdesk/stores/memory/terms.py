@@ -1,0 +1,132 @@
+"""The search index of the memory store: an inverted index for each namespace."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from frontdesk.store import (
+    Address,
+    IndexMatch,
+    IndexQuery,
+    IndexState,
+    IndexText,
+    Phrase,
+    Place,
+)
+
+_Places = dict[str, list[int]]
+
+
+class _Text(NamedTuple):
+    place: Place | None
+    family: int
+    at: int
+    length: int
+    terms: Collection[str]
+    facets: Sequence[str]
+
+
+class TermIndex:
+    """The texts of one namespace, by their terms and facets."""
+
+    def __init__(self) -> None:
+        self.state: IndexState | None = None
+        self.length = 0
+        self.texts: dict[Address, _Text] = {}
+        self._terms: defaultdict[str, dict[Address, list[int]]] = defaultdict(dict)
+        self._facets: defaultdict[str, set[Address]] = defaultdict(set)
+        self._sorted: list[str] | None = None
+
+    def put(self, text: IndexText, place: Place | None, family: int) -> None:
+        self.drop(text.address)
+        places: _Places = {}
+        for at, term in enumerate(text.terms):
+            places.setdefault(term, []).append(at)
+        for term, found in places.items():
+            self._terms[term][text.address] = found
+        facets = (*text.facets, _family(family))
+        for facet in facets:
+            self._facets[facet].add(text.address)
+        self.texts[text.address] = _Text(place, family, text.at, len(text.terms), places, facets)
+        self.length += len(text.terms)
+        self._sorted = None
+
+    def drop(self, address: Address) -> None:
+        text = self.texts.pop(address, None)
+        if text is None:
+            return
+        self.length -= text.length
+        for term in text.terms:
+            del self._terms[term][address]
+            if not self._terms[term]:
+                del self._terms[term]
+        for facet in text.facets:
+            self._facets[facet].discard(address)
+        self._sorted = None
+
+    def holding(self, term: str) -> Mapping[Address, list[int]]:
+        """The texts with a term, and where it stands in them."""
+        if not term.endswith("*"):
+            return self._terms.get(term, {})
+        together: dict[Address, list[int]] = {}
+        for beginning in self._beginning(term[:-1]):
+            for address, places in self._terms[beginning].items():
+                together.setdefault(address, []).extend(places)
+        return {address: sorted(places) for address, places in together.items()}
+
+    def _beginning(self, prefix: str) -> Iterator[str]:
+        if self._sorted is None:
+            self._sorted = sorted(self._terms)
+        for index in range(bisect_left(self._sorted, prefix), len(self._sorted)):
+            if not self._sorted[index].startswith(prefix):
+                return
+            yield self._sorted[index]
+
+    def matches(self, query: IndexQuery) -> list[IndexMatch]:
+        holding = {term: self.holding(term) for term in dict.fromkeys((*query.seek, *query.count))}
+        found = set().union(*(holding[term] for term in query.seek)) if query.seek else set(self.texts)
+        for facets in self._demanded(query):
+            found &= set().union(*(self._facets.get(facet, ()) for facet in facets))
+        wanted = (address for address in sorted(found, key=_age, reverse=True) if self._passes(address, query))
+        return [self._match(address, holding) for address, _ in zip(wanted, range(query.limit), strict=False)]
+
+    def _demanded(self, query: IndexQuery) -> Iterator[Iterable[str]]:
+        yield from query.facets
+        if query.families is not None:
+            yield map(_family, query.families)
+
+    def _passes(self, address: Address, query: IndexQuery) -> bool:
+        if query.spans is not None and not _within(address, query.spans):
+            return False
+        return all(self._holds(address, phrase) for phrase in query.phrases) and not any(
+            self._holds(address, phrase) for phrase in query.excluded
+        )
+
+    def _holds(self, address: Address, phrase: Phrase) -> bool:
+        return all(self._stands(address, stretch) for stretch in phrase)
+
+    def _stands(self, address: Address, stretch: Sequence[str]) -> bool:
+        places = [self._terms.get(term, {}).get(address, ()) for term in stretch]
+        return any(all(start + step in at for step, at in enumerate(places)) for start in places[0])
+
+    def _match(self, address: Address, holding: Mapping[str, Mapping[Address, list[int]]]) -> IndexMatch:
+        text = self.texts[address]
+        places = {term: at[address] for term, at in holding.items() if address in at}
+        return IndexMatch(address, text.place, text.family, text.at, text.length, places)
+
+
+def _family(number: int) -> str:
+    return f"f{number}"
+
+
+def _age(address: Address) -> tuple[bool, int, int]:
+    return address.kind == "message", address.number, address.position
+
+
+def _within(address: Address, spans: Iterable[tuple[int, int, int]]) -> bool:
+    return address.kind == "message" and any(
+        segment == address.number and first <= address.position <= last for segment, first, last in spans
+    )

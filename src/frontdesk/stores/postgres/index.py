@@ -1,0 +1,311 @@
+"""The search index in a GIN index over `tsvector`s: writing and removing texts, and finding those that may answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from frontdesk.store import (
+    Address,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
+    IndexState,
+    IndexText,
+    Place,
+    Plan,
+    SessionRow,
+    TextKind,
+)
+from frontdesk.stores.postgres import terms as writing
+from frontdesk.stores.postgres.engine import Connection
+from frontdesk.stores.postgres.rows import columns_of
+
+_CODES: dict[TextKind, int] = {"message": 3, "edit": 2, "overlay": 1, "session": 0}
+_KINDS: dict[int, TextKind] = {code: kind for kind, code in _CODES.items()}
+_MOST_KNOWN = 10_000
+_COUNTED = 2_000
+_FEW = 20_000
+"""messages that are looked at one by one for a search within them"""
+_NO_LIMIT = 86_400.0
+_decode_state = msgspec.json.Decoder(IndexState).decode
+_encode = msgspec.json.Encoder().encode
+_Key = tuple[int, int, int]
+
+# What a text was made from, if it is still there: its index among those given, its place and its family.
+_STANDING = {
+    "message": """
+SELECT i.index, m.segment, m.position, m.family
+FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[]) WITH ORDINALITY i(number, position, raw, unused, index)
+JOIN {schema}.messages m ON m.ns = $1 AND m.segment = i.number AND m.position = i.position AND m.raw = i.raw""",
+    "edit": """
+SELECT i.index, e.segment, e.first, coalesce((
+    SELECT m.family FROM {schema}.messages m WHERE m.ns = $1 AND m.segment = e.segment LIMIT 1
+), 0)
+FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[]) WITH ORDINALITY i(number, position, raw, unused, index)
+JOIN {schema}.edits e ON e.ns = $1 AND e.number = i.number""",
+    "overlay": """
+SELECT i.index, NULL::bigint, NULL::integer, coalesce((
+    SELECT m.family FROM {schema}.messages m WHERE m.ns = $1 AND m.segment = o.start_segment LIMIT 1
+), (
+    SELECT m.family FROM {schema}.messages m WHERE m.ns = $1 AND m.segment = o.end_segment LIMIT 1
+), 0)
+FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[]) WITH ORDINALITY i(number, position, raw, unused, index)
+JOIN {schema}.overlays o ON o.ns = $1 AND o.number = i.number""",
+    "session": """
+SELECT i.index, NULL::bigint, NULL::integer, s.family
+FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[])
+    WITH ORDINALITY i(number, position, name, summary, index)
+JOIN {schema}.sessions s ON s.ns = $1 AND s.number = i.number AND s.name = i.name
+    AND s.summary IS NOT DISTINCT FROM i.summary""",
+}
+_DROP = """
+WITH gone AS (
+    DELETE FROM {schema}.search_texts t
+    USING unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[]) d(kind, number, first, last)
+    WHERE t.ns = $1 AND t.kind = d.kind AND t.number = d.number AND t.position BETWEEN d.first AND d.last
+    RETURNING t.part, t.length
+), total AS (
+    SELECT count(*) AS texts, sum(length) AS length FROM gone WHERE part = 0
+)
+UPDATE {schema}.search_states s SET texts = s.texts - total.texts, length = s.length - total.length
+FROM total WHERE s.ns = $1 AND total.texts > 0"""
+_PUT = """
+INSERT INTO {schema}.search_texts
+    (ns, kind, number, position, part, parts, length, family, at, place_segment, place_position, terms)
+SELECT $1, i.kind, i.number, i.position, i.part, i.parts, i.length, i.family, i.at, i.segment, i.place,
+    i.terms::tsvector
+FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::smallint[], $7::bigint[], $8::bigint[],
+    $9::bigint[], $10::bigint[], $11::bigint[], $12::text[])
+    i(kind, number, position, part, parts, length, family, at, segment, place, terms)"""
+_COUNT = """
+SELECT (
+    SELECT count(DISTINCT (c.kind, c.number, c.position)) FROM (
+        SELECT t.kind, t.number, t.position FROM {schema}.search_texts t
+        WHERE t.ns = $1 AND t.terms @@ q.query::tsquery LIMIT $3
+    ) c
+) FROM unnest($2::text[]) WITH ORDINALITY q(query, index) ORDER BY q.index"""
+_ALL = "{schema}.search_texts t WHERE t.ns = $1 AND t.terms @@ $2::tsquery"
+_IN_SPANS = """unnest({segments}::bigint[], {firsts}::bigint[], {lasts}::bigint[]) s(segment, first, last), LATERAL (
+    SELECT * FROM {schema}.search_texts x WHERE x.ns = $1 AND x.kind = 3 AND x.number = s.segment
+        AND x.position BETWEEN s.first AND s.last AND {matches} OFFSET 0
+) t WHERE true"""
+_WITHOUT = """ AND (t.parts = 1 OR NOT EXISTS (
+    SELECT FROM {schema}.search_texts y WHERE y.ns = t.ns AND y.kind = t.kind AND y.number = t.number
+        AND y.position = t.position AND y.terms @@ {excluded}::tsquery
+))"""
+_FOUND = """
+WITH found AS MATERIALIZED (
+    SELECT t.kind, t.number, t.position FROM {source}
+    ORDER BY t.kind DESC, t.number DESC, t.position DESC, t.part DESC LIMIT $3
+), each AS (
+    SELECT DISTINCT kind, number, position FROM found
+)
+SELECT t.kind, t.number, t.position, t.place_segment, t.place_position, t.family, t.at, t.length, t.part,
+    ts_filter(setweight(t.terms, 'A', {lexemes}), ARRAY['a'::"char"])::text
+FROM each e JOIN {schema}.search_texts t
+    ON t.ns = $1 AND t.kind = e.kind AND t.number = e.number AND t.position = e.position
+ORDER BY t.kind DESC, t.number DESC, t.position DESC, t.part"""
+_LEXEMES = "$4::text[]"
+_LEXEMES_BEGINNING = """ARRAY(
+    SELECT l FROM unnest(tsvector_to_array(t.terms)) l
+    WHERE l = ANY($4::text[]) OR EXISTS (SELECT FROM unnest({prefixes}::text[]) p WHERE starts_with(l, p))
+)"""
+
+
+class Index:
+    """Works through a connection, in one schema. Writing and `matches` want a transaction."""
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        self._known: dict[tuple[int, str], tuple[int, int]] = {}
+
+    def _sql(self, text: str) -> str:
+        return text.replace("{schema}", self._schema)
+
+    async def _row(self, connection: Connection, namespace: str, lock: str = "") -> tuple[int | None, IndexRow | None]:
+        """The number of the namespace, and the state of its index."""
+        row = await connection.fetchrow(
+            self._sql(
+                "SELECT n.number, s.state, s.texts, s.length FROM {schema}.namespaces n"
+                " LEFT JOIN {schema}.search_states s ON s.ns = n.number WHERE n.name = $1" + lock
+            ),
+            namespace,
+        )
+        if row is None:
+            return None, None
+        return row[0], None if row[1] is None else IndexRow(_decode_state(row[1]), row[2], row[3])
+
+    async def state(self, connection: Connection, namespace: str) -> IndexRow | None:
+        return (await self._row(connection, namespace))[1]
+
+    # writing
+
+    async def lock(self, connection: Connection, ns: int, *, shared: bool) -> None:
+        """Part those who write texts from those who take away what texts are made from: neither sees the other's work
+        before it is done, and so a text could be left behind."""
+        kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+        await connection.execute(f"SELECT {kind}(hashtextextended($1, $2))", f"frontdesk search {self._schema}", ns)
+
+    async def write(self, connection: Connection, batch: IndexBatch) -> bool:
+        ns = await connection.fetchval(self._sql("SELECT {schema}.namespace($1)"), batch.namespace)
+        await self.lock(connection, ns, shared=False)
+        row = (await self._row(connection, batch.namespace))[1]
+        if (None if row is None else row.state) != batch.replaces:
+            return False
+        await connection.execute(
+            self._sql(
+                "INSERT INTO {schema}.search_states VALUES ($1, $2, 0, 0)"
+                " ON CONFLICT (ns) DO UPDATE SET state = excluded.state"
+            ),
+            ns,
+            _encode(batch.state).decode(),
+        )
+        if batch.texts:
+            await self._drop(connection, ns, [text.address for text in batch.texts])
+            await self._put(connection, ns, batch.texts)
+        return True
+
+    async def _put(self, connection: Connection, ns: int, texts: Sequence[IndexText]) -> None:
+        rows: list[tuple[Any, ...]] = []
+        taken = length = 0
+        for text, (segment, place, family) in await self._standing(connection, ns, texts):
+            kind, number, position = text.address
+            parts = writing.vectors(ns, text.terms, (*text.facets, f"f{family}"))
+            size = len(text.terms)
+            taken, length = taken + 1, length + size
+            for start, vector in parts:
+                head = _CODES[kind], number, position, start, len(parts), size
+                rows.append((*head, family, text.at, segment, place, vector))
+        if rows:
+            await connection.execute(self._sql(_PUT), ns, *columns_of(rows, 11), timeout=_NO_LIMIT)
+            count = "UPDATE {schema}.search_states SET texts = texts + $2, length = length + $3 WHERE ns = $1"
+            await connection.execute(self._sql(count), ns, taken, length)
+
+    async def _standing(
+        self, connection: Connection, ns: int, texts: Sequence[IndexText]
+    ) -> list[tuple[IndexText, tuple[int | None, int | None, int]]]:
+        """The texts whose messages, edits, overlays or sessions are still there, with their places and families."""
+        found = []
+        for kind, statement in _STANDING.items():
+            of_kind = [text for text in texts if text.address.kind == kind]
+            if of_kind:
+                values = [(*text.address[1:], *(*text.content, None, None)[:2]) for text in of_kind]
+                rows = await connection.fetch(self._sql(statement), ns, *columns_of(values, 4))
+                found += [(of_kind[index - 1], (segment, place, family)) for index, segment, place, family in rows]
+        return found
+
+    async def forget(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> None:
+        """Leave no trace of what a plan takes away or replaces."""
+        spans = [(3, span.segment, span.first, span.last) for span in plan.delete_rows]
+        spans += [(3, segment, 0, 1 << 40) for segment in plan.delete_segments]
+        spans += [(3, *place, place.position) for place, _, _ in plan.replace_rows]
+        numbers = [(2, number) for number in plan.delete_edits] + [(1, number) for number in plan.delete_overlays]
+        numbers += [(0, number) for number in plan.delete_sessions]
+        if "name" in plan.set or "summary" in plan.set:
+            numbers.append((0, session.number))
+        spans += [(kind, number, 0, 0) for kind, number in numbers]
+        if spans:
+            await connection.execute(self._sql(_DROP), ns, *columns_of(spans, 4), timeout=_NO_LIMIT)
+
+    async def _drop(self, connection: Connection, ns: int, addresses: Iterable[Address]) -> None:
+        spans = [(_CODES[kind], number, position, position) for kind, number, position in addresses]
+        await connection.execute(self._sql(_DROP), ns, *columns_of(spans, 4))
+
+    # finding
+
+    async def frequencies(self, connection: Connection, namespace: str, terms: Sequence[str]) -> list[int]:
+        """Counted up to a limit, beyond which the planner's own figures serve; large ones are remembered until the
+        namespace has grown by a tenth."""
+        ns, row = await self._row(connection, namespace)
+        if ns is None or row is None or not terms:
+            return [0] * len(terms)
+        known = {term: self._remembered(ns, term, row.texts) for term in terms}
+        unknown = [term for term, frequency in known.items() if frequency is None]
+        queries = [writing.any_of(ns, [term]) for term in unknown]
+        counted = await connection.fetch(self._sql(_COUNT), ns, queries, _COUNTED) if queries else []
+        for term, query, (frequency,) in zip(unknown, queries, counted, strict=True):
+            if frequency >= _COUNTED:
+                frequency = max(frequency, min(row.texts, await self._estimate(connection, query)))
+                self._remember(ns, term, row.texts, frequency)
+            known[term] = frequency
+        return [known[term] or 0 for term in terms]
+
+    def _remembered(self, ns: int, term: str, texts: int) -> int | None:
+        at, frequency = self._known.get((ns, term), (0, 0))
+        return frequency if frequency and 0.9 * texts <= at <= 1.1 * texts else None
+
+    def _remember(self, ns: int, term: str, texts: int, frequency: int) -> None:
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[ns, term] = texts, frequency
+
+    async def _estimate(self, connection: Connection, query: str) -> int:
+        statement = "EXPLAIN (FORMAT JSON) SELECT FROM {schema}.search_texts t WHERE t.terms @@ $1::text::tsquery"
+        return int(json.loads(await connection.fetchval(self._sql(statement), query))[0]["Plan"]["Plan Rows"])
+
+    async def matches(self, connection: Connection, query: IndexQuery) -> list[IndexMatch]:
+        ns, row = await self._row(connection, query.namespace)
+        if ns is None or row is None:
+            return []
+        # A plan for any query would not know how common the words of this one are.
+        await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+        asked = (*query.seek, *query.count)
+        prefixes = [term[:-1] for term in asked if term.endswith("*")]
+        exact = writing.lexemes(ns, (term for term in asked if not term.endswith("*")))
+        statement, arguments = self._statement(ns, query, prefixes)
+        rows = await connection.fetch(statement, ns, writing.main_query(ns, query), query.limit, exact, *arguments)
+        return _merged(ns, rows, asked, prefixes, query.limit)
+
+    def _statement(self, ns: int, query: IndexQuery, prefixes: Sequence[str]) -> tuple[str, list[Any]]:
+        """The statement, and its arguments behind the first four."""
+        arguments: list[Any] = []
+
+        def mark(value: Any) -> str:
+            arguments.append(value)
+            return f"${4 + len(arguments)}"
+
+        source, lexemes = _ALL, _LEXEMES
+        if query.spans is not None:
+            few = sum(last - first + 1 for _, first, last in query.spans) <= _FEW
+            # Hidden from the index over terms where the messages are few: their words may be everywhere.
+            matches = "coalesce(x.terms @@ $2::tsquery, false)" if few else "x.terms @@ $2::tsquery"
+            segments, firsts, lasts = map(mark, columns_of(query.spans, 3))
+            source = _IN_SPANS.format(
+                segments=segments, firsts=firsts, lasts=lasts, matches=matches, schema=self._schema
+            )
+        if query.excluded:
+            excluded = " | ".join(writing.phrase_query(ns, phrase) for phrase in query.excluded)
+            source += _WITHOUT.format(excluded=mark(excluded), schema=self._schema)
+        if prefixes:
+            lexemes = _LEXEMES_BEGINNING.format(prefixes=mark(writing.lexemes(ns, prefixes)))
+        return self._sql(_FOUND.replace("{source}", source).replace("{lexemes}", lexemes)), arguments
+
+
+def _merged(
+    ns: int, rows: Sequence[Any], asked: Sequence[str], prefixes: Sequence[str], limit: int
+) -> list[IndexMatch]:
+    """One match for each text, from the parts that it has."""
+    texts: dict[_Key, tuple[Any, dict[str, set[int]]]] = {}
+    for row in rows:
+        key: _Key = row[0], row[1], row[2]
+        _, places = texts.setdefault(key, (row, {}))
+        for term, found in writing.places(ns, row[9], row[8]):
+            for name in (term, *(f"{prefix}*" for prefix in prefixes if term.startswith(prefix))):
+                places.setdefault(name, set()).update(found)
+    wanted = set(asked)
+    return [
+        IndexMatch(
+            Address(_KINDS[kind], number, position),
+            None if row[3] is None else Place(row[3], row[4]),
+            row[5],
+            row[6],
+            row[7],
+            {term: sorted(found) for term, found in places.items() if term in wanted},
+        )
+        for (kind, number, position), (row, places) in list(texts.items())[:limit]
+    ]

@@ -1,0 +1,263 @@
+"""The search index in FTS5: writing and removing texts, and finding those that may answer.
+
+FTS5 keeps the terms and their places, and nothing of the texts. A term carries the number of its namespace, so that a
+search touches the postings of its own namespace alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import apsw
+import msgspec
+
+from frontdesk.store import (
+    SEGMENT_SIZE,
+    Address,
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
+    IndexState,
+    IndexText,
+    Phrase,
+    TextKind,
+)
+from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.rows import json_text, pack, unpack
+
+_CODES: dict[TextKind, int] = {"edit": 1, "overlay": 2, "session": 3}
+_KINDS: dict[int, TextKind] = {code: kind for kind, code in _CODES.items()}
+_CODE_BITS = 2
+_MOST_KNOWN = 10_000
+_EXACT_FROM = 2_000
+_decode_state = msgspec.json.Decoder(IndexState).decode
+
+_STATE = "SELECT number, state, texts, length FROM search_states WHERE namespace = ?"
+_PUT = "INSERT INTO search_texts (key, state, place, family, at, length) VALUES (?, ?, ?, ?, ?, ?)"
+_PUT_TERMS = "INSERT INTO search_terms (rowid, terms, facets) VALUES (?, ?, ?)"
+_FAMILY = "SELECT family FROM messages WHERE place BETWEEN ? AND ? LIMIT 1"
+_FOUND = (
+    "SELECT t.key, t.place, t.family, t.at, t.length, take_places(search_terms, ?)"
+    " FROM search_terms CROSS JOIN search_texts t ON t.key = search_terms.rowid WHERE search_terms MATCH ?"
+)
+
+
+def key_of(address: Address) -> int:
+    kind, number, position = address
+    return pack(number, position) if kind == "message" else -(number << _CODE_BITS | _CODES[kind])
+
+
+def _address(key: int) -> Address:
+    if key >= 0:
+        return Address("message", *unpack(key))
+    return Address(_KINDS[-key & (1 << _CODE_BITS) - 1], -key >> _CODE_BITS)
+
+
+# writing
+
+
+def state(connection: Connection, namespace: str) -> IndexRow | None:
+    row = connection.execute(_STATE, (namespace,)).fetchone()
+    return None if row is None else IndexRow(_decode_state(row[1]), row[2], row[3])
+
+
+def write(connection: Connection, batch: IndexBatch) -> bool:
+    row = connection.execute(_STATE, (batch.namespace,)).fetchone()
+    if (None if row is None else _decode_state(row[1])) != batch.replaces:
+        return False
+    if row is None:
+        insert = "INSERT INTO search_states (namespace, state, texts, length) VALUES (?, '', 0, 0) RETURNING number"
+        ((number,),) = connection.execute(insert, (batch.namespace,)).fetchall()
+    else:
+        number = row[0]
+    _put(connection, number, batch.texts)
+    connection.execute("UPDATE search_states SET state = ? WHERE number = ?", (json_text(batch.state), number))
+    return True
+
+
+def _put(connection: Connection, number: int, texts: Sequence[IndexText]) -> None:
+    rows, terms, length = [], [], 0
+    _drop_all(connection, [key_of(text.address) for text in texts])
+    for text in texts:
+        standing = _standing(connection, text)
+        if standing is None:
+            continue
+        key, size = key_of(text.address), len(text.terms)
+        length += size
+        rows.append((key, number, *standing, text.at, size))
+        facets = (*text.facets, f"f{standing[1]}")
+        terms.append((key, _joined(f"{number}:", text.terms), _joined(f"{number}=", facets)))
+    connection.executemany(_PUT, rows)
+    connection.executemany(_PUT_TERMS, terms)
+    _count(connection, number, len(rows), length)
+
+
+def _joined(mark: str, words: Iterable[str]) -> str:
+    return " ".join([mark + word for word in words])
+
+
+def _standing(connection: Connection, text: IndexText) -> tuple[int | None, int] | None:
+    """The place of a text among the messages and its family, if what it was made from is still there."""
+    kind, number, position = text.address
+    if kind == "message":
+        place = pack(number, position)
+        row = connection.execute("SELECT raw, family FROM messages WHERE place = ?", (place,)).fetchone()
+        return None if row is None or (row[0],) != text.content else (place, row[1])
+    if kind == "edit":
+        row = connection.execute("SELECT segment, first FROM edits WHERE number = ?", (number,)).fetchone()
+        return None if row is None else (pack(*row), _family_of(connection, row[0]))
+    if kind == "overlay":
+        ends = "SELECT start_segment, end_segment FROM overlays WHERE number = ?"
+        row = connection.execute(ends, (number,)).fetchone()
+        return None if row is None else (None, _family_of(connection, *row))
+    row = connection.execute("SELECT name, summary, family FROM sessions WHERE number = ?", (number,)).fetchone()
+    return None if row is None or row[:2] != text.content else (None, row[2])
+
+
+def _family_of(connection: Connection, *segments: int) -> int:
+    """The family of the messages in these segments."""
+    for segment in segments:
+        row = connection.execute(_FAMILY, (pack(segment, 0), pack(segment, SEGMENT_SIZE - 1))).fetchone()
+        if row is not None:
+            family: int = row[0]
+            return family
+    return 0
+
+
+def drop(connection: Connection, addresses: Iterable[Address]) -> None:
+    """Leave no trace of these texts."""
+    _drop_all(connection, [key_of(address) for address in addresses])
+
+
+def drop_span(connection: Connection, first: int, last: int) -> None:
+    """Leave no trace of the messages from one packed place to another."""
+    _drop_all(
+        connection,
+        [key for (key,) in connection.execute("SELECT key FROM search_texts WHERE key BETWEEN ? AND ?", (first, last))],
+    )
+
+
+def _drop_all(connection: Connection, keys: Iterable[int]) -> None:
+    gone: dict[int, tuple[int, int]] = {}
+    for key in keys:
+        row = connection.execute("DELETE FROM search_texts WHERE key = ? RETURNING state, length", (key,)).fetchone()
+        if row is not None:
+            connection.execute("DELETE FROM search_terms WHERE rowid = ?", (key,))
+            texts, length = gone.get(row[0], (0, 0))
+            gone[row[0]] = texts + 1, length + row[1]
+    for number, (texts, length) in gone.items():
+        _count(connection, number, -texts, -length)
+
+
+def _count(connection: Connection, number: int, texts: int, length: int) -> None:
+    connection.execute(
+        "UPDATE search_states SET texts = texts + ?, length = length + ? WHERE number = ?", (texts, length, number)
+    )
+
+
+# finding
+
+
+class Frequencies:
+    """In how many texts a term stands. Counting a very common one takes long, and it changes slowly: it is remembered
+    until the namespace has grown by a tenth."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str], tuple[int, int]] = {}
+
+    def of(self, connection: Connection, namespace: str, terms: Sequence[str]) -> list[int]:
+        row = connection.execute(_STATE, (namespace,)).fetchone()
+        return [0] * len(terms) if row is None else [self._one(connection, row[0], row[2], term) for term in terms]
+
+    def _one(self, connection: Connection, number: int, texts: int, term: str) -> int:
+        known = self._known.get((number, term))
+        if known is not None and 0.9 * texts <= known[0] <= 1.1 * texts:
+            return known[1]
+        frequency = _counted(connection, number, term)
+        if frequency >= _EXACT_FROM:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[number, term] = texts, frequency
+        return frequency
+
+
+def _counted(connection: Connection, number: int, term: str) -> int:
+    if term.endswith("*"):
+        count = "SELECT count(*) FROM (SELECT 1 FROM search_terms WHERE search_terms MATCH ? LIMIT ?)"
+        row = connection.execute(count, (_quoted(number, term), _EXACT_FROM)).fetchone()
+    else:
+        row = connection.execute("SELECT doc FROM search_words WHERE term = ?", (f"{number}:{term}",)).fetchone()
+    return 0 if row is None else row[0]
+
+
+def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
+    row = connection.execute(_STATE, (query.namespace,)).fetchone()
+    if row is None:
+        return []
+    terms = (*query.seek, *query.count)
+    phrases = range(len(query.seek), len(query.seek) + len(terms))
+    expression = _expression(row[0], query)
+    found: list[IndexMatch] = []
+    for condition, bounds in _ranges(query):
+        places: list[list[list[int]]] = []
+        statement = f"{_FOUND}{condition} ORDER BY search_terms.rowid DESC LIMIT ?"
+        bindings = (apsw.pyobject((phrases, places)), expression, *bounds, query.limit - len(found))
+        rows = connection.execute(statement, bindings).fetchall()
+        for (key, place, family, at, length, _), stands in zip(rows, places, strict=True):
+            standing = {term: where for term, where in zip(terms, stands, strict=True) if where}
+            at_place = None if place is None else unpack(place)
+            found.append(IndexMatch(_address(key), at_place, family, at, length, standing))
+        if len(found) == query.limit:
+            break
+    return found
+
+
+def _ranges(query: IndexQuery) -> Iterator[tuple[str, tuple[int, ...]]]:
+    if query.spans is None:
+        yield "", ()
+        return
+    for segment, first, last in sorted(query.spans, reverse=True):
+        yield (
+            " AND search_terms.rowid BETWEEN ? AND ?",
+            (pack(segment, first), pack(segment, min(last, SEGMENT_SIZE - 1))),
+        )
+
+
+def _expression(number: int, query: IndexQuery) -> str:
+    """The query in FTS5's words. The terms to seek by stand there twice, the second time with those that count, too:
+    so these are looked at only where one of the first stands, and all their places are known."""
+    parts: list[str] = []
+    seek = [_quoted(number, term) for term in query.seek]
+    if seek:
+        parts.append(_any("terms", seek))
+        parts.append(_any("terms", [*seek, *(_quoted(number, term) for term in query.count)]))
+    parts += [_stretches(number, phrase) for phrase in query.phrases]
+    parts += [_any("facets", [_string(f"{number}={facet}") for facet in line]) for line in _facets(query)]
+    whole = " AND ".join(parts)
+    for phrase in query.excluded:
+        whole = f"({whole}) NOT {_stretches(number, phrase)}"
+    return whole
+
+
+def _facets(query: IndexQuery) -> Iterator[Sequence[str]]:
+    yield from query.facets
+    if query.families is not None:
+        yield [f"f{number}" for number in query.families] or ["none"]
+
+
+def _any(column: str, phrases: Sequence[str]) -> str:
+    return f"({column} : ({' OR '.join(phrases)}))"
+
+
+def _stretches(number: int, phrase: Phrase) -> str:
+    strings = [_string(_joined(f"{number}:", stretch)) for stretch in phrase]
+    return f"(terms : ({' AND '.join(strings)}))"
+
+
+def _quoted(number: int, term: str) -> str:
+    return f"{_string(f'{number}:{term[:-1]}')} *" if term.endswith("*") else _string(f"{number}:{term}")
+
+
+def _string(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
