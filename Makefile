@@ -85,6 +85,10 @@ bench: $(BENCH_READY) ## measure against the targets and the peers (own environm
 bench-compaction: $(READY) ## measure what compaction keeps, per strategy
 	@$(BIN)/python -m bench.compaction
 
+.PHONY: bench-search
+bench-search: $(READY) ## measure what search finds, and how fast, in a million messages
+	@$(BIN)/python -m bench.search
+
 .PHONY: dist
 dist: $(READY) ## build the wheel into dist/
 	@rm -rf dist

@@ -1,7 +1,7 @@
 """How well search finds, and how long it takes: `python -m bench.search [--quick]`.
 
 With LoCoMo (see `--locomo`), the share of the evidence of its questions among the first hits, asked of the right
-conversation and of all of them together; and the time of a search over generated conversations.
+conversation and of all of them together; and the speed of searching and indexing a generated corpus in SQLite.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
 import re
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+from bench.speed import measure_speed
 from frontdesk import SearchResults, SessionManager
 
 _DEPTHS = (1, 5, 10, 20)
@@ -78,6 +76,7 @@ async def recall(questions: list[Question], ask: Callable[[str], Awaitable[Searc
 async def measure_recall(path: Path, every: int) -> None:
     async with SessionManager("memory://") as manager:
         by_session = await load(manager, path)
+        await manager.reindex()
         asked = {name: questions[::every] for name, questions in by_session.items()}
         total = sum(map(len, asked.values()))
         print(f"LoCoMo: {total} questions, {len(asked)} conversations; evidence among the first hits")
@@ -94,61 +93,18 @@ async def measure_recall(path: Path, every: int) -> None:
     print(f"  {verdict}   at 10 in the right conversation: {inside[10]:.1%}, target >= {_AIM:.0%}")
 
 
-_KINDS = {
-    "rare word": "zanzibar",
-    "common word": "report",
-    "question": "what did we decide about the report for zanzibar?",
-    "phrase": '"nightly report"',
-    "prefix": "zanz*",
-    "Chinese": "部署",
-}
-_WORDS = """
-    the report server queue cache login mail import page error nightly deploy meeting customer invoice budget plan
-    review table column index data network Friday Monday morning we you they think said will should could check fix
-"""
-
-
-def _generated(source: random.Random, number: int) -> dict[str, Any]:
-    words = source.choices(_WORDS.split(), k=50) + [f"item{source.randrange(20_000)}" for _ in range(10)]
-    source.shuffle(words)
-    rare = " zanzibar 我们明天部署服务器" if number % 997 == 0 else ""
-    return {"id": f"m{number}", "role": ("user", "assistant")[number % 2], "content": " ".join(words) + rare}
-
-
-async def measure_latency(sessions: int, messages: int) -> None:
-    source = random.Random(5)
-    async with SessionManager("memory://") as manager:
-        for number in range(sessions):
-            batch = [_generated(source, number * messages + index) for index in range(messages)]
-            await manager.session(f"s{number}").append_all(batch)
-        print(f"Scan of {sessions} sessions with {messages} messages of 60 words each (memory://), milliseconds")
-        for kind, query in _KINDS.items():
-            one = await _milliseconds(partial(manager.session("s0").search, query))
-            everything = await _milliseconds(partial(manager.search, query))
-            per = everything * 1000 / (sessions * messages)
-            print(f"  {kind:12} one session {one:8.1f}   everything {everything:8.1f}   {per:5.1f} µs a message")
-
-
-async def _milliseconds(search: Callable[[], Awaitable[SearchResults]], rounds: int = 3) -> float:
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        await search()
-        times.append((time.perf_counter() - start) * 1000)
-    return median(times)
-
-
 async def _run(arguments: argparse.Namespace) -> None:
     if arguments.locomo.exists():
         await measure_recall(arguments.locomo, 4 if arguments.quick else 1)
     else:
         print(f"no {arguments.locomo}: recall is not measured")
-    await measure_latency(10, 100 if arguments.quick else 1000)
+    await measure_speed(20_000 if arguments.quick else arguments.messages)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.search", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a quarter of the questions and a small corpus")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="how many to search in (default: %(default)s)")
     parser.add_argument("--locomo", type=Path, default=_LOCOMO, help="a LoCoMo file (default: %(default)s)")
     asyncio.run(_run(parser.parse_args()))
 

@@ -41,7 +41,8 @@ async def attributed(scope: Scope, request: Request, ranked: Sequence[Ranked]) -
             seen = views[match.family].seeing(match)
         else:
             seen = sessions.get(match.family, ())
-        shown = next((row for row in seen if request.wants(row)), None)
+        wanted = filter(request.wants, seen) if request.narrows_sessions else iter(seen)
+        shown = next(wanted, None)
         if shown is not None and request.is_in_time(shown.last_active_at if kind == "session" else match.at):
             entries.append(Entry(score, match, shown))
     return entries

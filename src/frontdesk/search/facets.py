@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, timedelta
+from functools import lru_cache
 
 from frontdesk.store import TextKind
 
@@ -19,25 +20,31 @@ def facets_of(kind: TextKind, role: str, at: int) -> list[str]:
     if role:
         facets.append(of_role(role))
     if kind != "session":
-        day = _day(at)
-        facets += [f"t{day.year // 10}", f"y{day.year}", f"m{day:%Y%m}", f"d{day:%Y%m%d}"]
+        facets += _times(at // _DAY)
     return facets
 
 
+@lru_cache(maxsize=4096)
+def _times(days: int) -> list[str]:
+    day = _day(days)
+    return [f"t{day.year // 10}", f"y{day.year}", f"m{day:%Y%m}", f"d{day:%Y%m%d}"]
+
+
+@lru_cache(maxsize=256)
 def of_role(role: str) -> str:
     return "r" + role.lower().encode("utf-8", "surrogatepass").hex()
 
 
 def of_period(after: int | None, before: int | None) -> tuple[str, ...]:
     """One of these is a facet of every text from `after` up to `before`, and of few others; sessions are among them."""
-    first = _FIRST if after is None else _day(after)
-    last = _LAST if before is None else _day(before - 1)
+    first = _FIRST if after is None else _day(after // _DAY)
+    last = _LAST if before is None else _day((before - 1) // _DAY)
     return (KINDS["session"], *_cover(first, last))
 
 
-def _day(at: int) -> date:
-    days = min(max(at // _DAY, 0), (_LAST - _FIRST).days)
-    return _FIRST + timedelta(days=days)
+def _day(days: int) -> date:
+    """The day so many days after 1970 began."""
+    return _FIRST + timedelta(days=min(max(days, 0), (_LAST - _FIRST).days))
 
 
 def _cover(day: date, last: date) -> Iterator[str]:

@@ -28,7 +28,7 @@ from frontdesk.store import (
 )
 from frontdesk.tree import Tree, batches
 
-PORTION = 512
+PORTION = 1_024
 """texts that are read, parted into terms and written at a time"""
 _FAMILIES = 64
 _NOWHERE = Place(0, 0)

@@ -140,37 +140,49 @@ def rank(
     `parents` says after which (line, place) a line branches off."""
     weights = _weights(query, statistics)
     average = statistics.length / statistics.texts if statistics.length else 1.0
+    numbers = {term: number for number, term in enumerate(weights)}
     pairs = [pair for pair in query.pairs if pair[0] in weights and pair[1] in weights]
-    own = [_own_scores(candidate.found, weights, pairs, average) for candidate in candidates]
-    at = {(line, place): index for index, (_, line, place) in enumerate(candidates)}
-    best = [dict(scores) for scores in own]
-    for index, candidate in enumerate(candidates):
-        for weight, where in zip(NEIGHBOUR_WEIGHTS, _before(candidate, parents), strict=False):
-            other = at.get(where)
-            if other is not None:
-                _lend(best[index], own[other], weight)
-                _lend(best[other], own[index], weight * LATER_WEIGHT)
-    return [sum(scores.values()) for scores in best]
+    own = [_own_scores(candidate.found, weights, numbers, pairs, average) for candidate in candidates]
+    best = [[0.0] * (len(numbers) + len(pairs)) for _ in candidates]
+    for scores, mine in zip(best, own, strict=True):
+        for number, score in mine:
+            scores[number] = score
+    for index, other, weight in _neighbours(candidates, parents):
+        scores, others = best[index], best[other]
+        for number, score in own[other]:
+            if score * weight > scores[number]:
+                scores[number] = score * weight
+        weight *= LATER_WEIGHT
+        for number, score in own[index]:
+            if score * weight > others[number]:
+                others[number] = score * weight
+    return [sum(scores) for scores in best]
 
 
-def _before(candidate: Candidate, parents: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Where the texts ahead of a candidate stand, nearest first."""
-    _, line, place = candidate
-    while line is not None:
-        if place > 0:
-            place -= 1
-        elif line in parents:
-            line, place = parents[line]
-        else:
-            return
-        yield line, place
+def _neighbours(
+    candidates: Sequence[Candidate], parents: Mapping[int, tuple[int, int]]
+) -> Iterator[tuple[int, int, float]]:
+    """Each candidate with each one that stands shortly before it, and what the earlier one's words count for it."""
+    at = {(line, place): index for index, (_, line, place) in enumerate(candidates) if line is not None}
+    order = sorted(at)
+    for rank, (line, place) in enumerate(order):
+        index = at[line, place]
+        for before in range(rank - 1, -1, -1):
+            other_line, other_place = order[before]
+            if other_line != line or place - other_place > len(NEIGHBOUR_WEIGHTS):
+                break
+            yield index, at[other_line, other_place], NEIGHBOUR_WEIGHTS[place - other_place - 1]
+        if line in parents and place < len(NEIGHBOUR_WEIGHTS):
+            for weight, where in zip(NEIGHBOUR_WEIGHTS[place:], _across(line, parents), strict=False):
+                if where in at:
+                    yield index, at[where], weight
 
 
-def _lend(scores: dict[object, float], others: Mapping[object, float], share: float) -> None:
-    """Let each term count where it is worth most: here, or there in part."""
-    for term, score in others.items():
-        if score * share > scores.get(term, 0.0):
-            scores[term] = score * share
+def _across(line: int, parents: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The places ahead of the beginning of a line, on those it branches off, nearest first."""
+    while line in parents:
+        line, place = parents[line]
+        yield from ((line, at) for at in range(place, -1, -1))
 
 
 def rank_texts(text: str, documents: Iterable[str], tokeniser: Tokeniser, *, in_line: bool) -> list[tuple[int, float]]:
@@ -195,19 +207,24 @@ def _weights(query: Query, statistics: Statistics) -> dict[str, float]:
 
 
 def _own_scores(
-    found: Found, weights: Mapping[str, float], pairs: Sequence[tuple[str, str]], average: float
-) -> dict[object, float]:
-    """What each term, and each pair of neighbours, is worth in one text."""
+    found: Found,
+    weights: Mapping[str, float],
+    numbers: Mapping[str, int],
+    pairs: Sequence[tuple[str, str]],
+    average: float,
+) -> list[tuple[int, float]]:
+    """What each term is worth in one text, by its number, and each pair of neighbours, by the numbers behind these."""
     damping = SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * found.length / average)
-    scores: dict[object, float] = {}
-    for term, places in found.places.items():
+    scores: list[tuple[int, float]] = []
+    places = found.places
+    for term, stands in places.items():
         if term in weights:
-            count = len(places)
-            scores[term] = weights[term] * count * (SATURATION + 1) / (count + damping)
-    for pair in pairs if len(scores) > 1 else ():
-        first, second = pair
-        if first in scores and second in scores and _side_by_side(found.places[first], found.places[second]):
-            scores[pair] = ADJACENCY_WEIGHT * (weights[first] + weights[second])
+            count = len(stands)
+            scores.append((numbers[term], weights[term] * count * (SATURATION + 1) / (count + damping)))
+    if len(scores) > 1:
+        for number, (first, second) in enumerate(pairs, len(numbers)):
+            if first in places and second in places and _side_by_side(places[first], places[second]):
+                scores.append((number, ADJACENCY_WEIGHT * (weights[first] + weights[second])))
     return scores
 
 

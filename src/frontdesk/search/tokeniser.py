@@ -31,6 +31,7 @@ from frontdesk.search.scripts import (
 VERSION = 1
 """to be raised when the same text gives other terms, so that indexes are built anew"""
 _KEPT_RUNS = 1 << 16
+_KEPT_CHUNKS = 1 << 17
 _LONGEST_KEPT = 64
 _LONGEST_TERM = 128
 _LONGEST_IDENTIFIER = 512
@@ -55,11 +56,11 @@ class Tokeniser:
             raise ConfigurationError(f"no stemmer for {language!r}: choose one of {', '.join(sorted(LANGUAGES))}")
         self.language = language
         self._known = _Terms(language)
+        self._chunks = _Chunks(self._known)
 
     def terms(self, text: str) -> list[str]:
         """The terms of a document, in order."""
-        found = (ASCII_RUN if text.isascii() else RUN).findall(text)
-        return list(chain.from_iterable(map(self._known.__getitem__, found)))
+        return list(chain.from_iterable(map(self._chunks.__getitem__, text.split())))
 
     def runs(self, text: str) -> Iterator[Run]:
         """The same terms with where they stand in the text."""
@@ -115,6 +116,23 @@ class _Terms(dict[str, tuple[str, ...]]):
             return _stemmer(script)(word)
         # Endings such as French -é are known by their accents, which English words have lost or never had.
         return fold(self._stem(unicodedata.normalize("NFC", part).lower()))
+
+
+class _Chunks(dict[str, tuple[str, ...]]):
+    """What stands between two spaces -> its terms: no run reaches beyond, and to split at spaces is fast."""
+
+    def __init__(self, known: _Terms) -> None:
+        super().__init__()
+        self._known = known
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        found = (ASCII_RUN if chunk.isascii() else RUN).findall(chunk)
+        terms = tuple(chain.from_iterable(map(self._known.__getitem__, found)))
+        if len(chunk) <= _LONGEST_KEPT:
+            if len(self) >= _KEPT_CHUNKS:
+                self.clear()
+            self[chunk] = terms
+        return terms
 
 
 def fold(text: str) -> str:

@@ -29,9 +29,9 @@ async def search_session(scope: Scope, session_id: str | None, request: Request)
     items = loading.items_of(tree)
     findings = Findings()
     await finding.scan(scope, request, await _not_indexed(scope, tree, items, met), findings, _SAID)
+    findings.keep(lambda match: sees(tree, match))
     if met.row is not None:
         await _look_up(scope, request, tree, items, met.row, findings)
-    findings.keep(lambda match: sees(tree, match))
     parents = {segment.number: segment.parent for segment in tree.visible_segments() if segment.parent}
     ranked = await findings.ranked(request.query, parents)
     entries = [Entry(score, match, tree.session) for score, match in ranked if request.is_in_time(match.at)]
@@ -71,6 +71,6 @@ async def _look_up(
     findings.add_index(await finding.look_up(scope, request, wanted, spans=spans))
     if len(spans) < len(items):
         family = (tree.session.family,)
-        findings.add_index(await finding.look_up(scope, request, wanted, kinds=("edit", "overlay"), families=family))
-    findings.keep(lambda match: sees(tree, match))
+        more = await finding.look_up(scope, request, wanted, kinds=("edit", "overlay"), families=family)
+        findings.add_index(match for match in more if sees(tree, match))
     findings.take_figures_of_part(texts, row, None if is_small else frequencies)

@@ -35,7 +35,16 @@ _decode_state = msgspec.json.Decoder(IndexState).decode
 
 _STATE = "SELECT number, state, texts, length FROM search_states WHERE namespace = ?"
 _PUT = "INSERT INTO search_texts (key, state, place, family, at, length) VALUES (?, ?, ?, ?, ?, ?)"
-_PUT_TERMS = "INSERT INTO search_terms (rowid, terms, facets) VALUES (?, ?, ?)"
+_PUT_MESSAGES = (
+    "INSERT INTO search_texts (key, state, place, family, at, length)"
+    " SELECT m.place, ?1, m.place, m.family, g.value ->> 1, g.value ->> 2 FROM json_each(?2) g"
+    " CROSS JOIN messages m ON m.place = g.value ->> 0 AND m.raw = g.value ->> 3"
+)
+_PUT_TERMS = (
+    "INSERT INTO search_terms (rowid, terms, facets)"
+    " SELECT t.key, g.value ->> 4, (g.value ->> 5) || ?1 || t.family FROM json_each(?2) g"
+    " CROSS JOIN search_texts t ON t.key = g.value ->> 0"
+)
 _FAMILY = "SELECT family FROM messages WHERE place BETWEEN ? AND ? LIMIT 1"
 _FOUND = (
     "SELECT t.key, t.place, t.family, t.at, t.length, take_places(search_terms, ?)"
@@ -77,33 +86,48 @@ def write(connection: Connection, batch: IndexBatch) -> bool:
 
 
 def _put(connection: Connection, number: int, texts: Sequence[IndexText]) -> None:
-    rows, terms, length = [], [], 0
+    """Each statement takes all texts at once: row by row, the interpreter's lock would be asked for at every row."""
+    if not texts:
+        return
     _drop_all(connection, [key_of(text.address) for text in texts])
-    for text in texts:
-        standing = _standing(connection, text)
-        if standing is None:
-            continue
-        key, size = key_of(text.address), len(text.terms)
-        length += size
-        rows.append((key, number, *standing, text.at, size))
-        facets = (*text.facets, f"f{standing[1]}")
-        terms.append((key, _joined(f"{number}:", text.terms), _joined(f"{number}=", facets)))
-    connection.executemany(_PUT, rows)
-    connection.executemany(_PUT_TERMS, terms)
-    _count(connection, number, len(rows), length)
+    given = _given(number, texts)
+    standing = [(text, *found) for text in texts if (found := _standing(connection, text)) is not None]
+    connection.execute(_PUT_MESSAGES, (number, given))
+    if standing:
+        rows = [
+            (key_of(text.address), number, place, family, text.at, len(text.terms)) for text, place, family in standing
+        ]
+        connection.executemany(_PUT, rows)
+    connection.execute(_PUT_TERMS, (f" {number}=f", given))
+    taken = "SELECT count(*), coalesce(sum(length), 0) FROM search_texts WHERE key IN (SELECT value FROM json_each(?))"
+    keys = json_text([key_of(text.address) for text in texts])
+    (found,) = connection.execute(taken, (keys,)).fetchall()
+    _count(connection, number, *found)
 
 
-def _joined(mark: str, words: Iterable[str]) -> str:
-    return " ".join([mark + word for word in words])
+def _given(number: int, texts: Sequence[IndexText]) -> str:
+    return json_text(
+        [
+            (
+                key_of(text.address),
+                text.at,
+                len(text.terms),
+                text.content[0] if text.address.kind == "message" else None,
+                _joined(f"{number}:", text.terms),
+                _joined(f"{number}=", text.facets),
+            )
+            for text in texts
+        ]
+    )
+
+
+def _joined(mark: str, words: Sequence[str]) -> str:
+    return mark + f" {mark}".join(words) if words else ""
 
 
 def _standing(connection: Connection, text: IndexText) -> tuple[int | None, int] | None:
-    """The place of a text among the messages and its family, if what it was made from is still there."""
-    kind, number, position = text.address
-    if kind == "message":
-        place = pack(number, position)
-        row = connection.execute("SELECT raw, family FROM messages WHERE place = ?", (place,)).fetchone()
-        return None if row is None or (row[0],) != text.content else (place, row[1])
+    """The place of a text that is no message and its family, if what it was made from is still there."""
+    kind, number, _ = text.address
     if kind == "edit":
         row = connection.execute("SELECT segment, first FROM edits WHERE number = ?", (number,)).fetchone()
         return None if row is None else (pack(*row), _family_of(connection, row[0]))
@@ -111,8 +135,10 @@ def _standing(connection: Connection, text: IndexText) -> tuple[int | None, int]
         ends = "SELECT start_segment, end_segment FROM overlays WHERE number = ?"
         row = connection.execute(ends, (number,)).fetchone()
         return None if row is None else (None, _family_of(connection, *row))
-    row = connection.execute("SELECT name, summary, family FROM sessions WHERE number = ?", (number,)).fetchone()
-    return None if row is None or row[:2] != text.content else (None, row[2])
+    if kind == "session":
+        row = connection.execute("SELECT name, summary, family FROM sessions WHERE number = ?", (number,)).fetchone()
+        return None if row is None or row[:2] != text.content else (None, row[2])
+    return None
 
 
 def _family_of(connection: Connection, *segments: int) -> int:
@@ -127,26 +153,30 @@ def _family_of(connection: Connection, *segments: int) -> int:
 
 def drop(connection: Connection, addresses: Iterable[Address]) -> None:
     """Leave no trace of these texts."""
-    _drop_all(connection, [key_of(address) for address in addresses])
+    keys = [key_of(address) for address in addresses]
+    if keys:
+        _drop_all(connection, keys)
 
 
 def drop_span(connection: Connection, first: int, last: int) -> None:
     """Leave no trace of the messages from one packed place to another."""
-    _drop_all(
-        connection,
-        [key for (key,) in connection.execute("SELECT key FROM search_texts WHERE key BETWEEN ? AND ?", (first, last))],
+    found = connection.execute("SELECT key FROM search_texts WHERE key BETWEEN ? AND ?", (first, last)).fetchall()
+    if found:
+        _drop_all(connection, [key for (key,) in found])
+
+
+def _drop_all(connection: Connection, keys: Sequence[int]) -> None:
+    given = json_text(keys)
+    statement = (
+        "SELECT t.state, count(*), sum(t.length) FROM json_each(?) g CROSS JOIN search_texts t ON t.key = g.value"
+        " GROUP BY t.state"
     )
-
-
-def _drop_all(connection: Connection, keys: Iterable[int]) -> None:
-    gone: dict[int, tuple[int, int]] = {}
-    for key in keys:
-        row = connection.execute("DELETE FROM search_texts WHERE key = ? RETURNING state, length", (key,)).fetchone()
-        if row is not None:
-            connection.execute("DELETE FROM search_terms WHERE rowid = ?", (key,))
-            texts, length = gone.get(row[0], (0, 0))
-            gone[row[0]] = texts + 1, length + row[1]
-    for number, (texts, length) in gone.items():
+    gone = connection.execute(statement, (given,)).fetchall()
+    if gone:
+        there = "(SELECT t.key FROM json_each(?) g CROSS JOIN search_texts t ON t.key = g.value)"
+        connection.execute(f"DELETE FROM search_terms WHERE rowid IN {there}", (given,))
+        connection.execute("DELETE FROM search_texts WHERE key IN (SELECT value FROM json_each(?))", (given,))
+    for number, texts, length in gone:
         _count(connection, number, -texts, -length)
 
 

@@ -27,4 +27,6 @@ CREATE VIRTUAL TABLE search_terms USING fts5 (
     contentless_delete = 1,
     tokenize = "ascii tokenchars '!""#$%&''()*+,-./:;<=>?@[\]^_`{|}~'"
 );
+-- Terms of one transaction come together in memory before they are written.
+INSERT INTO search_terms (search_terms, rank) VALUES ('hashsize', 16777216);
 CREATE VIRTUAL TABLE search_words USING fts5vocab (search_terms, row);
