@@ -45,7 +45,7 @@ class Watching:
                     await pipeline.watch(key)
                     value = await pipeline.get(key)
                     state = State() if value is None else msgspec.json.decode(value, type=State)
-                    pipeline.multi()
+                    pipeline.multi()  # type: ignore[no-untyped-call]
                     pipeline.set(key, msgspec.json.encode(replace(state, count=state.count + 1)), ex=_TTL)
                     await pipeline.execute()
                 except WatchError:
