@@ -806,9 +806,9 @@ class States(Generic[T]):
         """Replace the state by what `fn` makes of it, and give that. No other change is ever overwritten.
 
         `fn` is sync (then it should be quick) or async; it returns the whole new state. It is tried on the state as
-        this process knows it, and run again on the one that is there if another change came first. What it raises about that
-        one is raised, and nothing is written. Raises `StateNotFoundError`, `InvalidStateError`, `StateMismatchError`,
-        and `ConcurrentChangeError` if it lost against others all the time.
+        this process knows it, and run again on the one that is there if another change came first. What it raises about
+        that one is raised, and nothing is written. Raises `StateNotFoundError`, `InvalidStateError`,
+        `StateMismatchError`, and `ConcurrentChangeError` if it lost against others all the time.
         """
 
     def delete(self, id: str) -> bool:
