@@ -95,14 +95,14 @@ async def measure(run: Run) -> Outcome:
             alone = await interleave(
                 [
                     one_by_one(_SET, "one script", _OPERATIONS, setting.update),
-                    one_by_one(_OURS, "read and set", _OPERATIONS, lambda: update("one")),
+                    one_by_one(_OURS, "compare and set", _OPERATIONS, lambda: update("one")),
                     one_by_one(_WATCH, "watch, get, multi", _OPERATIONS, lambda: watching.update("one")),
                 ],
                 run.rounds(_ROUNDS),
             )
             together = await interleave(
                 [
-                    at_once(_OURS, "read and set", _TASKS, 10, lambda task: update("shared")),
+                    at_once(_OURS, "compare and set", _TASKS, 10, lambda task: update("shared")),
                     at_once(_WATCH, "watch, get, multi", _TASKS, 10, lambda task: watching.update("shared")),
                 ],
                 run.rounds(_ROUNDS),
@@ -115,6 +115,7 @@ async def measure(run: Run) -> Outcome:
         [one, many],
         [
             at_least("state update by compare-and-set, against WATCH/MULTI", 1.8, one[_SET], one[_WATCH]),
+            at_least("state update by `States.update`, against WATCH/MULTI", 1.8, one[_OURS], one[_WATCH]),
             at_least(f"state update, {_TASKS} tasks at one state, against WATCH/MULTI", 1.8, many[_OURS], many[_WATCH]),
         ],
     )

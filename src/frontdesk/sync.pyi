@@ -1086,9 +1086,10 @@ class States(Generic[T]):
     def update(self, id: str, fn: Callable[[T], T | Awaitable[T]]) -> T:
         """Replace the state by what `fn` makes of it, and give that. No other change is ever overwritten.
 
-        `fn` is sync (then it should be quick) or async; it returns the whole new state, and may be run again if another
-        change came first. What it raises is raised, and nothing is written. Raises `StateNotFoundError`,
-        `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if it lost against others all the time.
+        `fn` is sync (then it should be quick) or async; it returns the whole new state. It is tried on the state as
+        this process knows it, and run again on the one that is there if another change came first. What it raises about
+        that one is raised, and nothing is written. Raises `StateNotFoundError`, `InvalidStateError`,
+        `StateMismatchError`, and `ConcurrentChangeError` if it lost against others all the time.
         """
 
     def delete(self, id: str) -> bool:

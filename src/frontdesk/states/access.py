@@ -107,28 +107,41 @@ class States(Generic[T]):
     async def update(self, id: str, fn: Callable[[T], T | Awaitable[T]]) -> T:
         """Replace the state by what `fn` makes of it, and give that. No other change is ever overwritten.
 
-        `fn` is sync (then it should be quick) or async; it returns the whole new state, and may be run again if another
-        change came first. What it raises is raised, and nothing is written. Raises `StateNotFoundError`,
-        `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if it lost against others all the time.
+        `fn` is sync (then it should be quick) or async; it returns the whole new state. It is tried on the state as
+        this process knows it, and run again on the one that is there if another change came first. What it raises about
+        that one is raised, and nothing is written. Raises `StateNotFoundError`, `InvalidStateError`,
+        `StateMismatchError`, and `ConcurrentChangeError` if it lost against others all the time.
         """
         key = self._key(id)
         store = self._store
         async with self._lines.stand(store, key) as (line, seen):
+            guess = self._lines.recall(store, key) if seen is None else None
             for attempt in range(_ATTEMPTS):
-                asked_at = line.now()
-                if seen is None:
+                if guess is None and seen is None:
+                    asked_at = line.now()
                     seen = await store.get_state(key)
                     line.leave(seen, asked_at)
-                if seen is None:
-                    raise StateNotFoundError(key.id, key.name, key.namespace)
-                text, value = self._values.settle(await _result(fn(self._read(seen, key))), key.id)
+                    if seen is None:
+                        raise StateNotFoundError(key.id, key.name, key.namespace)
+                base = guess or seen
+                assert base is not None
+                try:
+                    text, value = self._values.settle(await _result(fn(self._read(base, key))), key.id)
+                except Exception:
+                    if guess is None:
+                        raise
+                    guess = None  # a refusal counts only against what is there now
+                    continue
                 asked_at = line.now()
                 line.leave(None, asked_at)
-                seen = await store.replace_state(key, text, _mark(), seen.mark)
-                if seen is not None:
-                    line.leave(seen, asked_at)
+                written = await store.replace_state(key, text, _mark(), base.mark)
+                if written is not None:
+                    line.leave(written, asked_at)
+                    self._lines.remember(store, key, written)
                     return value
-                await _pause(attempt)
+                if guess is None:
+                    await _pause(attempt)
+                guess = seen = None
         raise _overtaken(key)
 
     async def delete(self, id: str) -> bool:

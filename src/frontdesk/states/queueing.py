@@ -1,8 +1,11 @@
-"""Who wants to change the same state on one event loop stands in line: tasks do not retry against each other."""
+"""What spares changes of states a round trip or a conflict: tasks of one event loop stand in line for the same state,
+and begin with what the one before them left."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -11,6 +14,9 @@ from weakref import WeakValueDictionary
 
 from frontdesk.errors import InvalidInputError
 from frontdesk.store import StateKey, StateRow
+
+_MOST_REMEMBERED = 256
+_LARGEST_REMEMBERED = 16_384
 
 
 class Line:
@@ -40,10 +46,28 @@ _inside: ContextVar[frozenset[Line]] = ContextVar("frontdesk_states_inside", def
 
 
 class Lines:
-    """A line for each state that somebody changes now."""
+    """A line for each state that somebody changes now, and the rows that were written last.
+
+    Who changes a state again begins with what it wrote the last time, which saves reading it: if that is not what is
+    there any more, the write is refused, and it is read after all."""
 
     def __init__(self) -> None:
+        self._written: OrderedDict[tuple[int, StateKey], StateRow] = OrderedDict()
+        self._guard = threading.Lock()
         self._lines: WeakValueDictionary[tuple[Any, int, StateKey], Line] = WeakValueDictionary()
+
+    def recall(self, store: object, key: StateKey) -> StateRow | None:
+        """What was written last, once."""
+        with self._guard:
+            return self._written.pop((id(store), key), None)
+
+    def remember(self, store: object, key: StateKey, row: StateRow) -> None:
+        if len(row.value) > _LARGEST_REMEMBERED:
+            return
+        with self._guard:
+            self._written[id(store), key] = row
+            if len(self._written) > _MOST_REMEMBERED:
+                self._written.popitem(last=False)
 
     @asynccontextmanager
     async def stand(self, store: object, key: StateKey) -> AsyncIterator[tuple[Line, StateRow | None]]:

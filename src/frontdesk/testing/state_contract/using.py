@@ -151,6 +151,32 @@ class UsingContract(StateSetup):
         assert await states.get("chat") == Basket("chat")
         assert (await states.update("chat", add_one)).count == 1
 
+    async def test_a_change_is_decided_by_what_is_there_and_not_by_what_was_known(
+        self, states: States[Basket], namespace: str, store: StateStore
+    ) -> None:
+        """Another process changed or removed the state since this one wrote it."""
+
+        def take(basket: Basket) -> Basket:
+            if basket.count == 0:
+                raise LookupError("sold out")
+            return replace(basket, count=basket.count - 1)
+
+        async with SessionManager("memory://", namespace=namespace) as elsewhere:
+            other = elsewhere.states(Basket, store=store)
+            await states.create("chat")
+            await states.update("chat", lambda basket: replace(basket, count=0))
+            await other.update("chat", lambda basket: replace(basket, count=5))
+            assert (await states.update("chat", take)).count == 4
+            await other.update("chat", lambda basket: replace(basket, count=0))
+            with pytest.raises(LookupError):
+                await states.update("chat", take)
+            await states.update("chat", add_one)
+            await other.delete("chat")
+            with pytest.raises(StateNotFoundError):
+                await states.update("chat", add_one)
+            await states.create("chat")
+            assert (await states.update("chat", add_one)).count == 1
+
     async def test_changing_a_copy_changes_nothing_that_is_stored(self, states: States[Basket]) -> None:
         basket = await states.get_or_create("chat")
         basket.items.append("mine")
