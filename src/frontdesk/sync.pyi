@@ -51,6 +51,7 @@ from frontdesk import (
     ReasoningPart,
     SchemaVersionError,
     SearchHit,
+    SearchInfo,
     SearchResults,
     SessionExistsError,
     SessionInfo,
@@ -129,6 +130,7 @@ __all__ = [
     "ReasoningPart",
     "SchemaVersionError",
     "SearchHit",
+    "SearchInfo",
     "SearchResults",
     "Session",
     "SessionExistsError",
@@ -252,12 +254,25 @@ class Session:
     def switch(self, leaf: str) -> Message:
         """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
 
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first.
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        role: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        newest: bool = False,
+    ) -> SearchResults:
+        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
+        `newest` first), each with `context` messages before and after it.
 
         Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say. `next_cursor` of the results gets the next ones with the same query.
-        Raises `InvalidCursorError`."""
+        before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
+        `next_cursor` of the results gets the next ones with the same arguments.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def rename(self, name: str) -> None:
         """Give the session another name."""
@@ -448,6 +463,12 @@ class Session:
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
         not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
 
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
+
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
@@ -534,11 +555,40 @@ class SessionManager:
         the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
         Raises `SessionNotFoundError`, `CompactionError`."""
 
-    def search(self, query: str, *, limit: int = 20, cursor: str | None = None) -> SearchResults:
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        session: str | None = None,
+        role: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        group: bool = False,
+        newest: bool = False,
+    ) -> SearchResults:
         """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
-        summaries. session: (an id or a name) and tag: choose sessions. What forks share is given once.
+        summaries. What forks share is given once.
 
-        Raises `InvalidCursorError`."""
+        session: and tag: in the query, and the arguments beside it, choose sessions: by id or name, by the parts of
+        their keys, by status and by tag. With `group` the hits of a session stand together, in the order of its best.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
+
+    def search_info(self) -> SearchInfo:
+        """How the namespace is searched, and how far its index is."""
+
+    def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
+        """Build the search index anew while it is in use. Searches stay right meanwhile, and nothing waits for it.
+
+        `on_progress(done, total)` is told how many texts are done and about how many there are."""
 
     def tools(self) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search`."""
@@ -696,6 +746,12 @@ class SessionManager:
         """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
         not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
+
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
 
 @dataclass(frozen=True, slots=True)
 class Tool:
