@@ -327,7 +327,7 @@ class SearchHit:
 class SearchResults(Sequence[SearchHit]):
     """Hits, best first; `total` counts all that matched; `next_cursor` gets the next ones and is None at the end.
 
-    Of very common words the latest 2,000 texts are looked at, and `total` counts among these."""
+    Of very common words only the latest 1,000 texts are looked at, and `total` counts among these."""
 
     hits: tuple[SearchHit, ...]
     total: int

@@ -61,6 +61,7 @@ from frontdesk import (
     RecoveryReport,
     SchemaVersionError,
     SearchHit,
+    SearchInfo,
     SearchResults,
     SessionEndedError,
     SessionExistsError,
@@ -102,7 +103,6 @@ from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
 from frontdesk.context.settings import PromptStore, Renderer
 from frontdesk.lifecycle import ManagersOwn
 from frontdesk.orchestration import Step
-from frontdesk.records import SearchInfo
 from frontdesk.scope import Clock, Scope
 from frontdesk.search.embeddings import Embed
 from frontdesk.search.visible import SessionScope
@@ -166,6 +166,7 @@ __all__ = [
     "RecoveryReport",
     "SchemaVersionError",
     "SearchHit",
+    "SearchInfo",
     "SearchResults",
     "Session",
     "SessionEndedError",

@@ -68,3 +68,28 @@ async def test_killed_among_deletes_forks_and_overlays_all_sessions_are_sound(da
                 assert (await manager.session(session_id).get_message(message_id)).id == message_id
         assert paths
         check_integrity(database)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_killed_while_indexing_nothing_is_lost_to_search(database: Path, seed: int) -> None:
+    url = f"sqlite:///{database}"
+    chance = random.Random(seed)
+    for number in range(4):
+        acknowledged = killed(url, "room", "index", f"w{seed}-{number}", chance)
+        assert acknowledged
+        async with SessionManager(url, namespace="room") as manager:
+            for name in ("s0", "s1"):
+                stored = [message.id async for message in manager.session(name).transcript()]
+                newest = await manager.session(name).search("lamp", limit=5_000, newest=True)
+                assert {hit.message_id for hit in newest} >= set(stored[-1_000:])
+                wanted = {message_id for session_id, message_id in acknowledged if session_id == name}
+                assert wanted <= set(stored)
+            assert (await manager.search("lamp")).total >= min(1_000, await _texts(manager))
+        check_integrity(database)
+    connection = apsw.Connection(str(database))
+    connection.execute("INSERT INTO search_terms (search_terms) VALUES ('integrity-check')")
+    connection.close()
+
+
+async def _texts(manager: SessionManager) -> int:
+    return sum([await manager.session(name).path_length() for name in ("s0", "s1")])

@@ -59,10 +59,29 @@ async def change(manager: SessionManager, name: str) -> None:
     await asyncio.gather(*(task(number) for number in range(4)))
 
 
+async def index(manager: SessionManager, name: str) -> None:
+    """Append messages while the index is brought up to date, and now and then built anew."""
+
+    async def appending(number: int) -> None:
+        for n in count():
+            ids = [f"{name}-{number}-{n}-{m}" for m in range(40)]
+            await manager.append_all(f"s{number}", [{"id": id, "role": "user", "content": f"lamp {n}"} for id in ids])
+            acknowledge(f"s{number}", ids[-1])
+            await asyncio.sleep(0.02)
+
+    async def indexing() -> None:
+        while True:
+            await manager.reindex()
+
+    await asyncio.gather(appending(0), appending(1), indexing())
+
+
 async def main(url: str, namespace: str, work: str, name: str, many: int) -> None:
     async with SessionManager(url, namespace=namespace) as manager:
         if work == "change":
             await change(manager, name)
+        elif work == "index":
+            await index(manager, name)
         else:
             await append(manager, name, many, 1 if work == "one" else SESSIONS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,10 +24,12 @@ from frontdesk.search.ranking import (
 )
 from frontdesk.search.request import Request
 from frontdesk.search.settings import SearchSettings
-from frontdesk.store import Address, IndexMatch, IndexQuery, IndexRow, Place, TextKind
+from frontdesk.store import LONGEST_STRETCH, Address, IndexMatch, IndexQuery, IndexRow, Phrase, Place, TextKind
 
 MOST_CANDIDATES = 2_000
-"""texts that are ranked; of more those with the rarest words, and of those the latest"""
+"""texts that are ranked: those with the rarest words"""
+MOST_COMMON = 1_000
+"""texts that are ranked where even the rarest word stands in more than that: the latest"""
 _ON_THE_LOOP = 200
 """texts that are ranked without a thread of their own"""
 
@@ -106,19 +108,28 @@ def terms_of(query: Query) -> list[str]:
     return [*query.words, *(f"{prefix}*" for prefix in query.prefixes)]
 
 
-def split(query: Query, frequencies: dict[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The terms to look for, and those that only count where one of the others stands: rarest first, as many as stand
-    in no more texts than are ranked. Where a phrase is demanded, that narrows enough."""
+class Terms(NamedTuple):
+    """What to look for: texts with any of `seek`, at most `limit`, where `count` counts, too."""
+
+    seek: tuple[str, ...]
+    count: tuple[str, ...]
+    limit: int
+
+
+def split(query: Query, frequencies: Mapping[str, int]) -> Terms:
+    """Look for the rarest terms, as many as stand in no more texts than are ranked; the others count where one of these
+    stands. Where a phrase is demanded, that narrows enough."""
     known = [term for term in terms_of(query) if frequencies[term]]
     known = sorted(known, key=lambda term: frequencies[term])[:MOST_RANKED_TERMS]
+    limit = MOST_COMMON if known and frequencies[known[0]] > MOST_CANDIDATES else MOST_CANDIDATES
     if query.phrases:
-        return tuple(known), ()
+        return Terms(tuple(known), (), limit)
     texts = 0
     for index, term in enumerate(known):
         texts += frequencies[term]
         if index and texts > MOST_CANDIDATES:
-            return tuple(known[:index]), tuple(known[index:])
-    return tuple(known), ()
+            return Terms(tuple(known[:index]), tuple(known[index:]), limit)
+    return Terms(tuple(known), (), limit)
 
 
 def facets(request: Request, kinds: Collection[TextKind] = tuple(KINDS)) -> tuple[tuple[str, ...], ...]:
@@ -134,10 +145,19 @@ def facets(request: Request, kinds: Collection[TextKind] = tuple(KINDS)) -> tupl
     return tuple(lines)
 
 
+def _cut(phrase: Phrase) -> Phrase:
+    """A phrase in stretches that every store can look for."""
+    return tuple(
+        stretch[start : start + LONGEST_STRETCH]
+        for stretch in phrase
+        for start in range(0, len(stretch), LONGEST_STRETCH)
+    )
+
+
 async def look_up(
     scope: Scope,
     request: Request,
-    terms: tuple[Sequence[str], Sequence[str]],
+    terms: Terms,
     *,
     kinds: Collection[TextKind] = tuple(KINDS),
     families: tuple[int, ...] | None = None,
@@ -145,19 +165,19 @@ async def look_up(
 ) -> list[IndexMatch]:
     """What the index gives for the terms of `split`; nothing if there are none although some are asked for."""
     query = request.query
-    if query.has_terms and not terms[0]:
+    if query.has_terms and not terms.seek:
         return []
     return await scope.store.matches(
         IndexQuery(
             namespace=scope.namespace,
-            seek=tuple(terms[0]),
-            count=tuple(terms[1]),
-            phrases=query.phrases,
-            excluded=query.excluded,
+            seek=terms.seek,
+            count=terms.count,
+            phrases=tuple(map(_cut, query.phrases)),
+            excluded=tuple(map(_cut, query.excluded)),
             facets=facets(request, kinds),
             families=families,
             spans=spans,
-            limit=MOST_CANDIDATES,
+            limit=terms.limit,
         )
     )
 

@@ -120,8 +120,12 @@ class _Run:
         return None if row is None else row.state
 
     async def _begin(self, replaces: IndexState | None, *, usable: bool) -> IndexState:
-        """Start to walk through everything; what is changed from now on comes by the log."""
-        position = await self._scope.store.last_change(self._scope.namespace)
+        """Start to walk through everything; what is changed from now on comes by the log. An index that stays in use
+        meanwhile keeps its mark: what was logged behind that is not in it yet."""
+        if usable and replaces is not None:
+            position = replaces.position
+        else:
+            position = await self._scope.store.last_change(self._scope.namespace)
         state = IndexState(made_with=self._settings.made_with, position=position, cursor=0, usable=usable)
         await self._write(replaces, state, ())
         return state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,7 @@ from frontdesk.search.tokeniser import fold
 from frontdesk.store import Address, SessionRow
 
 _MOST_CONTEXT = 100
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _decode_tags = msgspec.json.Decoder(list[str]).decode
 
 
@@ -96,7 +98,9 @@ async def understood(
     for name, value in words.items():
         if value is not None and not isinstance(value, str):
             raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
-    query = parse(text, scope.settings(SearchSettings).tokeniser)
+    session, status, tag = _storable(session), _storable(status), _storable(tag)
+    key = {name: _storable(value) for name, value in key.items()}
+    query = parse(_storable(text) or "", scope.settings(SearchSettings).tokeniser)
     query = replace(
         query,
         roles=frozenset((role.lower(),)) if role is not None else query.roles,
@@ -120,6 +124,11 @@ async def understood(
         behind=Address(*last) if last else None,
         call=call,
     )
+
+
+def _storable(text: str | None) -> str | None:
+    """A text with a blank in place of what no stored text can hold: NUL and halves of a surrogate pair."""
+    return None if text is None else _UNSTORABLE.sub(" ", text)
 
 
 def _later(first: int | None, second: int | None) -> int | None:

@@ -279,7 +279,7 @@ class SearchContract(SessionSetup):
         await manager.session("long").append_all(messages)
         for search in (manager.search, manager.session("long").search):
             assert found(await search("common usual rare"))[0] == "m3"
-            assert (await search("common")).total == 2_000
+            assert (await search("common")).total == 1_000
             assert found(await search("common w0"))[0] == "m0"
 
     async def test_the_language_and_reasoning_are_chosen(self, store: Store, namespace: str) -> None:
