@@ -142,7 +142,7 @@ class Handle(Configurable):
             plan = None if known is None else build(*known)
             if plan is None:
                 return False
-            if await self._scope.store.apply(plan):
+            if await self._apply(plan):
                 return True
             await _pause(attempt)
         raise self._overtaken()

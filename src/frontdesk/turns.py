@@ -8,10 +8,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -31,6 +31,8 @@ _FIRST_LOOK, _NEXT_LOOK, _FAR_LOOK = 0.01, 0.1, 0.5
 """seconds between two looks at a turn: the first, and the longest for the next in line and for the others"""
 _WATCH = 1.0
 """seconds after which a holder knows, at the latest, that it was interrupted by another process"""
+_unfinished: set[asyncio.Task[None]] = set()
+"""what is done to its end although nobody waits for it any more"""
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,12 +133,24 @@ async def take(scope: Scope, session_id: str, request: TurnRequest) -> Holding |
         return await _take_in_turn(scope, wanted, request, waiter)
     except BaseException:
         # Whatever was asked for may have been granted meanwhile, and a place in the line would stop those behind it.
-        with suppress(FrontdeskError):
-            await scope.store.leave_lease(scope.namespace, session_id, TURN, wanted.holder)
-        neighbours.wake_next(session_id)
+        await _to_the_end(_leave(scope, wanted))
         raise
     finally:
         neighbours.leave(session_id, waiter)
+
+
+async def _leave(scope: Scope, wanted: LeaseWanted) -> None:
+    with suppress(FrontdeskError):
+        await scope.store.leave_lease(scope.namespace, wanted.session_id, TURN, wanted.holder)
+    scope.settings(_Neighbours).wake_next(wanted.session_id)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for some work, which goes on even if the one who waits is cancelled: others wait for it, too."""
+    task = asyncio.get_running_loop().create_task(work)
+    _unfinished.add(task)
+    task.add_done_callback(_unfinished.discard)
+    await asyncio.shield(task)
 
 
 async def _take_in_turn(scope: Scope, wanted: LeaseWanted, request: TurnRequest, waiter: _Waiter) -> Holding | None:
@@ -189,6 +203,10 @@ class Holding:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._over.set()
+        await _to_the_end(self._give_back())
+
+    async def _give_back(self) -> None:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -197,7 +215,6 @@ class Holding:
         except FrontdeskError:
             pass  # out of reach, or deleted: what was done is done, and the turn runs out by itself
         finally:
-            self._over.set()
             self._scope.settings(_Neighbours).let_go(self)
 
     async def run(self, work: Awaitable[R]) -> R:
@@ -211,7 +228,7 @@ class Holding:
         finally:
             for task in (doing, over):
                 task.cancel()
-            await asyncio.wait([doing, over])
+            await asyncio.gather(doing, over, return_exceptions=True)
 
     def tell_taken_over(self) -> None:
         """Called by a holder in the same process, in any thread, that came after this one."""
@@ -224,19 +241,20 @@ class Holding:
             self._over.set()
 
     async def _keep(self) -> None:
-        renew_at = time.monotonic() + self._seconds / 3
+        renew_at = self._until - self._seconds * 2 / 3
         while not self._over.is_set():
             await asyncio.sleep(min(_WATCH, self._seconds / 3))
             asked_at = time.monotonic()
             name = self._scope.namespace, self.session_id, TURN
             try:
                 store = self._scope.store
-                if asked_at >= renew_at and await store.renew_lease(*name, self.number, self._ttl):
-                    self._until, renew_at = asked_at + self._seconds, asked_at + self._seconds / 3
-                    continue
-                lease = await store.get_lease(*name)
-            except FrontdeskError:
-                if asked_at >= self._until:  # out of reach for too long: another may have it by now
+                async with asyncio.timeout(self._until - asked_at):
+                    if asked_at >= renew_at and await store.renew_lease(*name, self.number, self._ttl):
+                        self._until, renew_at = asked_at + self._seconds, asked_at + self._seconds / 3
+                        continue
+                    lease = await store.get_lease(*name)
+            except (FrontdeskError, TimeoutError):
+                if time.monotonic() >= self._until:  # out of reach for too long: another may have it by now
                     self._lose(False)
                 continue
             if lease is None or lease.number != self.number:
