@@ -9,7 +9,8 @@ from frontdesk.builder import Configurable
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.keys import SessionKey
 from frontdesk.records import Appended, Compaction, CompactionResult
-from frontdesk.session import Given, Session
+from frontdesk.session import Session
+from frontdesk.session_messages import Given
 from frontdesk.store import FOLLOW_HEAD, FollowHead
 
 

@@ -106,7 +106,8 @@ from frontdesk.orchestration import Step
 from frontdesk.scope import Clock, Scope
 from frontdesk.search.embeddings import Embed
 from frontdesk.search.visible import SessionScope
-from frontdesk.session import Given, R
+from frontdesk.session import R
+from frontdesk.session_messages import Given
 from frontdesk.states.access import T
 from frontdesk.store import FollowHead
 from frontdesk.turns import Duration, Holding
@@ -290,49 +291,6 @@ class Session:
     def info(self) -> SessionInfo:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
 
-    def append(
-        self,
-        message: Given,
-        *,
-        parent: str | FollowHead | None = ...,
-        expected_head: str | None = None,
-        reopen: bool = False,
-    ) -> Appended:
-        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
-
-        When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
-        A session that a sweep archived goes on; to one that was suspended or ended otherwise it raises
-        `SessionEndedError` unless `reopen` is given.
-        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
-
-    def append_all(
-        self,
-        messages: Iterable[Given],
-        *,
-        parent: str | FollowHead | None = ...,
-        expected_head: str | None = None,
-        reopen: bool = False,
-    ) -> list[Appended]:
-        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
-        it. Raises as `append` does."""
-
-    def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id, where it stands, or append it as `append` does. Atomic; `inserted` says
-        which."""
-
-    def update_message(self, message: Given) -> Message:
-        """Replace the content of the message that has this id; unchanged content writes nothing.
-
-        Raises `MessageNotFoundError`, `InvalidMessageError`."""
-
-    def delete_messages(self, ids: Iterable[str]) -> int:
-        """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
-
-        Gives how many were there. A summary's id raises `InvalidMessageError`."""
-
-    def clear_messages(self) -> None:
-        """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
-
     @overload
     def turn(
         self,
@@ -403,6 +361,49 @@ class Session:
         before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
         `next_cursor` of the results gets the next ones with the same arguments.
         Raises `InvalidInputError`, `InvalidCursorError`."""
+
+    def append(
+        self,
+        message: Given,
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+        reopen: bool = False,
+    ) -> Appended:
+        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
+
+        When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
+        A session that a sweep archived goes on; to one that was suspended or ended otherwise it raises
+        `SessionEndedError` unless `reopen` is given.
+        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
+
+    def append_all(
+        self,
+        messages: Iterable[Given],
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+        reopen: bool = False,
+    ) -> list[Appended]:
+        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
+        it. Raises as `append` does."""
+
+    def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
+        """Replace the message that has this id, where it stands, or append it as `append` does. Atomic; `inserted` says
+        which."""
+
+    def update_message(self, message: Given) -> Message:
+        """Replace the content of the message that has this id; unchanged content writes nothing.
+
+        Raises `MessageNotFoundError`, `InvalidMessageError`."""
+
+    def delete_messages(self, ids: Iterable[str]) -> int:
+        """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
+
+        Gives how many were there. A summary's id raises `InvalidMessageError`."""
+
+    def clear_messages(self) -> None:
+        """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
 
     def rename(self, name: str) -> None:
         """Give the session another name."""
