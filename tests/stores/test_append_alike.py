@@ -169,7 +169,7 @@ class Actor:
     def _answer(self, answer: AppendResult | BaseException) -> Any:
         if isinstance(answer, FrontdeskError):
             told = {name: value for name, value in vars(answer).items() if name != "number"}
-            return type(answer), told
+            return "refused", type(answer), told
         if isinstance(answer, BaseException):
             raise answer
         session = answer.session
@@ -356,10 +356,14 @@ async def _compare(stores: Sequence[Store], history: list[list[Write] | Step]) -
     actors = [Actor(store, namespace) for store in stores]
     for actor in actors:
         await actor.begin()
+    before = await actors[0].state()
     for step in history:
         memory, *others = [(await actor.do(step), await actor.state()) for actor in actors]
         for other in others:
             _check(other, memory, step)
+        if not isinstance(step, Step) and all(answer[0] == "refused" for answer in memory[0]):
+            assert memory[1] == before
+        before = memory[1]
     drained = [(await actor.drain(), await actor.state()) for actor in actors]
     assert drained[1:] == [drained[0]] * (len(stores) - 1)
 
