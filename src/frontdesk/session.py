@@ -334,6 +334,9 @@ class Turn(Session):
     def _after_append(self, row: SessionRow, added: int) -> None:
         self._session._after_append(row, added)  # what runs beside the conversation outlives the turn
 
+    def _announce(self, event: str, *values: Any) -> None:
+        Session(self._scope, self.id)._announce(event, *values)  # so do hooks
+
 
 def _age(message: Message) -> int:
     return message.stored.created_at

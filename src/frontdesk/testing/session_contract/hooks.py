@@ -66,6 +66,25 @@ class Failing:
 class HookContract(ClockSetup):
     """What `register_hook` promises."""
 
+    async def test_a_hook_can_write_to_the_session_after_the_turn_that_it_was_told_of(
+        self, manager: SessionManager
+    ) -> None:
+        over, done = asyncio.Event(), asyncio.Event()
+
+        class Late:
+            async def on_message(self, session: Session, message: Message) -> None:
+                await over.wait()
+                await session.set_metadata(told=message.id)
+                done.set()
+
+        manager.register_hook(Late())
+        session = manager.session("s")
+        async with session.turn() as turn:
+            await turn.append(user("m1"))
+        over.set()
+        await asyncio.wait_for(done.wait(), 30)
+        assert (await session.info()).metadata == {"told": "m1"}
+
     async def test_hooks_are_told_everything_of_a_session_in_order(self, manager: SessionManager) -> None:
         diary = Diary()
         manager.register_hook(diary)
