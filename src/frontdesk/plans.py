@@ -13,15 +13,14 @@ from msgspec.structs import replace
 
 from frontdesk.forking import with_path_known
 from frontdesk.messages import StoredMessage
+from frontdesk.releasing import Guards, Witnesses, hidden_row, joined, release, release_guards, seen_by_none
 from frontdesk.store import (
-    SEGMENT_SIZE,
     EditRow,
     NewEdit,
     NewOverlay,
     OverlayRow,
     Place,
     Plan,
-    SegmentRow,
     SessionRow,
     Span,
     TreeRows,
@@ -29,8 +28,6 @@ from frontdesk.store import (
     changes,
 )
 from frontdesk.tree import Tree, View, count
-
-SEEN_FOR_EVER = 1 << 62
 
 
 def change_row(session: SessionRow, now: int, **values: Any) -> Plan:
@@ -90,9 +87,10 @@ def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
 
 def remove_overlay(tree: Tree, overlay: OverlayRow, now: int) -> Plan:
     """Take an overlay away; what it covered is seen again. Wants the whole family where others may see the overlay."""
-    mine = _alone(tree, overlay, _others(tree))
+    others = _others(tree)
+    mine = _alone(tree, overlay, others)
     return Plan(
-        guards=_guard(tree.session),
+        guards=_guards_letting_go(tree, others, (), [overlay]),
         now=now,
         set={**_unknown_view(tree.session.head), "updated_at": now},
         add={"compaction_count": -1},
@@ -114,7 +112,7 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
     in_tail = session.view != "stale" and session.head is not None and place.segment == session.head.segment
     in_tail = in_tail and session.head is not None and session.tail <= place.position <= session.head.position
     common: dict[str, Any] = {
-        "guards": _guard(session),
+        "guards": _guards_letting_go(tree, others, [place], ()),
         "now": now,
         "set": {"updated_at": now} if in_tail else {**_unknown_view(session.head), "updated_at": now},
         "add": {"view_tokens": change} if in_tail else {},
@@ -138,7 +136,7 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
             **common,
             add_edits=(edit, *marks),
             delete_edits=_superseded(tree, [place], others),
-            replace_rows=_hidden_row(place, others, message) if tree.rows.sessions or not tree.shares(place) else (),
+            replace_rows=hidden_row(place, others, message) if tree.rows.sessions or not tree.shares(place) else (),
         )
     if place.position == segment.next - 1:
         head = session.head if session.head and session.head.segment == place.segment else None
@@ -199,7 +197,7 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
     Wants the whole family where the change `touches_others`, so that bytes go as soon as nobody sees them.
     """
     session, others = tree.session, _others(tree)
-    runs = list(_runs(places))
+    runs = list(joined(places))
     grown, merged = _grown(tree, runs)
     after = Tree(_with_removed(tree, runs), session)
     covering = tree.covering(places)
@@ -211,13 +209,13 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
     if head != session.head:
         values["head"] = head
     return Plan(
-        guards=_guard(session),
+        guards=_guards_letting_go(tree, others, places, gone),
         now=now,
         head=session.head if head != session.head else None,
         set=values,
         add={"message_count": -count(runs), "compaction_count": -len(gone)},
         delete_rows=tuple(_unseen(tree, others, runs)),
-        replace_rows=tuple(row for place in set(places) for row in _hidden_row(place, others)),
+        replace_rows=tuple(row for place in set(places) for row in hidden_row(place, others)),
         set_last=tuple(
             Place(number, after.last_in(number))
             for number in {place.segment for place in places}
@@ -250,9 +248,9 @@ def clear_messages(rows: TreeRows, now: int) -> Plan:
         "compaction_count": 0,
         "updated_at": now,
     }
-    released = _release(rows, session)
+    released = release(rows, session)
     return Plan(
-        guards=_release_guards(rows, session, released),
+        guards=release_guards(rows, session, released),
         now=now,
         set=values,
         view=ViewRow(),
@@ -266,99 +264,10 @@ def clear_messages(rows: TreeRows, now: int) -> Plan:
 def delete_session(rows: TreeRows, now: int) -> Plan:
     """Remove a session and what nobody else sees. Wants the whole family."""
     session = rows.session
-    released = _release(rows, session)
-    guards = _release_guards(rows, session, released)
+    released = release(rows, session)
+    guards = release_guards(rows, session, released)
     log = (changes.session_deleted(session.id),)
     return Plan(guards=guards, now=now, delete_sessions=(session.number,), log=log, **released)
-
-
-def _release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
-    """What goes when one session lets go of its tree."""
-    living = [session for session in rows.sessions if session.number != leaving.number]
-    views = [Tree(rows, session) for session in living]
-    visible, shared = _reach_of(rows.segments, living)
-    dropped = {segment.number for segment in rows.segments if visible[segment.number] < 0}
-    overlays = {overlay.number for view in views for overlay in view.overlays}
-    replacing = {edit.number for view in views for place, edit in view.replaced.items() if view.sees(place)}
-    inherited, lines = _inheritance(rows, living)
-
-    def is_kept(edit: EditRow) -> bool:
-        if edit.kind == "replaced":
-            return edit.number in replacing
-        if edit.revision > inherited.get(edit.tree, -1):
-            return False
-        return edit.segment not in dropped if edit.overlay is None else edit.overlay in overlays
-
-    edits = [edit for edit in rows.edits if is_kept(edit)]
-    replaced = sorted({Place(edit.segment, edit.first) for edit in edits if edit.kind == "replaced"})
-    beyond = [
-        Span(segment.number, visible[segment.number] + 1, SEGMENT_SIZE - 1, None)
-        for segment in rows.segments
-        if segment.number not in dropped and visible[segment.number] < segment.next - 1
-    ]
-    removed = [Span(edit.segment, edit.first, edit.last, None) for edit in edits if edit.kind == "removed"]
-    return {
-        "delete_segments": tuple(sorted(dropped)),
-        "delete_rows": (*beyond, *(span for run in removed for span in _seen_by_none(views, run))),
-        "set_shared": tuple(
-            Place(segment.number, shared[segment.number])
-            for segment in rows.segments
-            if segment.number not in dropped and shared[segment.number] != segment.shared
-        ),
-        "delete_overlays": tuple(row.number for row in rows.overlays if row.number not in overlays),
-        "delete_edits": tuple(row.number for row in rows.edits if not is_kept(row)),
-        "replace_rows": tuple(row for place in replaced for row in _hidden_row(place, views)),
-        "delete_lineage": tuple(line.tree for line in rows.lineage if line.tree not in lines),
-    }
-
-
-def _inheritance(rows: TreeRows, living: Sequence[SessionRow]) -> tuple[dict[int, int], set[int]]:
-    """Tree -> the last revision of it that any living session sees, and the trees whose lineage leads there."""
-    above = {line.tree: line for line in rows.lineage}
-    inherited = {session.tree: SEEN_FOR_EVER for session in living}
-    walked: set[int] = set()
-    for tree in list(inherited):
-        while tree not in walked and (line := above.get(tree)):
-            walked.add(tree)
-            inherited[line.ancestor] = max(inherited.get(line.ancestor, -1), line.until)
-            tree = line.ancestor
-    return inherited, walked
-
-
-def _reach_of(segments: Sequence[SegmentRow], living: Sequence[SessionRow]) -> tuple[dict[int, int], dict[int, int]]:
-    """Per segment: the last position that any living session sees, and the last that one besides its owner sees."""
-    owners = {session.tree for session in living}
-    visible = {segment.number: segment.next - 1 if segment.tree in owners else -1 for segment in segments}
-    shared = {segment.number: -1 for segment in segments}
-    owner = {segment.number: segment.tree for segment in segments}
-
-    def seen(place: Place | None, by: int, is_shared: bool) -> None:
-        if place is not None:
-            number, position = place
-            visible[number] = max(visible[number], position)
-            if is_shared or owner[number] != by:
-                shared[number] = max(shared[number], position)
-
-    for session in living:
-        seen(session.base, session.tree, False)
-    for segment in sorted(segments, key=lambda segment: -segment.number):
-        if segment.tree in owners or visible[segment.number] >= 0:
-            seen(segment.parent, segment.tree, shared[segment.number] >= 0 or segment.tree not in owners)
-    return visible, shared
-
-
-def _hidden_row(
-    place: Place, views: Iterable[Tree], message: StoredMessage | None = None
-) -> tuple[tuple[Place, StoredMessage, int], ...]:
-    """A new content for the row at a place (`message`, if given) where each of the sessions that see it has replaced
-    it: the old one is nobody's any more."""
-    for view in views:
-        if view.sees(place):
-            edit = view.replaced.get(place)
-            if edit is None or edit.message is None:
-                return ()
-            message = message or edit.message
-    return () if message is None else ((place, message, 0),)
 
 
 def _superseded(tree: Tree, places: Iterable[Place], others: Sequence[Tree]) -> tuple[int, ...]:
@@ -378,34 +287,11 @@ def _unseen(tree: Tree, others: Sequence[Tree], runs: Iterable[Span]) -> Iterabl
     """The parts of removed runs that no other session sees."""
     for run in runs:
         if tree.rows.sessions:
-            yield from _seen_by_none(others, run)
+            yield from seen_by_none(others, run)
         elif tree.owns(run.segment):
             first = max(run.first, tree.segments[run.segment].shared + 1)
             if first <= run.last:
                 yield Span(run.segment, first, run.last, None)
-
-
-def _seen_by_none(views: Sequence[Tree], run: Span) -> list[Span]:
-    unseen = [
-        Place(run.segment, position)
-        for position in range(run.first, run.last + 1)
-        if not any(view.sees(Place(run.segment, position)) for view in views)
-    ]
-    return list(_runs(unseen))
-
-
-def _runs(places: Iterable[Place]) -> Iterable[Span]:
-    """Neighbouring places joined."""
-    run: Span | None = None
-    for place in sorted(set(places)):
-        if run and run.segment == place.segment and place.position == run.last + 1:
-            run = Span(run.segment, run.first, place.position, None)
-            continue
-        if run:
-            yield run
-        run = Span(place.segment, place.position, place.position, None)
-    if run:
-        yield run
 
 
 def _with_removed(tree: Tree, runs: Iterable[Span]) -> TreeRows:
@@ -471,15 +357,17 @@ def _unknown_view(head: Place | None) -> dict[str, Any]:
     return {"view": "plain", "tail": 0, "view_tokens": 0, "view_messages": 0}
 
 
-def _guard(session: SessionRow) -> tuple[tuple[int, int], ...]:
+def _guard(session: SessionRow) -> Guards:
     return ((session.number, session.revision),)
 
 
-def _release_guards(rows: TreeRows, leaving: SessionRow, released: dict[str, Any]) -> tuple[tuple[int, int], ...]:
-    """The session itself, and those whose next fork could share again what is shared no more.
-
-    No other session needs one: what nobody sees can be seen again by nobody, for a fork sees what its source saw."""
-    trees = {segment.number: segment.tree for segment in rows.segments}
-    owners = {trees[place.segment] for place in released["set_shared"]}
-    others = [(other.number, other.revision) for other in rows.sessions if other.tree in owners]
-    return (*_guard(leaving), *(guard for guard in others if guard[0] != leaving.number))
+def _guards_letting_go(
+    tree: Tree, others: Sequence[Tree], places: Iterable[Place], overlays: Iterable[OverlayRow]
+) -> Guards:
+    """The session, and witnesses of what is left to others."""
+    witnesses = Witnesses(others)
+    for place in places:
+        witnesses.of_message(tree, place)
+    for overlay in overlays:
+        witnesses.of_overlay(overlay.number)
+    return (*_guard(tree.session), *witnesses.guards)

@@ -44,7 +44,7 @@ class Tree:
         self.segments: dict[int, SegmentRow] = {segment.number: segment for segment in rows.segments}
         self._reach = self._inherited()
         self._rank = self._ranks()
-        edits = [edit for edit in rows.edits if self._inherits(edit.tree, edit.revision)]
+        edits = [edit for edit in rows.edits if self.inherits(edit.tree, edit.revision)]
         self._removed = _merged(edits)
         self.replaced = self._winning_replacements(edits)
         self._replaced_in = _positions(self.replaced)
@@ -71,7 +71,8 @@ class Tree:
             ranks[tree] = (len(ranks), line.until)
         return ranks
 
-    def _inherits(self, tree: int, revision: int) -> bool:
+    def inherits(self, tree: int, revision: int) -> bool:
+        """Whether this session has what a tree recorded at a revision."""
         rank = self._rank.get(tree)
         return rank is not None and revision <= rank[1]
 
@@ -96,7 +97,7 @@ class Tree:
         ends = {edit.overlay: Place(edit.segment, edit.first) for edit in marks if edit.segment}
         seen = []
         for overlay in self.rows.overlays:
-            if overlay.number in gone or not self._inherits(overlay.tree, overlay.revision):
+            if overlay.number in gone or not self.inherits(overlay.tree, overlay.revision):
                 continue
             if overlay.number in stale:
                 overlay = replace(overlay, stale=True, end=ends.get(overlay.number, overlay.end))

@@ -54,9 +54,11 @@ class Appending(Reading, Leases):
             new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
             session = self._insert(new)
         result: list[AppendedRow] = []
+        added: set[str] = set()
         runs: list[tuple[int, int, int]] = []
         for message, place in zip(request.messages, known, strict=True):
-            place = place or self._twin(session, message.id, request, result)
+            if place is None and message.id in added:
+                place = self._find(session, message.id)
             if place is not None:
                 before = self._before(session, place)
                 parent_id = None if before is None else self._message(session, before).id
@@ -64,6 +66,7 @@ class Appending(Reading, Leases):
             else:
                 parent_id = None if parent is None else self._message(session, parent).id
                 session, place = self._add(session, parent, message, request.now)
+                added.add(message.id)
                 follows = bool(runs) and runs[-1][::2] == (place.segment, place.position - 1)
                 first = runs.pop()[1] if follows else place.position
                 runs.append((place.segment, first, place.position))
@@ -93,12 +96,6 @@ class Appending(Reading, Leases):
             and self._by_key.get(key_of(session), session.number) == session.number,
             revision=session.revision + 1,
         )
-
-    def _twin(self, session: SessionRow, message_id: str, request: Append, done: list[AppendedRow]) -> Place | None:
-        """The same id twice within one request."""
-        if any(earlier.id == message_id for earlier in request.messages[: len(done)]):
-            return self._find(session, message_id)
-        return None
 
     def _parent(self, session: SessionRow | None, request: Append) -> Place | None:
         if request.parent is FOLLOW_HEAD or request.parent is None:

@@ -251,7 +251,7 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
                 tokens += message.tokens
             size += len(request.messages)
             ids.update(first)
-            plain = plain and parent is None and request.expected_head is None and request.fence is None and bool(first)
+            plain = plain and bool(first) and checks[:4] == (None, None, None, False)
         # An id that comes twice must be met as known the second time.
         plain = plain and len(ids) == size
         now = max(batch[index].request.now for index in indexes)

@@ -64,7 +64,7 @@ def append(connection: Connection, request: Append) -> AppendResult:
         known = find_all(connection, session, given)
     parent = None
     wakes = False
-    if not known or any(message.id not in known for message in request.messages):
+    if any(message.id not in known for message in request.messages):
         if session is not None and session.status != "active":
             wakes = _may_wake(session, request)
         if request.expected_head is not None and request.expected_head != head_id:

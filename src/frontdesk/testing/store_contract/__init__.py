@@ -18,6 +18,7 @@ from frontdesk.testing.store_contract.concurrency import ConcurrencyContract
 from frontdesk.testing.store_contract.forks import ForkContract
 from frontdesk.testing.store_contract.keeping import KeepingContract
 from frontdesk.testing.store_contract.ledger import LedgerContract
+from frontdesk.testing.store_contract.letting_go import LettingGoContract
 from frontdesk.testing.store_contract.lifecycle import LifecycleContract
 from frontdesk.testing.store_contract.log import LogContract
 from frontdesk.testing.store_contract.reading import ReadContract
@@ -34,6 +35,7 @@ class StoreContract(
     ReadContract,
     ChangeContract,
     ForkContract,
+    LettingGoContract,
     LedgerContract,
     KeepingContract,
     SearchContract,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from frontdesk import plans
+from frontdesk import lifecycle, plans
 from frontdesk.errors import HeadMovedError, SessionEndedError, SessionExistsError
 from frontdesk.store import NEVER, DueQuery, Plan, SessionQuery, SessionRow, StatsQuery, Store
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, path, row
@@ -89,6 +89,14 @@ class LifecycleContract:
         with pytest.raises(SessionEndedError):
             await add(store, "s", "m1")
         assert (await add(store, "s", "m1", reopen=True)).session.status == "active"
+
+    async def test_an_append_of_nothing_is_refused_nothing_and_wakes_nothing(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        assert await store.apply(lifecycle.end(await row(store, "s"), "done", NOW))
+        ended = await row(store, "s")
+        assert (await add(store, "s", parent="unknown", expected_head="another")).rows == ()
+        assert (await add(store, "s", reopen=True)).session == ended
+        assert await row(store, "s") == ended
 
     async def test_many_appends_at_once_wake_a_session_once(self, store: Store) -> None:
         await add(store, "s", "m")

@@ -296,6 +296,16 @@ class TurnContract:
             await store.append(write("a", fence=lease.number - 1, dequeue=True))
         assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) == message("a")
 
+    async def test_an_append_without_a_fence_takes_its_messages_out_of_the_queue_as_well(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        lease = await turn(store, "first")
+        for id in ("q1", "q2"):
+            await store.queue_lease(wish("second", message=message(id)))
+        await store.append(write("q1", fence=None, dequeue=True))
+        queued = await store.next_queued(NAMESPACE, "s", TURN, lease.number)
+        assert queued is not None
+        assert queued.id == "q2"
+
     async def test_no_message_is_left_behind_by_a_holder_that_takes_all_there_are(self, store: Store) -> None:
         """Whoever was told that a message is queued was told so before the holder found no more."""
         await store.create(new("s"))

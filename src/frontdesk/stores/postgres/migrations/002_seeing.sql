@@ -1,8 +1,8 @@
 -- What a session sees, asked by the functions that append. Small tables that grow fast would leave a cached plan with
 -- full scans behind: hence no sequential scans here.
 
--- Whether tree `of_tree` sees an edit that another tree made at a revision. An ancestor has the lower number, so that the
--- way up from a tree that does not descend from the other ends where it passes it by.
+-- Whether tree `of_tree` sees an edit that another tree made at a revision. An ancestor has the lower number, so that
+-- the way up from a tree that does not descend from the other ends where it passes it by.
 CREATE FUNCTION {schema}.inherits(in_ns integer, of_tree bigint, from_tree bigint, at_revision bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
 DECLARE

@@ -5,16 +5,17 @@
 -- `patient`, and its requests come back as "busy" otherwise, with nothing done for them.
 --
 -- Gives one row for each request: code "done" with the id ahead of its first message and the session, "head" with the
--- actual head, "fence", "parent", "ended" with the session, or "busy"; "made" is a "done" that made the session. Ahead of a "done"
--- that met known messages, one row for each message: "new", "old", or "mine" for one that this very call had written
--- before (its answer was lost).
+-- actual head, "fence", "parent", "ended" with the session, or "busy"; "made" is a "done" that made the session. Ahead
+-- of a "done" that met known messages, one row for each message: "new", "old", or "mine" for one that this very call
+-- had written before (its answer was lost).
 CREATE FUNCTION {schema}.append_each(
-    r_number integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[], r_parent text[], r_expected text[],
-    r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_skip integer[], r_size integer[], m_id text[], m_role text[],
-    m_tokens bigint[], m_created_at bigint[], m_raw text[], m_derived text[], m_twin integer[], patient boolean
+    r_number integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[], r_parent text[],
+    r_expected text[], r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_skip integer[], r_size integer[],
+    m_id text[], m_role text[], m_tokens bigint[], m_created_at bigint[], m_raw text[], m_derived text[],
+    m_twin integer[], patient boolean
 ) RETURNS TABLE (
-    request integer, code text, ahead text, id text, role text, tokens bigint, created_at bigint, raw text, derived text,
-    edited text, session {schema}.sessions
+    request integer, code text, ahead text, id text, role text, tokens bigint, created_at bigint, raw text,
+    derived text, edited text, session {schema}.sessions
 )
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -60,7 +61,8 @@ BEGIN
                 current_ns := {schema}.namespace(r_namespace[r]);
             END IF;
             IF patient THEN
-                SELECT * INTO s FROM {schema}.sessions x WHERE x.ns = current_ns AND x.id = r_id[r] AND x.id <> '' FOR UPDATE;
+                SELECT * INTO s FROM {schema}.sessions x WHERE x.ns = current_ns AND x.id = r_id[r] AND x.id <> ''
+                FOR UPDATE;
             ELSE
                 SELECT * INTO s FROM {schema}.sessions x WHERE x.ns = current_ns AND x.id = r_id[r] AND x.id <> ''
                 FOR UPDATE SKIP LOCKED;
@@ -159,7 +161,9 @@ BEGIN
         END IF;
         IF made THEN
             -- Another transaction may have made it at this moment: this one has waited for it, and comes again.
-            INSERT INTO {schema}.sessions (ns, number, id, tree, family, created_at, updated_at, last_active_at, changed_in)
+            INSERT INTO {schema}.sessions (
+                ns, number, id, tree, family, created_at, updated_at, last_active_at, changed_in
+            )
             SELECT current_ns, x.number, r_id[r], x.number, x.number, r_now[r], r_now[r], r_now[r], this_xid
             FROM {schema}.new_number(current_ns) x(number)
             ON CONFLICT DO NOTHING RETURNING * INTO s;

@@ -1,19 +1,19 @@
--- Append requests that come grouped by session. Groups that only add new messages at the end of what the session owns, as
--- nearly all do, are appended together, by a few statements for all of them; the others by `append_each`. The former give
--- one row for the group: its first request, code "added", the id ahead of its first message, and the session.
+-- Append requests that come grouped by session. Groups that only add new messages at the end of what the session owns,
+-- as nearly all do, are appended together, by a few statements for all of them; the others by `append_each`. The former
+-- give one row for the group: its first request, code "added", the id ahead of its first message, and the session.
 --
--- For each group: its session, first request, and number of messages, sum of tokens and latest time of all its requests;
--- `g_plain` is false where a request is known to need more. The other arguments are those of `append_each`, and `m_group`.
+-- For each group: its session, first request, number of messages, sum of tokens and latest time of all its requests;
+-- `g_plain` is false where a request is known to need more. The other arguments are those of `append_each`, and
+-- `m_group`.
 CREATE FUNCTION {schema}.append(
     g_namespace text[], g_id text[], g_request integer[], g_size integer[], g_tokens bigint[], g_now bigint[],
     g_plain boolean[], r_group integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[],
     r_parent text[], r_expected text[], r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_skip integer[],
-    r_size integer[], m_group integer[], m_call bigint[],
-    m_id text[], m_role text[], m_tokens bigint[], m_created_at bigint[], m_raw text[], m_derived text[],
-    m_twin integer[], patient boolean
+    r_size integer[], m_group integer[], m_call bigint[], m_id text[], m_role text[], m_tokens bigint[],
+    m_created_at bigint[], m_raw text[], m_derived text[], m_twin integer[], patient boolean
 ) RETURNS TABLE (
-    request integer, code text, ahead text, id text, role text, tokens bigint, created_at bigint, raw text, derived text,
-    edited text, session {schema}.sessions
+    request integer, code text, ahead text, id text, role text, tokens bigint, created_at bigint, raw text,
+    derived text, edited text, session {schema}.sessions
 )
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
@@ -105,8 +105,8 @@ BEGIN
         FROM unnest(in_ns, of_session, to_segment, from_position, g_request, g_size, g_tokens, g_now, head_id)
             g(ns, session, segment, first, request, size, tokens, now, ahead)
         WHERE x.ns = g.ns AND x.number = g.session AND g.segment IS NOT NULL
-        RETURNING g.request, 'added', g.ahead, NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text, NULL::text,
-            NULL::text, x;
+        RETURNING g.request, 'added', g.ahead, NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+            NULL::text, NULL::text, x;
     END IF;
 
     others := ARRAY(
@@ -121,13 +121,12 @@ BEGIN
                 array_agg(r_call[o.r] ORDER BY o.r) AS calls, array_agg(r_now[o.r] ORDER BY o.r) AS nows,
                 array_agg(r_parent[o.r] ORDER BY o.r) AS parents, array_agg(r_expected[o.r] ORDER BY o.r) AS expected,
                 array_agg(r_fence[o.r] ORDER BY o.r) AS fences, array_agg(r_dequeue[o.r] ORDER BY o.r) AS dequeues,
-                array_agg(r_reopen[o.r] ORDER BY o.r) AS reopens,
-                array_agg(r_skip[o.r] ORDER BY o.r) AS skips, array_agg(r_size[o.r] ORDER BY o.r) AS sizes
+                array_agg(r_reopen[o.r] ORDER BY o.r) AS reopens, array_agg(r_skip[o.r] ORDER BY o.r) AS skips,
+                array_agg(r_size[o.r] ORDER BY o.r) AS sizes
             FROM unnest(others) o(r)
         ) q, {schema}.append_each(
-            others, q.namespaces, q.ids, q.calls, q.nows, q.parents, q.expected, q.fences, q.dequeues,
-            q.reopens, q.skips, q.sizes,
-            m_id, m_role, m_tokens, m_created_at, m_raw, m_derived, m_twin, patient
+            others, q.namespaces, q.ids, q.calls, q.nows, q.parents, q.expected, q.fences, q.dequeues, q.reopens,
+            q.skips, q.sizes, m_id, m_role, m_tokens, m_created_at, m_raw, m_derived, m_twin, patient
         ) a;
     END IF;
 END

@@ -1,7 +1,7 @@
 -- Typed states with time-to-live. They belong to ids, which need not be those of sessions that exist.
 --
--- A state expires `ttl` after `accessed_at`. `due` is when to look whether it has: reading moves the first alone, so that
--- it rewrites neither the value nor an index; the sweep moves the second.
+-- A state expires `ttl` after `accessed_at`. `due` is when to look whether it has: reading moves the first alone, so
+-- that it rewrites neither the value nor an index; the sweep moves the second.
 
 CREATE TABLE {schema}.states (
     ns integer NOT NULL,

@@ -4,7 +4,8 @@
 -- Sequences are not in the order of commits. So a line is keyed by its transaction first, and a reader takes only those
 -- below the oldest transaction that still runs: nothing can appear among them any more. A transaction that was early to
 -- begin may come late to a session, though; it then takes the key of the latest one that wrote there (`changed_in`), so
--- that the lines of a session stand in the order of its changes. A key may only be raised: that merely lets a reader wait.
+-- that the lines of a session stand in the order of its changes. A key may only be raised: that merely lets a reader
+-- wait.
 
 CREATE SEQUENCE {schema}.change_positions;
 

@@ -1,4 +1,5 @@
--- A session's own thresholds (microseconds), the ways to those that are idle, compacting, or due for a sweep, and waking.
+-- A session's own thresholds (microseconds), the ways to those that are idle, compacting, or due for a sweep, and
+-- waking.
 
 ALTER TABLE {schema}.sessions
     ADD COLUMN idle_after bigint, ADD COLUMN archive_after bigint, ADD COLUMN delete_after bigint;

@@ -1,5 +1,5 @@
--- Who waits for a lease of a session, in the order of their tickets, and what is queued for whoever holds it. All changes
--- of the two tables are made under a lock of the lease's row.
+-- Who waits for a lease of a session, in the order of their tickets, and what is queued for whoever holds it. All
+-- changes of the two tables are made under a lock of the lease's row.
 
 CREATE TABLE {schema}.lease_waiters (
     ns integer NOT NULL,
@@ -35,8 +35,8 @@ BEGIN
 END
 $$;
 
--- Take a lease, or a place in the line for it, or (`m_id` is not null) leave a message for its holder. `known` is false if
--- there is no such session; `lease` is null if nobody holds it.
+-- Take a lease, or a place in the line for it, or (`m_id` is not null) leave a message for its holder. `known` is false
+-- if there is no such session; `lease` is null if nobody holds it.
 CREATE FUNCTION {schema}.queue_lease(
     in_namespace text, in_session text, in_name text, in_holder text, ttl interval, patience interval, forced boolean,
     m_id text, m_role text, m_tokens bigint, m_created_at bigint, m_raw text, m_derived text,
@@ -128,14 +128,15 @@ BEGIN
         WHERE q.ns = in_ns AND q.session = of_session AND q.name = in_name AND q.id = m_id
     ) THEN
         INSERT INTO {schema}.queued_messages VALUES (
-            in_ns, of_session, in_name, {schema}.new_number(in_ns), m_id, m_role, m_tokens, m_created_at, m_raw, m_derived
+            in_ns, of_session, in_name, {schema}.new_number(in_ns), m_id, m_role, m_tokens, m_created_at, m_raw,
+            m_derived
         );
     END IF;
 END
 $$;
 
--- The message that was queued first for the holder of a lease; if there is none, its intake is closed. `held` is false if
--- the lease is not held under this number.
+-- The message that was queued first for the holder of a lease; if there is none, its intake is closed. `held` is false
+-- if the lease is not held under this number.
 CREATE FUNCTION {schema}.next_queued(
     in_namespace text, in_session text, in_name text, under_number bigint,
     OUT held boolean, OUT message {schema}.queued_messages

@@ -1,7 +1,8 @@
 -- Typed states with time-to-live. They belong to ids, which need not be those of sessions that exist.
 --
--- A state expires `ttl` after `accessed_at`. `due` is when to look whether it has: reading moves the first alone, so that
--- it rewrites neither the value nor an index; the sweep moves the second. What is read most stands before the value.
+-- A state expires `ttl` after `accessed_at`. `due` is when to look whether it has: reading moves the first alone, so
+-- that it rewrites neither the value nor an index; the sweep moves the second. What is read most stands before the
+-- value.
 
 CREATE TABLE states (
     number INTEGER PRIMARY KEY,
