@@ -123,7 +123,9 @@ def _part(line: ChangeRow, first: int) -> _Part:
 
 
 def _session_of(line: ChangeRow) -> str | None:
-    return str(_decode(line.detail)["id"]) if line.kind == "session.deleted" else line.session_id
+    if line.kind == "session.deleted":
+        return str(_decode(line.detail)["id"]) if line.detail else None
+    return line.session_id
 
 
 def _portions(parts: Iterable[_Part]) -> Iterable[list[_Part]]:

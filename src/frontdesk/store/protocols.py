@@ -29,7 +29,9 @@ from frontdesk.store.rows import (
     Piece,
     Place,
     PromptRow,
+    RowCounts,
     SessionRow,
+    Span,
     StatsRow,
     TreeRows,
     UsageRow,
@@ -135,8 +137,20 @@ class ChangeStore(Protocol):
         `limit` at a time. Gives how many went."""
 
 
+class ErasureStore(Protocol):
+    """What an erasure needs besides plans."""
+
+    async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
+        """How many messages stand in these spans, and how much else is kept for a session."""
+
+    async def scrub(self, namespace: str) -> None:
+        """Leave nothing behind of what was deleted: neither the lines that the log has of sessions that are gone, nor
+        bytes in places that the engine would only use again some day. Works in steps, beside other changes; one that
+        was interrupted can be done again."""
+
+
 @runtime_checkable
-class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, Protocol):
+class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Protocol):
     """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 

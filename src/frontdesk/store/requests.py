@@ -208,6 +208,8 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     idle_after: int = NEVER
     leased: str | None = None
     unleased: str | None = None
+    parent: str | None = None
+    """the id of the session that they were forked from, or begun under"""
 
 
 class DueQuery(msgspec.Struct, frozen=True, kw_only=True):

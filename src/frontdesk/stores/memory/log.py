@@ -47,9 +47,6 @@ class Log(Rows):
                 del log[:old]
             return old
 
-    def _is_kept(self, row: ChangeRow) -> bool:
-        return row.session == 0 or row.session in self._sessions or row.kind == "session.deleted"
-
     def _whole(self, namespace: str, row: ChangeRow) -> ChangeRow:
         session = self._sessions.get(row.session)
         detail = self._details.get((namespace, row.session), {}).get(row.position, "")
