@@ -282,11 +282,14 @@ class GrowthDay:
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What a sweep did; `ran` is False if another worker was sweeping at the time."""
+    """What a sweep did; `ran` is False if another worker was sweeping at the time. `states` had expired, `events` were
+    older than the log keeps them."""
 
     ran: bool
     archived: int = 0
     deleted: int = 0
+    states: int = 0
+    events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +311,12 @@ class ErasureReport:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """What was left behind by processes that died: how many leases were freed, and which sessions are no longer
-    `compacting` for it."""
+    """What was left behind by processes that died: how many leases were freed, which sessions are no longer
+    `compacting` for it, and how many changes the search index had not taken in."""
 
     leases_freed: int
     sessions: tuple[str, ...]
+    unindexed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

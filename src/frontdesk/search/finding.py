@@ -109,10 +109,10 @@ def terms_of(query: Query) -> list[str]:
 
 
 class Terms(NamedTuple):
-    """What to look for: texts with any of `seek`, at most `limit`, where `count` counts, too."""
+    """What to look for: texts with any of `seek`, at most `limit`, in which `also` counts, too."""
 
     seek: tuple[str, ...]
-    count: tuple[str, ...]
+    also: tuple[str, ...]
     limit: int
 
 
@@ -132,13 +132,16 @@ def split(query: Query, frequencies: Mapping[str, int]) -> Terms:
     return Terms(tuple(known), (), limit)
 
 
-def facets(request: Request, kinds: Collection[TextKind] = tuple(KINDS)) -> tuple[tuple[str, ...], ...]:
-    """What a text must be to pass the filters by role and time."""
+def facets(
+    request: Request, kinds: Collection[TextKind] = tuple(KINDS), *, by_time: bool = True
+) -> tuple[tuple[str, ...], ...]:
+    """What a text must be to pass the filters by role and time. Where few texts are looked at, their exact moment tells
+    sooner than days do."""
     query = request.query
     lines: list[tuple[str, ...]] = []
     if query.roles:
         lines.append(tuple(of_role(role) for role in sorted(query.roles)))
-    if query.after is not None or query.before is not None:
+    if by_time and (query.after is not None or query.before is not None):
         lines.append(of_period(query.after, query.before))
     if len(kinds) < len(KINDS) or not (lines or query.has_terms):
         lines.append(tuple(KINDS[kind] for kind in kinds))
@@ -162,6 +165,7 @@ async def look_up(
     kinds: Collection[TextKind] = tuple(KINDS),
     families: tuple[int, ...] | None = None,
     spans: tuple[tuple[int, int, int], ...] | None = None,
+    by_time: bool = True,
 ) -> list[IndexMatch]:
     """What the index gives for the terms of `split`; nothing if there are none although some are asked for."""
     query = request.query
@@ -171,10 +175,10 @@ async def look_up(
         IndexQuery(
             namespace=scope.namespace,
             seek=terms.seek,
-            count=terms.count,
+            count=terms.also,
             phrases=tuple(map(_cut, query.phrases)),
             excluded=tuple(map(_cut, query.excluded)),
-            facets=facets(request, kinds),
+            facets=facets(request, kinds, by_time=by_time),
             families=families,
             spans=spans,
             limit=terms.limit,

@@ -58,6 +58,7 @@ class _Run:
         self._budget = budget
         self._progress = progress
         self._done = 0
+        self._total: int | None = None
         self._lease: LeaseRow | None = None
         self._renewed = 0.0
 
@@ -170,8 +171,9 @@ class _Run:
             await store.renew_lease(namespace, None, _LEASE, self._lease.number, _TTL)
             self._renewed = now
         if self._progress is not None and texts:
-            row = await store.stats(StatsQuery(namespace=namespace))
-            self._progress(self._done, max(self._done, row.messages))
+            if self._total is None:
+                self._total = (await store.stats(StatsQuery(namespace=namespace))).messages
+            self._progress(self._done, max(self._done, self._total))
 
 
 def is_usable(state: IndexState | None, settings: SearchSettings) -> bool:

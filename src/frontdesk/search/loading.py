@@ -181,7 +181,7 @@ async def add_orphans(scope: Scope, wanted: Wanted) -> None:
 
 
 async def load(scope: Scope, wanted: Wanted) -> list[Source]:
-    """The texts that are still there, each once, in no particular order; without those that say nothing."""
+    """The texts that are still there, in no particular order; without those that say nothing."""
     settings = scope.settings(SearchSettings)
     items: list[Item] = [*wanted.spans, *(EditItem(number, 0, place, None) for number, place in wanted.edits.items())]
     items += [OverlayItem(number, 0, None) for number in wanted.overlays]
@@ -201,7 +201,7 @@ async def load(scope: Scope, wanted: Wanted) -> list[Source]:
     numbers = list(wanted.sessions)
     for session in await scope.store.sessions(scope.namespace, numbers) if numbers else ():
         found.append(_session(session))
-    # The log may tell of one message several times: of its arrival, and of each change.
+    # Of a message that was changed after it was appended the log tells twice.
     return list({source.address: source for source in found if source.text}.values())
 
 

@@ -68,7 +68,7 @@ async def _look_up(
         frequencies = {term: round(share * n + 0.5) if n else 0 for term, n in zip(terms, counted, strict=True)}
     wanted = finding.split(request.query, frequencies)
     spans = tuple((item.segment, item.first, item.last) for item in items if isinstance(item, Span))
-    findings.add_index(await finding.look_up(scope, request, wanted, spans=spans))
+    findings.add_index(await finding.look_up(scope, request, wanted, spans=spans, by_time=not is_small))
     if len(spans) < len(items):
         family = (tree.session.family,)
         more = await finding.look_up(scope, request, wanted, kinds=("edit", "overlay"), families=family)

@@ -132,9 +132,9 @@ class ChangeStore(Protocol):
     async def wait_for_change(self, seconds: float) -> None:
         """Return when something may have been logged, after so many seconds at the latest."""
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
-        """Remove the oldest lines, up to the first that is not older than `before_at`, and never the newest; at most
-        `limit` at a time. Gives how many went."""
+    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+        """Remove the oldest lines, up to the first that is not older than `before_at` or stands behind `until`, and
+        never the newest; at most `limit` at a time. Gives how many went."""
 
 
 class ErasureStore(Protocol):

@@ -295,8 +295,10 @@ class PostgresStore:
         with suppress(StoreClosedError):
             self._notices(self._engine.lane()).written()
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
-        return await self._engine.transact(lambda connection: self._log.trim(connection, namespace, before_at, limit))
+    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+        return await self._engine.transact(
+            lambda connection: self._log.trim(connection, namespace, before_at, limit, until)
+        )
 
     # erasure
 

@@ -271,8 +271,8 @@ class SQLiteStore:
     async def wait_for_change(self, seconds: float) -> None:
         await self._engine.bell.wait(seconds)
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
-        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
+    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit, until))
 
     async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
         return await self._engine.read(lambda connection: erasing.count(connection, session, spans))
