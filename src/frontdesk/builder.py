@@ -215,9 +215,9 @@ class Configurable:
         """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
 
         The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
-        is deleted unless that is given. `events` can be resumed from positions that are not older than `keep_events`;
-        what search has not seen yet is kept longer. A manager sweeps in the background `every` so often (None: only when `sweep` is
-        called). `Session.set_lifecycle` gives a session thresholds of its own."""
+        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
+        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
+        thresholds of its own."""
         spans = {
             "idle_after": idle_after,
             "archive_after": archive_after,

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from frontdesk import events, lifecycle, plans
 from frontdesk.compaction import overlays
-from frontdesk.compaction.leasing import holder, holding, is_dead, trying
 from frontdesk.errors import FrontdeskError, InvalidKeyError, SessionNotFoundError
 from frontdesk.hooks import DEFAULT_TIMEOUT, Hooks
 from frontdesk.keys import SessionKey
+from frontdesk.leasing import holder, holding, is_dead, trying
 from frontdesk.lifecycle import (
     ACTIVE,
     ARCHIVED,
@@ -303,7 +303,7 @@ class LifecycleCalls(EventCalls):
         compacting = sorted(
             held.session_id for held in freed if held.session_id and held.lease.name == COMPACTION_LEASE
         )
-        unindexed = (await freshness.info(self._scope)).pending
+        unindexed = await freshness.missing(self._scope)
         if unindexed:
             background.begin(self._scope)
         return RecoveryReport(len(freed), tuple(compacting), unindexed)

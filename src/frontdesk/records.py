@@ -312,7 +312,7 @@ class ErasureReport:
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
     """What was left behind by processes that died: how many leases were freed, which sessions are no longer
-    `compacting` for it, and how many changes the search index had not taken in."""
+    `compacting` for it, and (about) how many texts the search index had not taken in."""
 
     leases_freed: int
     sessions: tuple[str, ...]

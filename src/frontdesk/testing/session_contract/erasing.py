@@ -19,7 +19,6 @@ from frontdesk import (
     SessionManager,
     Store,
 )
-from frontdesk.stores import open_url
 from frontdesk.testing.session_contract.setup import SessionSetup, path, say, user
 
 ADA = SessionKey("bot", "web", "ada")
@@ -196,8 +195,7 @@ class ErasureContract(SessionSetup):
         assert await asyncio.to_thread(lambda: list(tmp_path.rglob("*.md"))) == []
 
     async def test_states_in_other_stores_go(self, manager: SessionManager) -> None:
-        elsewhere = open_url("memory://")
-        moods = manager.states(Mood, store=elsewhere)  # type: ignore[arg-type]
+        moods = manager.states(Mood, store="memory://")
         session = await manager.create(key=ADA)
         await moods.create(session.id)
         assert (await manager.erase(peer="ada")).states == 1
