@@ -175,7 +175,8 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
     async def append(self, request: Append) -> AppendResult:
         """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
 
-        In this order: a `fence` that does not hold raises `TurnLostError`; a duplicate id is skipped, and the next
+        In this order: a `fence` that does not hold raises `TurnLostError`; a session that is not there, if it is to be
+        an `existing` one, `SessionNotFoundError`; a duplicate id is skipped, and the next
         message follows it; a session that is suspended, or ended for another reason than `timeout`, raises
         `SessionEndedError` without `reopen`; `expected_head` that is not the head raises `HeadMovedError`, an unknown
         parent `MessageNotFoundError`, unless every message is a duplicate.
