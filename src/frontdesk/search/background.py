@@ -6,7 +6,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from frontdesk import events
 from frontdesk.errors import FrontdeskError
+from frontdesk.lifecycle import LifecycleSettings
 from frontdesk.scope import Scope
 from frontdesk.search import indexing
 
@@ -39,11 +41,18 @@ def _look(scope: Scope) -> None:
         scope.later(_PAUSE, lambda: _look(scope), _NAME)
         return
     backlog.messages = 0
+    begin(scope)
+
+
+def begin(scope: Scope) -> None:
+    """Bring the index up to date beside the conversation, unless this worker is at it."""
     scope.spawn(_index(scope), _NAME)
 
 
 async def _index(scope: Scope) -> None:
     try:
-        await indexing.run(scope)
+        if await indexing.run(scope):
+            # Without a sweep nobody else would: what comes in one pause is less than what goes in one.
+            await events.trim(scope, scope.settings(LifecycleSettings).keep_events, 4 * _MUCH)
     except FrontdeskError:
         pass  # whoever searches or appends next tries again

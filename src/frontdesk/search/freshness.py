@@ -10,7 +10,7 @@ from frontdesk.scope import Scope
 from frontdesk.search import indexing
 from frontdesk.search.loading import Wanted
 from frontdesk.search.settings import SearchSettings
-from frontdesk.store import ChangeRow, IndexRow
+from frontdesk.store import ChangeRow, IndexRow, StatsQuery
 
 MOST_SCANNED = 512
 """texts that are not in the index yet and are read directly; of more, a search across sessions waits for the index"""
@@ -67,6 +67,16 @@ async def _lines(scope: Scope, after: tuple[int, int]) -> list[ChangeRow]:
         if len(lines) < indexing.LINES:
             return found
         after = lines[-1].position
+
+
+async def missing(scope: Scope) -> int:
+    """How many texts the index does not hold yet; about how many, where it is still to be built."""
+    met = await meet(scope)
+    if met.row is not None:
+        return len(met.pending())
+    row = await scope.store.index_state(scope.namespace)
+    stats = await scope.store.stats(StatsQuery(namespace=scope.namespace))
+    return max(stats.messages - (0 if row is None else row.texts), 0 if row is None else 1)
 
 
 async def info(scope: Scope) -> SearchInfo:

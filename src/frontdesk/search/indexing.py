@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from frontdesk.calls import call
 from frontdesk.errors import ChangesTrimmedError, StoreError
-from frontdesk.messages import new_id
+from frontdesk.leasing import holder
 from frontdesk.scope import Scope
 from frontdesk.search import loading
 from frontdesk.search.loading import Source, Wanted
@@ -65,7 +65,7 @@ class _Run:
     async def alone(self, work: Callable[[_Run], Any]) -> bool:
         """Do some work while nobody else does; False if somebody else is at it."""
         store, namespace = self._scope.store, self._scope.namespace
-        self._lease = await store.acquire_lease(namespace, None, _LEASE, new_id(), _TTL)
+        self._lease = await store.acquire_lease(namespace, None, _LEASE, holder(), _TTL)
         if self._lease is None:
             return False
         self._renewed = asyncio.get_running_loop().time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -34,9 +35,11 @@ from frontdesk.store import (
     Position,
     PromptRow,
     Range,
+    RowCounts,
     SegmentRow,
     SessionQuery,
     SessionRow,
+    Span,
     StateKey,
     StateRow,
     StatsQuery,
@@ -52,6 +55,7 @@ from frontdesk.stores.sqlite import (
     changes,
     directory,
     documents,
+    erasing,
     index,
     leases,
     log,
@@ -267,8 +271,20 @@ class SQLiteStore:
     async def wait_for_change(self, seconds: float) -> None:
         await self._engine.bell.wait(seconds)
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
-        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
+    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit, until))
+
+    async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
+        return await self._engine.read(lambda connection: erasing.count(connection, session, spans))
+
+    async def scrub(self, namespace: str) -> None:
+        end: int | None = 0
+        while end is not None:
+            end = await self._engine.write(partial(erasing.clear_log, namespace=namespace, after=end))
+        more = await self._engine.write(partial(erasing.merge_terms, begin=True))
+        while more:
+            more = await self._engine.write(partial(erasing.merge_terms, begin=False))
+        await self._engine.empty_wal()
 
     async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
         return await self._engine.write(lambda connection: leases.queue(connection, wanted))
