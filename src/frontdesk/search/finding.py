@@ -109,10 +109,10 @@ def terms_of(query: Query) -> list[str]:
 
 
 class Terms(NamedTuple):
-    """What to look for: texts with any of `seek`, at most `limit`, where `count` counts, too."""
+    """What to look for: texts with any of `seek`, at most `limit`, in which `also` counts, too."""
 
     seek: tuple[str, ...]
-    count: tuple[str, ...]
+    also: tuple[str, ...]
     limit: int
 
 
@@ -171,7 +171,7 @@ async def look_up(
         IndexQuery(
             namespace=scope.namespace,
             seek=terms.seek,
-            count=terms.count,
+            count=terms.also,
             phrases=tuple(map(_cut, query.phrases)),
             excluded=tuple(map(_cut, query.excluded)),
             facets=facets(request, kinds),

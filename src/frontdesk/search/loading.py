@@ -201,7 +201,8 @@ async def load(scope: Scope, wanted: Wanted) -> list[Source]:
     numbers = list(wanted.sessions)
     for session in await scope.store.sessions(scope.namespace, numbers) if numbers else ():
         found.append(_session(session))
-    return [source for source in found if source.text]
+    # Of a message that was changed after it was appended the log tells twice.
+    return list({source.address: source for source in found if source.text}.values())
 
 
 def _apart(span: Span) -> Iterator[Span]:

@@ -28,7 +28,8 @@ from frontdesk.stores.postgres.rows import columns_of
 _CODES: dict[TextKind, int] = {"message": 3, "edit": 2, "overlay": 1, "session": 0}
 _KINDS: dict[int, TextKind] = {code: kind for kind, code in _CODES.items()}
 _MOST_KNOWN = 10_000
-_COUNTED = 2_000
+_COUNTED = 5_000
+"""texts that are counted exactly, at most"""
 _FEW = 20_000
 """messages that are looked at one by one for a search within them"""
 _NO_LIMIT = 86_400.0

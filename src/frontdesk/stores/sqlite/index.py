@@ -30,7 +30,8 @@ _CODES: dict[TextKind, int] = {"edit": 1, "overlay": 2, "session": 3}
 _KINDS: dict[int, TextKind] = {code: kind for kind, code in _CODES.items()}
 _CODE_BITS = 2
 _MOST_KNOWN = 10_000
-_EXACT_FROM = 2_000
+_LARGE = 5_000
+"""figures from here on are remembered, and for prefixes not counted any further"""
 _decode_state = msgspec.json.Decoder(IndexState).decode
 
 _STATE = "SELECT number, state, texts, length FROM search_states WHERE namespace = ?"
@@ -205,7 +206,7 @@ class Frequencies:
         if known is not None and 0.9 * texts <= known[0] <= 1.1 * texts:
             return known[1]
         frequency = _counted(connection, number, term)
-        if frequency >= _EXACT_FROM:
+        if frequency >= _LARGE:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[number, term] = texts, frequency
@@ -215,7 +216,7 @@ class Frequencies:
 def _counted(connection: Connection, number: int, term: str) -> int:
     if term.endswith("*"):
         count = "SELECT count(*) FROM (SELECT 1 FROM search_terms WHERE search_terms MATCH ? LIMIT ?)"
-        row = connection.execute(count, (_quoted(number, term), _EXACT_FROM)).fetchone()
+        row = connection.execute(count, (_quoted(number, term), _LARGE)).fetchone()
     else:
         row = connection.execute("SELECT doc FROM search_words WHERE term = ?", (f"{number}:{term}",)).fetchone()
     return 0 if row is None else row[0]
