@@ -8,6 +8,7 @@ from frontdesk.errors import ChangesTrimmedError
 from frontdesk.records import SearchInfo, to_datetime
 from frontdesk.scope import Scope
 from frontdesk.search import indexing
+from frontdesk.search.following import LINES
 from frontdesk.search.loading import Wanted
 from frontdesk.search.settings import SearchSettings
 from frontdesk.store import ChangeRow, IndexRow
@@ -62,9 +63,9 @@ async def _lines(scope: Scope, after: tuple[int, int]) -> list[ChangeRow]:
     """All lines behind a position, those that may still get company ahead of them included."""
     found: list[ChangeRow] = []
     while True:
-        lines = await scope.store.changes(scope.namespace, after, indexing.LINES, settled=False)
+        lines = await scope.store.changes(scope.namespace, after, LINES, settled=False)
         found += lines
-        if len(lines) < indexing.LINES:
+        if len(lines) < LINES:
             return found
         after = lines[-1].position
 
