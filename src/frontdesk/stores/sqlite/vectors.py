@@ -24,7 +24,7 @@ _EXISTS = {
     "session": "SELECT 1 FROM sessions WHERE number = ?",
 }
 
-_DISTANCE = "SELECT DISTINCT address, vec_distance_cosine(vector, ?1) AS distance FROM vectors"
+_DISTANCE = "address, vec_distance_cosine(vector, ?1) AS distance FROM vectors"
 _AMONG = (
     "json_each(?4) AS r WHERE address BETWEEN (r.value ->> 0) AND (r.value ->> 1) AND address & 3 = (r.value ->> 2)"
     " AND +space = ?2"
@@ -94,10 +94,12 @@ def nearest(
         return []
     _load(connection)
     if ranges is None:
-        rows = connection.execute(f"{_DISTANCE} WHERE space = ?2 {_FIRST}", (vector, space[0], limit)).fetchall()
+        rows = connection.execute(f"SELECT {_DISTANCE} WHERE space = ?2 {_FIRST}", (vector, space[0], limit)).fetchall()
     else:
         bounds = json_text([_bounds(*one) for one in ranges])
-        rows = connection.execute(f"{_DISTANCE}, {_AMONG} {_FIRST}", (vector, space[0], limit, bounds)).fetchall()
+        rows = connection.execute(
+            f"SELECT DISTINCT {_DISTANCE}, {_AMONG} {_FIRST}", (vector, space[0], limit, bounds)
+        ).fetchall()
     return [Near(_unpacked(address), 1.0 - distance) for address, distance in rows]
 
 
