@@ -305,7 +305,7 @@ class LifecycleCalls(EventCalls):
         )
         unindexed = await freshness.missing(self._scope)
         if unindexed:
-            background.begin(self._scope)
+            background.follow(self._scope)
         return RecoveryReport(len(freed), tuple(compacting), unindexed)
 
 

@@ -382,7 +382,11 @@ class SearchInfo:
 
     The index holds `texts` texts and everything up to the moment `indexed_up_to` (None: nothing yet); `pending` changes
     are not in it so far (a search takes them into account all the same). It is `building` while it is made, or made
-    anew for another language or version."""
+    anew for another language or version.
+
+    With embeddings, `vectors` texts have a vector of `dimensions` numbers so far, by `embedding_model` if that is
+    known; the others are found by words. `embedding_error` says why all are at the moment, for `mode` is "lexical"
+    then, too."""
 
     mode: Literal["lexical", "hybrid"]
     language: str
@@ -392,6 +396,10 @@ class SearchInfo:
     indexed_up_to: datetime | None
     building: bool
     made_with: str
+    dimensions: int | None = None
+    embedding_model: str | None = None
+    vectors: int = 0
+    embedding_error: str | None = None
 
 
 def key_of(row: SessionRow) -> SessionKey | None:

@@ -858,7 +858,9 @@ class SessionManager:
     def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
         """Build the search index anew while it is in use. Searches stay right meanwhile, and nothing waits for it.
 
-        `on_progress(done, total)` is told how many texts are done and about how many there are."""
+        With embeddings all vectors are computed anew, too, by whichever model is set up now; until they are, what lacks
+        one is found by words. `on_progress(done, total)` is told how many texts are done and about how many there are,
+        first of the index, then of the vectors. Raises what the embedding raises, and `EmbeddingError`."""
 
     def tools(self, *, scope: SessionScope | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search` and `read_session`.

@@ -79,6 +79,10 @@ class Findings:
             for term in match.places:
                 figures.frequencies[term] = figures.frequencies.get(term, 0) + 1
 
+    def lacking(self, near: Iterable[IndexMatch]) -> list[Ranked]:
+        """Those of the nearest that were not found by words, without a score."""
+        return [Ranked(0.0, match) for match in near if match.address not in self.matches]
+
     async def ranked(self, query: Query, parents: Mapping[int, tuple[int, int]]) -> list[Ranked]:
         """All of it with scores, in no order."""
         matches = list(self.matches.values())
@@ -148,7 +152,7 @@ def facets(
     return tuple(lines)
 
 
-def _cut(phrase: Phrase) -> Phrase:
+def cut(phrase: Phrase) -> Phrase:
     """A phrase in stretches that every store can look for."""
     return tuple(
         stretch[start : start + LONGEST_STRETCH]
@@ -176,8 +180,8 @@ async def look_up(
             namespace=scope.namespace,
             seek=terms.seek,
             count=terms.also,
-            phrases=tuple(map(_cut, query.phrases)),
-            excluded=tuple(map(_cut, query.excluded)),
+            phrases=tuple(map(cut, query.phrases)),
+            excluded=tuple(map(cut, query.excluded)),
             facets=facets(request, kinds, by_time=by_time),
             families=families,
             spans=spans,

@@ -73,7 +73,7 @@ from frontdesk.store.rows import (
     ViewRow,
 )
 from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
-from frontdesk.store.vectors import TEXT_KINDS, Near, NewVector, Range, VectorStore
+from frontdesk.store.vectors import TEXT_KINDS, Near, NewVector, Range, VectorRow, VectorStore
 
 __all__ = [
     "BEGINNING",
@@ -147,6 +147,7 @@ __all__ = [
     "TreeRows",
     "UsageQuery",
     "UsageRow",
+    "VectorRow",
     "VectorStore",
     "ViewRead",
     "ViewRow",

@@ -11,6 +11,7 @@ from frontdesk.errors import SessionNotFoundError, StoreClosedError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     BEGINNING,
+    Address,
     Append,
     AppendResult,
     ChangeRow,
@@ -22,6 +23,7 @@ from frontdesk.store import (
     IndexMatch,
     IndexQuery,
     IndexRow,
+    IndexState,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -48,6 +50,7 @@ from frontdesk.store import (
     TreeRows,
     UsageQuery,
     UsageRow,
+    VectorRow,
     ViewRead,
 )
 from frontdesk.stores.bell import Bell
@@ -427,6 +430,24 @@ class PostgresStore:
         return await self._engine.transact(
             lambda connection: self._vectors.put(connection, namespace, dimensions, given)
         )
+
+    async def vector_state(self, namespace: str) -> VectorRow | None:
+        return await self._engine.run(lambda connection: self._vectors.state(connection, namespace), repeatable=True)
+
+    async def mark_vectors(
+        self, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
+    ) -> bool:
+        return await self._engine.transact(
+            lambda connection: self._vectors.mark(connection, namespace, dimensions, replaces, state)
+        )
+
+    async def without_vectors(self, namespace: str, addresses: Sequence[Address]) -> list[Address]:
+        return await self._engine.run(
+            lambda connection: self._vectors.without(connection, namespace, addresses), repeatable=True
+        )
+
+    async def count_vectors(self, namespace: str) -> int:
+        return await self._engine.run(lambda connection: self._vectors.count(connection, namespace), repeatable=True)
 
     async def nearest(
         self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None

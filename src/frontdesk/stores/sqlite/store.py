@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from frontdesk.errors import StoreURLError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
+    Address,
     Append,
     AppendResult,
     ChangeRow,
@@ -22,6 +23,7 @@ from frontdesk.store import (
     IndexMatch,
     IndexQuery,
     IndexRow,
+    IndexState,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -48,6 +50,7 @@ from frontdesk.store import (
     TreeRows,
     UsageQuery,
     UsageRow,
+    VectorRow,
     ViewRead,
 )
 from frontdesk.stores.sqlite import (
@@ -338,6 +341,22 @@ class SQLiteStore:
 
     async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
         return await self._engine.write(lambda connection: vectors.put(connection, namespace, dimensions, given))
+
+    async def vector_state(self, namespace: str) -> VectorRow | None:
+        return await self._engine.read(lambda connection: vectors.state(connection, namespace))
+
+    async def mark_vectors(
+        self, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
+    ) -> bool:
+        return await self._engine.write(
+            lambda connection: vectors.mark(connection, namespace, dimensions, replaces, state)
+        )
+
+    async def without_vectors(self, namespace: str, addresses: Sequence[Address]) -> list[Address]:
+        return await self._engine.read(lambda connection: vectors.without(connection, addresses))
+
+    async def count_vectors(self, namespace: str) -> int:
+        return await self._engine.read(lambda connection: vectors.count(connection, namespace))
 
     async def nearest(
         self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
