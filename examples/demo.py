@@ -9,6 +9,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from frontdesk import Message, Session, SessionKey, SessionManager
@@ -118,6 +119,32 @@ async def look_back(manager: SessionManager) -> None:
     print(f"  {usage.input_tokens} tokens in, {usage.output_tokens} out, {usage.cost} spent")
 
 
+@dataclass
+class Basket:
+    """What a guest has put aside; any dataclass will do."""
+
+    nights: int = 0
+
+
+async def run_the_desk(manager: SessionManager) -> None:
+    title("9. A turn: one worker at a time extends a session, and a late one cannot write")
+    key = SessionKey("concierge", "telegram", "@ana:example.org")
+    async with manager.session(key).turn() as turn:
+        await turn.append(assistant("Welcome back, Ana. Three nights in Porto, as before?"))
+        print("  the turn is ours; others wait in line, and a worker that lost it is refused")
+
+    title("10. A typed state that no update is lost of, and /new: the old session is kept")
+    baskets = manager.states(Basket)
+    await baskets.get_or_create(turn.id)
+    await asyncio.gather(*(baskets.update(turn.id, lambda it: Basket(it.nights + 1)) for _ in range(3)))
+    print(f"  {await baskets.get(turn.id)}")
+    fresh = await manager.new(key)
+    ended = await manager.get(turn.id)
+    print(f"  before: {ended and ended.status} ({ended and ended.end_reason}); now: {(await fresh.info()).status}")
+    stats = await manager.stats()
+    print(f"  {stats.sessions} sessions, {stats.messages} messages: {dict(stats.by_status)}")
+
+
 async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="frontdesk-demo-") as folder:
         url = f"sqlite:///{Path(folder) / 'agents.db'}"
@@ -128,6 +155,7 @@ async def main() -> None:
             await compact(session)
         async with open_desk(url) as manager:
             await look_back(manager)
+            await run_the_desk(manager)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,16 @@ from frontdesk.store import Store
 from frontdesk.stores import open_url
 from frontdesk.testing.postgres import PostgresServer
 from frontdesk.testing.session_contract import SessionContract
+from frontdesk.testing.session_contract.meaning import MeaningContract
 
 
-class TestMemory(SessionContract):
+class TestMemory(SessionContract, MeaningContract):
     @pytest.fixture
     def store(self) -> Store:
         return open_url("memory://")
 
 
-class TestSQLite(SessionContract):
+class TestSQLite(SessionContract, MeaningContract):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
         store = open_url(f"sqlite:///{tmp_path}/sessions.db")
@@ -35,7 +36,7 @@ def database(postgres: PostgresServer) -> Iterator[str]:
     postgres.drop_database(url)
 
 
-class TestPostgres(SessionContract):
+class TestPostgres(SessionContract, MeaningContract):
     @pytest.fixture
     async def store(self, database: str) -> AsyncIterator[Store]:
         store = open_url(database)

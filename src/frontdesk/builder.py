@@ -209,14 +209,21 @@ class Configurable:
         idle_after: timedelta | None = timedelta(minutes=30),
         archive_after: timedelta | None = timedelta(hours=168),
         delete_after: timedelta | None = None,
+        keep_events: timedelta | None = timedelta(days=7),
         every: timedelta | None = timedelta(minutes=1),
     ) -> Self:
         """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
 
         The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
-        is deleted unless that is given. A manager sweeps in the background `every` so often (None: only when `sweep` is
-        called). `Session.set_lifecycle` gives a session thresholds of its own."""
-        spans = {"idle_after": idle_after, "archive_after": archive_after, "delete_after": delete_after}
+        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
+        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
+        thresholds of its own."""
+        spans = {
+            "idle_after": idle_after,
+            "archive_after": archive_after,
+            "delete_after": delete_after,
+            "keep_events": keep_events,
+        }
         thresholds = {what: threshold(span, what) for what, span in spans.items()}
         threshold(every, "every")
         seconds = None if every is None else every.total_seconds()

@@ -77,6 +77,21 @@ async def follow(scope: Scope, after: str | None, session_id: str | None, *, for
             raise
 
 
+async def trim(scope: Scope, keep: int, most: int | None = None) -> int:
+    """Remove lines of the log that are older than `keep` microseconds, all of them or about `most`; never any that the
+    search index has not taken in. Gives how many went."""
+    store, namespace = scope.store, scope.namespace
+    index = await store.index_state(namespace)
+    until = None if index is None else index.state.position
+    removed = 0
+    while not scope.closing and (most is None or removed < most):
+        gone = await store.trim_changes(namespace, scope.now() - keep, _LINES, until=until)
+        removed += gone
+        if gone < _LINES:
+            break
+    return removed
+
+
 class _Reader:
     """Reads on in the log, and waits where it ends."""
 
@@ -123,7 +138,9 @@ def _part(line: ChangeRow, first: int) -> _Part:
 
 
 def _session_of(line: ChangeRow) -> str | None:
-    return str(_decode(line.detail)["id"]) if line.kind == "session.deleted" else line.session_id
+    if line.kind == "session.deleted":
+        return str(_decode(line.detail)["id"]) if line.detail else None
+    return line.session_id
 
 
 def _portions(parts: Iterable[_Part]) -> Iterable[list[_Part]]:

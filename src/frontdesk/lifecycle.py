@@ -43,6 +43,7 @@ class LifecycleSettings:
     idle_after: int = 30 * 60 * 1_000_000
     archive_after: int = 168 * 3_600 * 1_000_000
     delete_after: int = NEVER
+    keep_events: int = 7 * 24 * 3_600 * 1_000_000
     every: float | None = None
 
 

@@ -15,7 +15,7 @@ from frontdesk.errors import InvalidKeyError, SessionExistsError, SessionNotFoun
 from frontdesk.keys import SessionKey
 from frontdesk.ledger import MOST_TOKENS
 from frontdesk.lifecycle import check_status, status_filter, statuses
-from frontdesk.manager_lifecycle import LifecycleCalls
+from frontdesk.manager_erasure import ErasureCalls
 from frontdesk.messages import check_id, new_id
 from frontdesk.records import (
     EndReason,
@@ -39,7 +39,7 @@ _PAGE = 50
 _MAX_PAGE = 1000
 
 
-class SessionManager(LifecycleCalls):
+class SessionManager(ErasureCalls):
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
     Set it up with the chainable calls, then use it in `async with`, or close it; a store given by URL is closed, too.

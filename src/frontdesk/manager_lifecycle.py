@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-from frontdesk import lifecycle, plans
+from frontdesk import events, lifecycle, plans
 from frontdesk.compaction import overlays
-from frontdesk.compaction.leasing import holder, holding, is_dead, trying
 from frontdesk.errors import FrontdeskError, InvalidKeyError, SessionNotFoundError
 from frontdesk.hooks import DEFAULT_TIMEOUT, Hooks
 from frontdesk.keys import SessionKey
+from frontdesk.leasing import holder, holding, is_dead, trying
 from frontdesk.lifecycle import (
     ACTIVE,
     ARCHIVED,
@@ -26,6 +26,7 @@ from frontdesk.lifecycle import (
 from frontdesk.manager_events import EventCalls
 from frontdesk.messages import new_id
 from frontdesk.records import EndReason, RecoveryReport, SessionStatus, SweepReport
+from frontdesk.search import background, freshness
 from frontdesk.session import Session
 from frontdesk.store import NEVER, DueQuery, NewOverlay, NewSession, Plan, SessionRow
 from frontdesk.tree import Tree
@@ -209,15 +210,17 @@ class LifecycleCalls(EventCalls):
     # by time
 
     async def sweep(self) -> SweepReport:
-        """Archive what was not written to for `archive_after` (reason `timeout`) and delete what ended `delete_after`
-        ago, in the whole namespace; one worker at a time. Sessions are taken in batches, so that memory is bounded."""
+        """Archive what was not written to for `archive_after` (reason `timeout`), delete what ended `delete_after` ago,
+        and remove expired states and events older than `keep_events`, in the whole namespace (states: in the whole
+        store); one worker at a time. All is done in batches, so that memory is bounded."""
         async with trying(self._scope, _SWEEP) as is_ours:
             if not is_ours:
                 return SweepReport(ran=False)
             settings = self._scope.settings(LifecycleSettings)
             archived = await self._sweep("archive", settings.archive_after, self._time_out)
             deleted = await self._sweep("delete", settings.delete_after, self._let_go)
-            return SweepReport(True, archived, deleted)
+            states = await self._sweep_states()
+            return SweepReport(True, archived, deleted, states, await events.trim(self._scope, settings.keep_events))
 
     async def _sweep(
         self,
@@ -287,7 +290,8 @@ class LifecycleCalls(EventCalls):
 
     async def recover(self) -> RecoveryReport:
         """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
-        compacted are active and can be again. Leases of other machines run out by themselves, within seconds."""
+        compacted are active and can be again, and the search index takes in, beside, what they left undone. Leases of
+        other machines run out by themselves, within seconds."""
         freed = [
             held
             for held in await self._scope.store.held_leases(self.namespace)
@@ -299,7 +303,10 @@ class LifecycleCalls(EventCalls):
         compacting = sorted(
             held.session_id for held in freed if held.session_id and held.lease.name == COMPACTION_LEASE
         )
-        return RecoveryReport(len(freed), tuple(compacting))
+        unindexed = await freshness.missing(self._scope)
+        if unindexed:
+            background.follow(self._scope)
+        return RecoveryReport(len(freed), tuple(compacting), unindexed)
 
 
 def _is_untouched(present: SessionRow, found: SessionRow) -> bool:

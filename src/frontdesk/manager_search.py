@@ -10,8 +10,9 @@ from frontdesk.builder import seen_past
 from frontdesk.errors import ConfigurationError
 from frontdesk.manager_states import StateCalls
 from frontdesk.records import SearchInfo, SearchResults
-from frontdesk.search import freshness, indexing
+from frontdesk.search import freshness, indexing, vectors
 from frontdesk.search.across import search_namespace
+from frontdesk.search.embeddings import EmbeddingSettings
 from frontdesk.search.request import understood
 from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens, history_tools
 from frontdesk.search.visible import SessionScope
@@ -75,10 +76,14 @@ class SearchCalls(StateCalls):
     async def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
         """Build the search index anew while it is in use. Searches stay right meanwhile, and nothing waits for it.
 
-        `on_progress(done, total)` is told how many texts are done and about how many there are."""
+        With embeddings all vectors are computed anew, too, by whichever model is set up now; until they are, what lacks
+        one is found by words. `on_progress(done, total)` is told how many texts are done and about how many there are,
+        first of the index, then of the vectors. Raises what the embedding raises, and `EmbeddingError`."""
         if on_progress is not None and not callable(on_progress):
             raise ConfigurationError(f"on_progress is a callable, not {type(on_progress).__name__}")
         await indexing.rebuild(self._scope, on_progress)
+        if self._scope.settings(EmbeddingSettings).embed is not None:
+            await vectors.rebuild(self._scope, on_progress)
         return await self.search_info()
 
     def tools(self, *, scope: SessionScope | None = None, max_tokens: int = ANSWER_TOKENS) -> dict[str, Tool]:

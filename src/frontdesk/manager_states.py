@@ -8,6 +8,7 @@ from datetime import timedelta
 from frontdesk.manager_usage import UsageCalls
 from frontdesk.states import DEFAULT_TTL, States
 from frontdesk.states.access import T
+from frontdesk.states.lifetimes import sweep
 from frontdesk.store import StateStore
 
 
@@ -31,10 +32,17 @@ class StateCalls(UsageCalls):
         or they live in the manager's own store. Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
         return States(self._scope, kind, name=name, default=default, ttl=ttl, store=store)
 
-    async def _delete_states(self, session_id: str, *, everywhere: bool) -> None:
-        """Remove the states of a session where they do not go with it: in other stores, or `everywhere`."""
+    async def _sweep_states(self) -> int:
+        """Remove expired states, of whoever lives in the same stores; gives how many there were."""
+        stores = self._scope.other_state_stores()
+        if isinstance(own := self._scope.store, StateStore):
+            stores.append(own)
+        return sum([await sweep(store) for store in stores])
+
+    async def _delete_states(self, session_id: str, *, everywhere: bool) -> int:
+        """Remove the states of a session where they do not go with it: in other stores, or `everywhere`. Gives how many
+        there were."""
         stores = self._scope.other_state_stores()
         if everywhere and isinstance(own := self._scope.store, StateStore):
             stores.append(own)
-        for store in stores:
-            await store.delete_states(self.namespace, session_id)
+        return sum([await store.delete_states(self.namespace, session_id) for store in stores])

@@ -37,7 +37,7 @@ class DailyNotes:
 
     async def on_session_end(self, session: Session, reason: str) -> None:
         info = await session.info()
-        if info.message_count < _LEAST_MESSAGES or reason == EndReason.DELETE:
+        if info.message_count < _LEAST_MESSAGES or reason in (EndReason.DELETE, EndReason.ERASE):
             return
         now = to_datetime(session._scope.now())
         note = _note(info, reason, now, await session.history(last=_LOOKED_AT))

@@ -270,6 +270,23 @@ def delete_session(rows: TreeRows, now: int) -> Plan:
     return Plan(guards=guards, now=now, delete_sessions=(session.number,), log=log, **released)
 
 
+def erase_session(rows: TreeRows, now: int) -> Plan:
+    """The same, and what is told of it does not say which it was."""
+    return replace(delete_session(rows, now), log=(changes.session_erased(),))
+
+
+def descendants(rows: TreeRows) -> list[SessionRow]:
+    """The sessions that were forked from this one, directly or through others. Wants the whole family."""
+    above = {line.tree: line.ancestor for line in rows.lineage}
+
+    def stems(tree: int | None) -> bool:
+        while tree is not None and tree != rows.session.tree:
+            tree = above.get(tree)
+        return tree is not None
+
+    return [session for session in rows.sessions if session.number != rows.session.number and stems(session.tree)]
+
+
 def _superseded(tree: Tree, places: Iterable[Place], others: Sequence[Tree]) -> tuple[int, ...]:
     """The replacements at these places that no session sees once this one has let go of its own."""
 

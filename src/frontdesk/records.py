@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -31,8 +31,8 @@ class SessionStatus(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a session ended. `reset` and `delete` are told to hooks only: after the one the session lives on, after the
-    other it is gone."""
+    """Why a session ended. `reset`, `delete` and `erase` are told to hooks only: after the first the session lives on,
+    after the others it is gone."""
 
     ARCHIVE = "archive"
     TIMEOUT = "timeout"
@@ -40,6 +40,7 @@ class EndReason(StrEnum):
     COMPACTION = "compaction"
     RESET = "reset"
     DELETE = "delete"
+    ERASE = "erase"
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -281,20 +282,41 @@ class GrowthDay:
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What a sweep did; `ran` is False if another worker was sweeping at the time."""
+    """What a sweep did; `ran` is False if another worker was sweeping at the time. `states` had expired, `events` were
+    older than the log keeps them."""
 
     ran: bool
     archived: int = 0
     deleted: int = 0
+    states: int = 0
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureReport:
+    """How much an erasure removed; what was shared with a session that stays is not removed, and not counted."""
+
+    sessions: int = 0
+    messages: int = 0
+    summaries: int = 0
+    block_versions: int = 0
+    states: int = 0
+    usage_lines: int = 0
+    queued_messages: int = 0
+
+    def __add__(self, other: ErasureReport) -> ErasureReport:
+        names = [field.name for field in fields(self)]
+        return ErasureReport(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """What was left behind by processes that died: how many leases were freed, and which sessions are no longer
-    `compacting` for it."""
+    """What was left behind by processes that died: how many leases were freed, which sessions are no longer
+    `compacting` for it, and (about) how many texts the search index had not taken in."""
 
     leases_freed: int
     sessions: tuple[str, ...]
+    unindexed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +382,11 @@ class SearchInfo:
 
     The index holds `texts` texts and everything up to the moment `indexed_up_to` (None: nothing yet); `pending` changes
     are not in it so far (a search takes them into account all the same). It is `building` while it is made, or made
-    anew for another language or version."""
+    anew for another language or version.
+
+    With embeddings, `vectors` texts have a vector of `dimensions` numbers so far, by `embedding_model` if that is
+    known; the others are found by words. `embedding_error` says why all are at the moment, for `mode` is "lexical"
+    then, too."""
 
     mode: Literal["lexical", "hybrid"]
     language: str
@@ -370,6 +396,10 @@ class SearchInfo:
     indexed_up_to: datetime | None
     building: bool
     made_with: str
+    dimensions: int | None = None
+    embedding_model: str | None = None
+    vectors: int = 0
+    embedding_error: str | None = None
 
 
 def key_of(row: SessionRow) -> SessionKey | None:

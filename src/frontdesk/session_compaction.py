@@ -14,7 +14,6 @@ from frontdesk import history, plans
 from frontdesk.checks import check_summary
 from frontdesk.compaction import overlays
 from frontdesk.compaction.expanding import expand_tool
-from frontdesk.compaction.leasing import holding
 from frontdesk.compaction.planning import MIN_TOKENS, Range, leading_system, tool_runs
 from frontdesk.compaction.settings import CompactionSettings, MemorySettings, tell
 from frontdesk.compaction.shortening import shorten
@@ -30,6 +29,7 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.hooks import Hooks
+from frontdesk.leasing import holding
 from frontdesk.lifecycle import COMPACTION_LEASE
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.models.overflow import is_context_overflow

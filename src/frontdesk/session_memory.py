@@ -11,11 +11,11 @@ import msgspec
 from frontdesk import history
 from frontdesk.calls import call
 from frontdesk.compaction import memory, summaries
-from frontdesk.compaction.leasing import holding
 from frontdesk.compaction.settings import CompactionSettings, MemorySettings, tell
 from frontdesk.compaction.summarising import ask, used
 from frontdesk.context.blocks import RESERVED
 from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
+from frontdesk.leasing import holding
 from frontdesk.ledger import usage_line
 from frontdesk.messages import Message, new_id
 from frontdesk.session_context import ContextCalls

@@ -10,7 +10,13 @@ import msgspec
 
 from frontdesk import formats, history, plans
 from frontdesk.checks import check_list
-from frontdesk.errors import HeadMovedError, InvalidMessageError, MessageNotFoundError, SessionEndedError
+from frontdesk.errors import (
+    HeadMovedError,
+    InvalidMessageError,
+    MessageNotFoundError,
+    SessionEndedError,
+    SessionNotFoundError,
+)
 from frontdesk.hooks import Hooks
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id
 from frontdesk.records import Appended
@@ -70,6 +76,7 @@ class MessageCalls(AttributeCalls):
             expected_head=expected_head,
             reopen=reopen,
             fence=self._fence,
+            existing=self._key is not None,
         )
         return await self._send(request, is_bound=is_bound)
 
@@ -93,16 +100,18 @@ class MessageCalls(AttributeCalls):
         return appended
 
     async def _append(self, request: Append, *, is_bound: bool) -> AppendResult:
-        """Append; if a key was looked up for it and moved on meanwhile, to the session that it points at now."""
+        """Append; if a key was looked up for it and moved on meanwhile, to the session that it points at now. One that
+        was deleted is not made again without its key."""
         while True:
             try:
                 return await self._scope.store.append(request)
-            except SessionEndedError:
-                if is_bound:
+            except (SessionEndedError, SessionNotFoundError) as error:
+                is_gone = isinstance(error, SessionNotFoundError)
+                if is_bound and not is_gone:
                     raise
                 self._id = None
                 current = await self._append_id(request.parent, request.expected_head)
-                if current == request.session_id:
+                if current == request.session_id and not is_gone:
                     raise
                 request = msgspec.structs.replace(request, session_id=current)
 

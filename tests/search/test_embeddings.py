@@ -1,10 +1,11 @@
-"""Vectors from a user's callable: what is accepted, what is refused, and that they find their way into every store."""
+"""Vectors from a user's callable: what is accepted, what is refused, and what becomes of one that fails."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from hypothesis import strategies as st
 
 from frontdesk import ConfigurationError, EmbeddingError, ModelError, SessionManager
 from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
-from frontdesk.search.embeddings import Embed, EmbeddingSettings, embed_pending, embed_texts, nearest_to
-from frontdesk.store import Address, Store
+from frontdesk.search import vectors
+from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, embed_texts
 from frontdesk.stores import open_url
 from frontdesk.testing.postgres import PostgresServer
 
@@ -155,71 +156,89 @@ async def test_embeddings_are_set_before_first_use() -> None:
             manager.with_embeddings(lengths, dimensions=2)
 
 
-# into a store
+# with stores
 
 
-COLOURS = {"red": (1.0, 0.0, 0.0), "green": (0.0, 1.0, 0.0), "blue": (0.0, 0.0, 1.0)}
+class Stubborn:
+    """Refuses so many times, and counts how often it is asked."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+        self.asked = 0
+
+    def __call__(self, texts: list[str]) -> list[list[float]]:
+        self.asked += 1
+        if self.asked <= self.refusals:
+            raise ConnectionError
+        return lengths(texts)
 
 
-def by_colour(texts: list[str]) -> list[list[float]]:
-    """Knows what has which colour."""
-    things = {"tomato": "red", "rose": "red", "grass": "green", "frog": "green", "sky": "blue", "sea": "blue", **{
-        colour: colour for colour in COLOURS
-    }}  # fmt: skip
-    return [[sum(COLOURS[things[word]][axis] for word in text.split()) for axis in range(3)] for text in texts]
+async def test_after_a_failure_searches_do_not_ask_for_a_while() -> None:
+    stubborn = Stubborn(1_000)
+    health = EmbeddingHealth()
+    store = open_url("memory://")
+    async with SessionManager(store).with_embeddings(lengths, dimensions=2) as working:
+        await working.append("chat", {"role": "user", "content": "a lamp"})
+        await working.reindex()
+    async with SessionManager(store).with_embeddings(stubborn, dimensions=2) as manager:
+        for _ in range(5):
+            assert len(await manager.search("lamp")) == 1
+        assert stubborn.asked == 1
+    rests = []
+    for _ in range(12):
+        health.failed(EmbeddingError("down"))
+        rests.append(round(health.rest))
+    assert rests[:4] == [1, 2, 4, 8]
+    assert rests[-1] == 300
+    health.worked()
+    assert (health.rest, health.error) == (0.0, None)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/vectors.db"}
-    url = urls.get(request.param) or request.getfixturevalue("postgres_url")
-    store = open_url(url)
-    yield store
-    await store.close()
+async def test_what_others_say_in_an_error_is_not_repeated() -> None:
+    health = EmbeddingHealth()
+    health.failed(ModelError("your input 'secret' is too long", model="m"))
+    assert health.error == "the embedding failed (ModelError)"
 
 
-def scope_of(store: Store, embed: Embed, dimensions: int = 3) -> Scope:
-    scope = Scope(store, "default", DEFAULT_MAX_MESSAGE_BYTES)
-    scope.set_settings(EmbeddingSettings(embed, dimensions))
-    return scope
+async def test_what_a_failure_left_undone_is_done_and_nothing_is_asked_for_twice(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/vectors.db"
+    asked: list[str] = []
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        if len(asked) == 4:
+            asked.append("")
+            raise SystemExit
+        asked.extend(texts)
+        return lengths(texts)
+
+    texts = [f"text {'x' * number}" for number in range(10)]
+    async with SessionManager(url) as manager:
+        await manager.session("chat").append_all([{"role": "user", "content": text} for text in texts])
+    scope = Scope(url, "default", DEFAULT_MAX_MESSAGE_BYTES)
+    scope.set_settings(EmbeddingSettings(embed, 2, batch_size=2))
+    with pytest.raises(SystemExit):
+        await vectors.run(scope)
+    await vectors.run(scope)
+    assert sorted(filter(None, asked)) == sorted(texts)
+    await scope.close()
 
 
-async def said(store: Store, *words: str) -> list[tuple[Address, str, str | None]]:
-    """A message for each word, as what is pending."""
-    manager = SessionManager(store)
-    await manager.session("chat").append_all([{"id": word, "role": "user", "content": word} for word in words])
-    rows = await store.tree("default", "chat", find=words)
-    assert rows is not None
-    return [(Address("message", *found.place), found.id, None) for found in rows.found]
-
-
-async def test_what_is_pending_is_embedded_and_found_by_meaning(store: Store) -> None:
-    scope = scope_of(store, by_colour)
-    pending = await said(store, "tomato", "grass", "sky", "rose")
-    assert await embed_pending(scope, pending) == 4
-    names = {address: word for address, word, _ in pending}
-    found = [names[address] for address in await nearest_to(scope, "red", 2)]
-    assert sorted(found) == ["rose", "tomato"]
-    assert await nearest_to(scope, "  ", 2) == []
-    only = next(address for address, word, _ in pending if word == "sky")
-    assert await nearest_to(scope, "red", 2, [(only, only)]) == [only]
-    await SessionManager(store).session("chat").delete_messages(["rose"])
-    assert [names[address] for address in await nearest_to(scope, "red", 1)] == ["tomato"]
-
-
-async def test_without_embeddings_nothing_is_computed(store: Store) -> None:
-    scope = Scope(store, "default", DEFAULT_MAX_MESSAGE_BYTES)
-    assert await embed_pending(scope, await said(store, "sky")) == 0
-    assert await nearest_to(scope, "blue", 2) == []
-
-
-async def test_another_model_with_other_dimensions_is_told_what_to_do(store: Store) -> None:
-    pending = await said(store, "sky")
-    await embed_pending(scope_of(store, by_colour), pending)
-    other = scope_of(store, lengths, 2)
-    for attempt in (embed_pending(other, pending), nearest_to(other, "blue", 2)):
-        with pytest.raises(EmbeddingError, match="3 dimensions, not 2"):
-            await attempt
+async def test_without_embeddings_nothing_of_theirs_is_loaded() -> None:
+    """In a process of its own: here everything is loaded already."""
+    program = (
+        "import asyncio, sys\n"
+        "from frontdesk import SessionManager\n"
+        "async def main():\n"
+        "    async with SessionManager('memory://') as manager:\n"
+        "        await manager.append('chat', {'role': 'user', 'content': 'a lamp'})\n"
+        "        await manager.reindex()\n"
+        "        assert len(await manager.search('lamp')) == 1\n"
+        "        assert (await manager.search_info()).mode == 'lexical'\n"
+        "asyncio.run(main())\n"
+        "assert not {'numpy', 'sqlite_vec'} & set(sys.modules), 'loaded'\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    assert await process.wait() == 0
 
 
 async def test_a_role_that_may_not_create_the_extension_is_told_what_is_missing(postgres: PostgresServer) -> None:
@@ -233,8 +252,8 @@ async def test_a_role_that_may_not_create_the_extension_is_told_what_is_missing(
         await owner.execute("GRANT USAGE ON SCHEMA frontdesk TO frontdesk_guest")
         await owner.execute("GRANT ALL ON ALL TABLES IN SCHEMA frontdesk TO frontdesk_guest")
         guest = open_url(url.replace("postgres@", "frontdesk_guest@"))
-        with pytest.raises(ConfigurationError, match="pgvector"):
-            await nearest_to(scope_of(guest, by_colour), "red", 2)
+        async with SessionManager(guest).with_embeddings(lengths, dimensions=2) as manager:
+            assert "pgvector" in str((await manager.search_info()).embedding_error)
         await guest.close()
         await owner.execute("DROP OWNED BY frontdesk_guest; DROP ROLE frontdesk_guest")
     finally:

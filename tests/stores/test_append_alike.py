@@ -57,6 +57,7 @@ class Write(msgspec.Struct, frozen=True):
     fence: str | None
     dequeue: bool
     reopen: bool
+    existing: bool = False
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -75,6 +76,7 @@ _writes = st.builds(
     fence=st.sampled_from((None, None, "held", "held", "over")),
     dequeue=st.booleans(),
     reopen=st.booleans(),
+    existing=st.booleans(),
 )
 _plain_writes = st.builds(
     Write,
@@ -86,6 +88,7 @@ _plain_writes = st.builds(
     fence=st.none(),
     dequeue=st.booleans(),
     reopen=st.booleans(),
+    existing=st.booleans(),
 )
 _steps = st.builds(
     Step,
@@ -164,6 +167,7 @@ class Actor:
             fence=fence,
             dequeue=write.dequeue,
             reopen=write.reopen,
+            existing=write.existing,
         )
 
     def _answer(self, answer: AppendResult | BaseException) -> Any:

@@ -18,6 +18,9 @@ from frontdesk.testing.store_contract import StoreContract
 from frontdesk.testing.store_contract.vectors import VectorContract
 from frontdesk.testing.store_machine import StoreProperties
 
+# Random histories take a while on a busy machine.
+pytestmark = pytest.mark.timeout(600)
+
 
 class TestMemory(StoreContract, VectorContract, StoreProperties):
     @pytest.fixture

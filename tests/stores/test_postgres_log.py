@@ -20,7 +20,7 @@ APPEND = (
     " r_id => ARRAY[$2::text],"
     " r_call => ARRAY[1::bigint], r_now => ARRAY[$4::bigint], r_parent => ARRAY[NULL::text],"
     " r_expected => ARRAY[NULL::text], r_fence => ARRAY[NULL::bigint], r_dequeue => ARRAY[false],"
-    " r_reopen => ARRAY[false], r_skip => ARRAY[0],"
+    " r_reopen => ARRAY[false], r_existing => ARRAY[false], r_skip => ARRAY[0],"
     " r_size => ARRAY[1], m_id => ARRAY[$3::text], m_role => ARRAY['user'], m_tokens => ARRAY[1::bigint],"
     " m_created_at => ARRAY[$4::bigint], m_raw => ARRAY['{}'], m_derived => ARRAY[NULL::text], m_twin => ARRAY[0],"
     " patient => true)"

@@ -7,7 +7,7 @@ import msgspec
 from frontdesk.lifecycle import status_filter
 from frontdesk.records import SearchResults
 from frontdesk.scope import Scope
-from frontdesk.search import finding, freshness, loading, pages
+from frontdesk.search import finding, freshness, loading, meaning, pages
 from frontdesk.search.attributing import attributed
 from frontdesk.search.facets import KINDS
 from frontdesk.search.finding import Findings
@@ -27,6 +27,7 @@ async def search_namespace(scope: Scope, request: Request) -> SearchResults:
         return pages.NOTHING
     met = await freshness.for_namespace(scope)
     findings = Findings()
+    families: tuple[int, ...] | None = None
     if met.row is None:
         async for _, family in loading.families(scope, 0):
             await finding.scan(scope, request, family, findings)
@@ -34,16 +35,20 @@ async def search_namespace(scope: Scope, request: Request) -> SearchResults:
         wanted = met.pending()
         await loading.add_orphans(scope, wanted)
         await finding.scan(scope, request, wanted, findings)
-        await _look_up(scope, request, met, met.row, findings)
+        families = await _families(scope, request, met)
+        await _look_up(scope, request, families, met.row, findings)
     starts = finding.near_the_start(findings.matches.values())
     segments = await scope.store.segments(scope.namespace, starts) if starts else []
     parents = {segment.number: segment.parent for segment in segments if segment.parent}
     ranked = await findings.ranked(request.query, parents)
-    return await pages.page(scope, request, await attributed(scope, request, ranked))
+    near = await meaning.near(scope, request, met, families=families)
+    ranked += findings.lacking(near)
+    return await pages.page(scope, request, await attributed(scope, request, ranked), near)
 
 
-async def _look_up(scope: Scope, request: Request, met: Met, row: IndexRow, findings: Findings) -> None:
-    families = await _families(scope, request, met)
+async def _look_up(
+    scope: Scope, request: Request, families: tuple[int, ...] | None, row: IndexRow, findings: Findings
+) -> None:
     terms = finding.terms_of(request.query)
     counted = await scope.store.frequencies(scope.namespace, terms) if terms else []
     frequencies = dict(zip(terms, counted, strict=True))

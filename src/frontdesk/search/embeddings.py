@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,12 +13,14 @@ from typing import Any, TypeAlias
 from frontdesk.calls import call
 from frontdesk.errors import ConfigurationError, EmbeddingError, FrontdeskError
 from frontdesk.scope import Scope
-from frontdesk.store import Address, NewVector, Range, VectorStore
+from frontdesk.store import VectorRow, VectorStore
 
 Embed: TypeAlias = Callable[[list[str]], Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]]
 """texts -> vectors, one for each in the same order; sync or async"""
 
+_log = logging.getLogger("frontdesk.search")
 MOST_DIMENSIONS = 16_000
+_LONGEST_REST = 300.0
 _LONGEST_TEXT = 8_000
 """characters of a text that are embedded; models read little more"""
 
@@ -29,6 +33,12 @@ class EmbeddingSettings:
     dimensions: int = 0
     batch_size: int = 64
     timeout: float = 60.0
+
+    @property
+    def model(self) -> str:
+        """The name of the model, if the callable tells one."""
+        name = getattr(self.embed, "name", "")
+        return name if isinstance(name, str) else ""
 
     def __post_init__(self) -> None:
         if self.embed is None:
@@ -99,43 +109,54 @@ def _normalised(given: Any, wanted: int, dimensions: int) -> list[bytes | None]:
     return [row.tobytes() if size > 0 else None for row, size in zip(rows, largest[:, 0], strict=True)]
 
 
+@dataclass(slots=True)
+class EmbeddingHealth:
+    """Whether the embedding works, as far as this manager knows. After a failure nobody asks it for a while, longer
+    each time: neither does a search wait for what is not there, nor is a server that is down asked all the time."""
+
+    failures: int = 0
+    rests_until: float = 0.0
+    error: str | None = None
+
+    @property
+    def rest(self) -> float:
+        """For how many seconds not to ask it."""
+        return max(0.0, self.rests_until - time.monotonic())
+
+    def failed(self, error: FrontdeskError) -> None:
+        """Take a failure down. What others say may quote a text, and is not repeated."""
+        own = isinstance(error, EmbeddingError | ConfigurationError)
+        self.error = str(error) if own else f"the embedding failed ({type(error).__name__})"
+        self.rests_until = time.monotonic() + min(2.0**self.failures, _LONGEST_REST)
+        self.failures += 1
+        _log.warning("search goes by words alone for a while: %s", self.error)
+
+    def worked(self) -> None:
+        self.failures, self.rests_until, self.error = 0, 0.0, None
+
+
+async def vector_row(scope: Scope) -> VectorRow | None:
+    """The vectors of the namespace, if it has some. Raises `EmbeddingError` if they were made by another model,
+    `ConfigurationError` if the store cannot keep any."""
+    settings = scope.settings(EmbeddingSettings)
+    store = vector_store(scope)
+    await store.prepare_vectors(scope.namespace, settings.dimensions)
+    row = await store.vector_state(scope.namespace)
+    made_with = "" if row is None or row.state is None else row.state.made_with
+    if made_with and settings.model and made_with != settings.model:
+        raise EmbeddingError(
+            f"the vectors of namespace {scope.namespace!r} were made by {made_with!r}, not {settings.model!r}:"
+            " use that, or have them made anew by reindex",
+            namespace=scope.namespace,
+            present=made_with,
+            wanted=settings.model,
+        )
+    return row
+
+
 def vector_store(scope: Scope) -> VectorStore:
     """The store, if it can keep vectors. Raises `ConfigurationError`."""
     store = scope.store
     if not isinstance(store, VectorStore):
         raise ConfigurationError(f"{type(store).__name__} keeps no vectors: leave with_embeddings out")
     return store
-
-
-async def embed_pending(scope: Scope, texts: Sequence[tuple[Address, str, str | None]]) -> int:
-    """Compute and store the vectors of texts: (address, text, content), where `content` is the raw message that the
-    text was made from; a vector of what has gone or changed meanwhile is not stored. Gives how many were.
-
-    Does nothing without `with_embeddings`. Raises `EmbeddingError`."""
-    settings = scope.settings(EmbeddingSettings)
-    if settings.embed is None or not texts:
-        return 0
-    store = vector_store(scope)
-    await store.prepare_vectors(scope.namespace, settings.dimensions)
-    vectors = await embed_texts(settings, [text for _, text, _ in texts])
-    made = [
-        NewVector(address, vector, content)
-        for (address, _, content), vector in zip(texts, vectors, strict=True)
-        if vector is not None
-    ]
-    return await store.put_vectors(scope.namespace, settings.dimensions, made) if made else 0
-
-
-async def nearest_to(scope: Scope, text: str, limit: int, ranges: Sequence[Range] | None = None) -> list[Address]:
-    """The texts whose vectors are nearest to that of a query, nearest first; none without `with_embeddings`.
-
-    `ranges` (from one address to another of its kind) name the only ones that are wanted. Raises `EmbeddingError`."""
-    settings = scope.settings(EmbeddingSettings)
-    if settings.embed is None:
-        return []
-    store = vector_store(scope)
-    await store.prepare_vectors(scope.namespace, settings.dimensions)
-    [vector] = await embed_texts(settings, [text])
-    if vector is None:
-        return []
-    return [near.address for near in await store.nearest(scope.namespace, vector, limit, ranges)]

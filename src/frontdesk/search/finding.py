@@ -79,6 +79,10 @@ class Findings:
             for term in match.places:
                 figures.frequencies[term] = figures.frequencies.get(term, 0) + 1
 
+    def lacking(self, near: Iterable[IndexMatch]) -> list[Ranked]:
+        """Those of the nearest that were not found by words, without a score."""
+        return [Ranked(0.0, match) for match in near if match.address not in self.matches]
+
     async def ranked(self, query: Query, parents: Mapping[int, tuple[int, int]]) -> list[Ranked]:
         """All of it with scores, in no order."""
         matches = list(self.matches.values())
@@ -132,20 +136,23 @@ def split(query: Query, frequencies: Mapping[str, int]) -> Terms:
     return Terms(tuple(known), (), limit)
 
 
-def facets(request: Request, kinds: Collection[TextKind] = tuple(KINDS)) -> tuple[tuple[str, ...], ...]:
-    """What a text must be to pass the filters by role and time."""
+def facets(
+    request: Request, kinds: Collection[TextKind] = tuple(KINDS), *, by_time: bool = True
+) -> tuple[tuple[str, ...], ...]:
+    """What a text must be to pass the filters by role and time. Where few texts are looked at, their exact moment tells
+    sooner than days do."""
     query = request.query
     lines: list[tuple[str, ...]] = []
     if query.roles:
         lines.append(tuple(of_role(role) for role in sorted(query.roles)))
-    if query.after is not None or query.before is not None:
+    if by_time and (query.after is not None or query.before is not None):
         lines.append(of_period(query.after, query.before))
     if len(kinds) < len(KINDS) or not (lines or query.has_terms):
         lines.append(tuple(KINDS[kind] for kind in kinds))
     return tuple(lines)
 
 
-def _cut(phrase: Phrase) -> Phrase:
+def cut(phrase: Phrase) -> Phrase:
     """A phrase in stretches that every store can look for."""
     return tuple(
         stretch[start : start + LONGEST_STRETCH]
@@ -162,6 +169,7 @@ async def look_up(
     kinds: Collection[TextKind] = tuple(KINDS),
     families: tuple[int, ...] | None = None,
     spans: tuple[tuple[int, int, int], ...] | None = None,
+    by_time: bool = True,
 ) -> list[IndexMatch]:
     """What the index gives for the terms of `split`; nothing if there are none although some are asked for."""
     query = request.query
@@ -172,9 +180,9 @@ async def look_up(
             namespace=scope.namespace,
             seek=terms.seek,
             count=terms.also,
-            phrases=tuple(map(_cut, query.phrases)),
-            excluded=tuple(map(_cut, query.excluded)),
-            facets=facets(request, kinds),
+            phrases=tuple(map(cut, query.phrases)),
+            excluded=tuple(map(cut, query.excluded)),
+            facets=facets(request, kinds, by_time=by_time),
             families=families,
             spans=spans,
             limit=terms.limit,

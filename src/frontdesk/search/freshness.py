@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from frontdesk.errors import ChangesTrimmedError
+from frontdesk.errors import ChangesTrimmedError, ConfigurationError, EmbeddingError
 from frontdesk.records import SearchInfo, to_datetime
 from frontdesk.scope import Scope
 from frontdesk.search import indexing
+from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, vector_row, vector_store
+from frontdesk.search.following import LINES
 from frontdesk.search.loading import Wanted
 from frontdesk.search.settings import SearchSettings
-from frontdesk.store import ChangeRow, IndexRow
+from frontdesk.store import ChangeRow, IndexRow, StatsQuery
 
 MOST_SCANNED = 512
 """texts that are not in the index yet and are read directly; of more, a search across sessions waits for the index"""
@@ -62,11 +64,21 @@ async def _lines(scope: Scope, after: tuple[int, int]) -> list[ChangeRow]:
     """All lines behind a position, those that may still get company ahead of them included."""
     found: list[ChangeRow] = []
     while True:
-        lines = await scope.store.changes(scope.namespace, after, indexing.LINES, settled=False)
+        lines = await scope.store.changes(scope.namespace, after, LINES, settled=False)
         found += lines
-        if len(lines) < indexing.LINES:
+        if len(lines) < LINES:
             return found
         after = lines[-1].position
+
+
+async def missing(scope: Scope) -> int:
+    """How many texts the index does not hold yet; about how many, where it is still to be built."""
+    met = await meet(scope)
+    if met.row is not None:
+        return len(met.pending())
+    row = await scope.store.index_state(scope.namespace)
+    stats = await scope.store.stats(StatsQuery(namespace=scope.namespace))
+    return max(stats.messages - (0 if row is None else row.texts), 0 if row is None else 1)
 
 
 async def info(scope: Scope) -> SearchInfo:
@@ -79,7 +91,6 @@ async def info(scope: Scope) -> SearchInfo:
         # Everything is in the index that happened before what it does not hold yet.
         moment = to_datetime(met.lines[0].at if met.lines else scope.now())
     return SearchInfo(
-        mode="lexical",
         language=settings.language,
         reasoning=settings.reasoning,
         texts=0 if row is None else row.texts,
@@ -87,4 +98,26 @@ async def info(scope: Scope) -> SearchInfo:
         indexed_up_to=moment,
         building=row is not None and (met.row is None or row.state.cursor is not None),
         made_with=settings.made_with,
+        **await _meaning(scope),
     )
+
+
+async def _meaning(scope: Scope) -> dict[str, Any]:
+    """What `SearchInfo` tells of vectors."""
+    settings = scope.settings(EmbeddingSettings)
+    if settings.embed is None:
+        return {"mode": "lexical"}
+    error = scope.settings(EmbeddingHealth).error
+    vectors = 0
+    try:
+        await vector_row(scope)
+        vectors = await vector_store(scope).count_vectors(scope.namespace)
+    except (EmbeddingError, ConfigurationError) as refusal:
+        error = str(refusal)
+    return {
+        "mode": "lexical" if error else "hybrid",
+        "dimensions": settings.dimensions,
+        "embedding_model": settings.model or None,
+        "vectors": vectors,
+        "embedding_error": error,
+    }

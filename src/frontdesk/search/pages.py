@@ -8,15 +8,23 @@ from frontdesk.records import SearchResults
 from frontdesk.scope import Scope
 from frontdesk.search import answering
 from frontdesk.search.attributing import Entry
+from frontdesk.search.fusion import fuse
 from frontdesk.search.request import Request
+from frontdesk.store import IndexMatch
 from frontdesk.tree import Tree
 
 NOTHING = SearchResults((), 0, None)
 
 
-async def page(scope: Scope, request: Request, entries: list[Entry], trees: Sequence[Tree] = ()) -> SearchResults:
-    """The hits behind those that earlier pages gave."""
-    ordered = in_order(entries, request)
+async def page(
+    scope: Scope,
+    request: Request,
+    entries: list[Entry],
+    near: Sequence[IndexMatch],
+    trees: Sequence[Tree] = (),
+) -> SearchResults:
+    """The hits behind those that earlier pages gave; `near` are the nearest by meaning."""
+    ordered = in_order(entries, request, near)
     start = _start(ordered, request)
     end = start + request.limit
     shown = ordered[start:end]
@@ -25,19 +33,29 @@ async def page(scope: Scope, request: Request, entries: list[Entry], trees: Sequ
     return SearchResults(tuple(hits), len(ordered), cursor)
 
 
-def in_order(entries: list[Entry], request: Request) -> list[Entry]:
+def in_order(entries: list[Entry], request: Request, near: Sequence[IndexMatch] = ()) -> list[Entry]:
     """Best first or newest first, of equals the newest first; grouped, the hits of a session follow its first."""
 
     def newest(entry: Entry) -> tuple[int, int, int]:
         return -entry.match.at, -entry.match.address.number, -entry.match.address.position
 
     ordered = sorted(entries, key=newest if request.newest else lambda entry: (-entry.score, *newest(entry)))
+    if near:
+        ordered = _fused(ordered, near)
     if request.group:
         first: dict[int, int] = {}
         for index, entry in enumerate(ordered):
             first.setdefault(entry.row.number, index)
         ordered.sort(key=lambda entry: first[entry.row.number])
     return ordered
+
+
+def _fused(ordered: list[Entry], near: Sequence[IndexMatch]) -> list[Entry]:
+    """Best first by words and by meaning. What has no word of the query comes with a score of 0."""
+    by_address = {entry.match.address: entry for entry in ordered}
+    lexical = [(entry.match.address, entry.score) for entry in ordered if entry.score > 0]
+    nearest = [match.address for match in near if match.address in by_address]
+    return [by_address[address]._replace(score=score) for address, score in fuse(lexical, nearest)]
 
 
 def _start(ordered: list[Entry], request: Request) -> int:

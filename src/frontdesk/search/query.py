@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
@@ -50,6 +50,8 @@ class Query:
     tags: frozenset[str] = frozenset()
     after: int | None = None
     before: int | None = None
+    text: str = field(default="", compare=False)
+    """what was typed, without filters, beginnings and what is excluded"""
 
     @property
     def has_terms(self) -> bool:
@@ -83,6 +85,7 @@ class _Reading:
         self._prefixes: list[str] = []
         self._phrases: list[Phrase] = []
         self._excluded: list[Phrase] = []
+        self._said: list[str] = []
         self._values: dict[str, list[str]] = {"role": [], "session": [], "tag": []}
         self._after: int | None = None
         self._before: int | None = None
@@ -102,8 +105,10 @@ class _Reading:
             self._phrases += phrases
             self._demanded += [term for phrase in phrases for stretch in phrase for term in stretch]
             self._words(value)
+            self._said.append(value)
         elif not (value.endswith("*") and self._prefix(text.strip("*([{<'"))):
             self._words(text)
+            self._said.append(text)
 
     def _prefix(self, text: str) -> bool:
         """Take a beginning of words. Where it is a whole word whose stem is shorter, that is looked for, too."""
@@ -162,6 +167,7 @@ class _Reading:
             tags=frozenset(_few(self._values["tag"])),
             after=self._after,
             before=self._before,
+            text=" ".join(self._said),
         )
 
 

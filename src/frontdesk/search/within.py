@@ -5,7 +5,7 @@ from __future__ import annotations
 from frontdesk import history
 from frontdesk.records import SearchResults
 from frontdesk.scope import Scope
-from frontdesk.search import finding, freshness, loading, pages
+from frontdesk.search import finding, freshness, loading, meaning, pages
 from frontdesk.search.attributing import Entry, sees
 from frontdesk.search.finding import Findings
 from frontdesk.search.freshness import Met
@@ -34,8 +34,12 @@ async def search_session(scope: Scope, session_id: str | None, request: Request)
         await _look_up(scope, request, tree, items, met.row, findings)
     parents = {segment.number: segment.parent for segment in tree.visible_segments() if segment.parent}
     ranked = await findings.ranked(request.query, parents)
+    within = Wanted()
+    within.add_items(items)
+    near = await meaning.near(scope, request, met, within=within)
+    ranked += findings.lacking(near)
     entries = [Entry(score, match, tree.session) for score, match in ranked if request.is_in_time(match.at)]
-    return await pages.page(scope, request, entries, [tree])
+    return await pages.page(scope, request, entries, near, [tree])
 
 
 async def _not_indexed(scope: Scope, tree: Tree, items: list[Item], met: Met) -> Wanted:
@@ -68,7 +72,7 @@ async def _look_up(
         frequencies = {term: round(share * n + 0.5) if n else 0 for term, n in zip(terms, counted, strict=True)}
     wanted = finding.split(request.query, frequencies)
     spans = tuple((item.segment, item.first, item.last) for item in items if isinstance(item, Span))
-    findings.add_index(await finding.look_up(scope, request, wanted, spans=spans))
+    findings.add_index(await finding.look_up(scope, request, wanted, spans=spans, by_time=not is_small))
     if len(spans) < len(items):
         family = (tree.session.family,)
         more = await finding.look_up(scope, request, wanted, kinds=("edit", "overlay"), families=family)

@@ -51,14 +51,21 @@ def _from_environment(text: str) -> int:
         ) from None
 
 
+async def sweep(store: StateStore) -> int:
+    """Remove what has expired, batch by batch; gives how many there were."""
+    removed, more = 0, True
+    while more:
+        swept, more = await store.sweep_states(SWEEP_BATCH)
+        removed += swept
+        await asyncio.sleep(0)
+    return removed
+
+
 async def sweep_forever(store: StateStore) -> None:
     """Remove what has expired, batch by batch, every minute; a failure is logged, and the next round tries again."""
     while True:
         try:
-            more = True
-            while more:
-                _, more = await store.sweep_states(SWEEP_BATCH)
-                await asyncio.sleep(0)
+            await sweep(store)
         except StoreClosedError:
             return
         except FrontdeskError as error:

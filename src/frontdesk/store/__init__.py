@@ -62,6 +62,7 @@ from frontdesk.store.rows import (
     Piece,
     Place,
     PromptRow,
+    RowCounts,
     SegmentRow,
     SessionRow,
     Span,
@@ -72,7 +73,7 @@ from frontdesk.store.rows import (
     ViewRow,
 )
 from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
-from frontdesk.store.vectors import TEXT_KINDS, Near, NewVector, Range, VectorStore
+from frontdesk.store.vectors import TEXT_KINDS, Near, NewVector, Range, VectorRow, VectorStore
 
 __all__ = [
     "BEGINNING",
@@ -130,6 +131,7 @@ __all__ = [
     "Position",
     "PromptRow",
     "Range",
+    "RowCounts",
     "SegmentRow",
     "SessionQuery",
     "SessionRow",
@@ -145,6 +147,7 @@ __all__ = [
     "TreeRows",
     "UsageQuery",
     "UsageRow",
+    "VectorRow",
     "VectorStore",
     "ViewRead",
     "ViewRow",

@@ -42,7 +42,7 @@ class ChangeRow(msgspec.Struct, frozen=True):
     """One change. `session` 0 is the namespace; `session_id` is None for that, and for a session that is gone.
 
     `segment`, `first` and `last` name the messages it is about, `number` an overlay or an edit, `detail` is JSON or
-    empty. All lines of a session but "session.deleted" are gone with it.
+    empty. All lines of a session but "session.deleted" are gone with it; that names it, unless it was erased.
     """
 
     position: Position
@@ -90,6 +90,11 @@ def session_changed(values: Mapping[str, Any]) -> NewChange:
 def session_woken() -> NewChange:
     """An append made it active again."""
     return session_changed({"status": "active", "end_reason": None, "ended_at": None})
+
+
+def session_erased() -> NewChange:
+    """Says that a session is gone, and not which."""
+    return NewChange(kind="session.deleted")
 
 
 def session_deleted(session_id: str) -> NewChange:

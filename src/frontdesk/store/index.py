@@ -74,8 +74,9 @@ class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which texts are wanted: those with any of `seek` (if given) and every phrase, nothing excluded, and of each line
     of `facets` at least one. A term that ends in "*" means all that begin so.
 
-    `spans` (segment, first, last), if given, name the only messages that are wanted, `families` those that a text may
-    belong to. Of more than `limit` texts the latest are given, as far as numbers and positions tell."""
+    `spans` (segment, first, last), if given, name the only messages that are wanted, `addresses` (not together with
+    `spans`) the only texts, `families` those that a text may belong to. Of more than `limit` texts the latest are
+    given, as far as numbers and positions tell."""
 
     namespace: str
     seek: tuple[str, ...] = ()
@@ -86,6 +87,7 @@ class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
     facets: tuple[tuple[str, ...], ...] = ()
     families: tuple[int, ...] | None = None
     spans: tuple[tuple[int, int, int], ...] | None = None
+    addresses: tuple[Address, ...] | None = None
     limit: int
 
 

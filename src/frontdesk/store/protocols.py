@@ -29,7 +29,9 @@ from frontdesk.store.rows import (
     Piece,
     Place,
     PromptRow,
+    RowCounts,
     SessionRow,
+    Span,
     StatsRow,
     TreeRows,
     UsageRow,
@@ -130,13 +132,25 @@ class ChangeStore(Protocol):
     async def wait_for_change(self, seconds: float) -> None:
         """Return when something may have been logged, after so many seconds at the latest."""
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
-        """Remove the oldest lines, up to the first that is not older than `before_at`, and never the newest; at most
-        `limit` at a time. Gives how many went."""
+    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+        """Remove the oldest lines, up to the first that is not older than `before_at` or stands behind `until`, and
+        never the newest; at most `limit` at a time. Gives how many went."""
+
+
+class ErasureStore(Protocol):
+    """What an erasure needs besides plans."""
+
+    async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
+        """How many messages stand in these spans, and how much else is kept for a session."""
+
+    async def scrub(self, namespace: str) -> None:
+        """Leave nothing behind of what was deleted: neither the lines that the log has of sessions that are gone, nor
+        bytes in places that the engine would only use again some day. Works in steps, beside other changes; one that
+        was interrupted can be done again."""
 
 
 @runtime_checkable
-class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, Protocol):
+class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Protocol):
     """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 
@@ -161,7 +175,8 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, Protocol):
     async def append(self, request: Append) -> AppendResult:
         """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
 
-        In this order: a `fence` that does not hold raises `TurnLostError`; a duplicate id is skipped, and the next
+        In this order: a `fence` that does not hold raises `TurnLostError`; a session that is not there, if it is to be
+        an `existing` one, `SessionNotFoundError`; a duplicate id is skipped, and the next
         message follows it; a session that is suspended, or ended for another reason than `timeout`, raises
         `SessionEndedError` without `reopen`; `expected_head` that is not the head raises `HeadMovedError`, an unknown
         parent `MessageNotFoundError`, unless every message is a duplicate.

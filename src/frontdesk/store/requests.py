@@ -62,6 +62,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     dequeue: bool = False
     """take the messages out of the queue of the lease `TURN`, in the same transaction"""
     reopen: bool = False
+    existing: bool = False
+    """the session is not made if it is not there: `SessionNotFoundError`"""
 
 
 class AppendedRow(msgspec.Struct, frozen=True):
@@ -208,6 +210,8 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     idle_after: int = NEVER
     leased: str | None = None
     unleased: str | None = None
+    parent: str | None = None
+    """the id of the session that they were forked from, or begun under"""
 
 
 class DueQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -263,6 +263,15 @@ class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
     store_bytes: int
 
 
+class RowCounts(NamedTuple):
+    """What is kept: messages, versions of documents, lines of the ledger, and messages queued for a turn."""
+
+    messages: int
+    documents: int
+    usage_lines: int
+    queued: int
+
+
 class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a text kept for a session, or for a whole namespace. Version 0 does not exist: nothing written."""
 

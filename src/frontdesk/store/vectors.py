@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from frontdesk.errors import EmbeddingError
-from frontdesk.store.index import Address, TextKind
+from frontdesk.store.index import Address, IndexState, TextKind
 from frontdesk.store.requests import Plan
 from frontdesk.store.rows import SEGMENT_SIZE
 
@@ -33,6 +33,14 @@ class Near(NamedTuple):
     similarity: float
 
 
+class VectorRow(NamedTuple):
+    """The vectors of a namespace: of how many numbers, and how far they have followed what is said (None: nobody saw to
+    that yet). `made_with` of the state is the name of the model, as far as it is known."""
+
+    dimensions: int
+    state: IndexState | None
+
+
 @runtime_checkable
 class VectorStore(Protocol):
     """A store that keeps vectors."""
@@ -46,6 +54,22 @@ class VectorStore(Protocol):
 
         What is not there any more, or has another content, is left out. Raises `EmbeddingError` if the namespace has
         vectors of other dimensions."""
+
+    async def vector_state(self, namespace: str) -> VectorRow | None:
+        """How far the vectors are; None where there are none."""
+
+    async def mark_vectors(
+        self, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
+    ) -> bool:
+        """Set how far the vectors are; False, and nothing changed, if that is not what is to be replaced.
+
+        Raises `EmbeddingError` if the namespace has vectors of other dimensions."""
+
+    async def without_vectors(self, namespace: str, addresses: Sequence[Address]) -> list[Address]:
+        """Those of these texts that have no vector, in their order."""
+
+    async def count_vectors(self, namespace: str) -> int:
+        """How many texts have one."""
 
     async def nearest(
         self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None

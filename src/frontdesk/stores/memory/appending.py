@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionEndedError
+from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionEndedError, SessionNotFoundError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
@@ -38,6 +38,8 @@ class Appending(Reading, Leases):
         session = self._get(request.namespace, request.session_id)
         if request.fence is not None:
             self._check_fence(session, request.session_id, request.fence)
+        if session is None and request.existing:
+            raise SessionNotFoundError(request.session_id, request.namespace)
         known = [
             None if session is None or fresh else self._find(session, message.id)
             for message, fresh in zip(request.messages, request.fresh, strict=True)

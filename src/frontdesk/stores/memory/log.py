@@ -34,21 +34,20 @@ class Log(Rows):
     async def wait_for_change(self, seconds: float) -> None:
         await self._bell.wait(seconds)
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
+    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
         with self._held():
             log = self._log.get(namespace)
             if not log:
                 return 0
-            old = sum(1 for _ in takewhile(lambda row: row.at < before_at, islice(log, min(limit, len(log) - 1))))
+            oldest = islice(log, min(limit, len(log) - 1))
+            end = log[-1].position if until is None else until
+            old = sum(1 for _ in takewhile(lambda row: row.at < before_at and row.position <= end, oldest))
             if old:
                 self._trimmed[namespace] = log[old - 1].position
                 for row in log[:old]:
                     self._details.get((namespace, row.session), {}).pop(row.position, None)
                 del log[:old]
             return old
-
-    def _is_kept(self, row: ChangeRow) -> bool:
-        return row.session == 0 or row.session in self._sessions or row.kind == "session.deleted"
 
     def _whole(self, namespace: str, row: ChangeRow) -> ChangeRow:
         session = self._sessions.get(row.session)

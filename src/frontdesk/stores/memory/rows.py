@@ -139,6 +139,9 @@ class Rows:
         log.append(ChangeRow(position, at, change.kind, session, None, *where, number or change.number))
         self._bell.ring()
 
+    def _is_kept(self, row: ChangeRow) -> bool:
+        return row.session == 0 or row.session in self._sessions or row.kind == "session.deleted"
+
     def _forget_log(self, row: SessionRow) -> None:
         """Keep of a session that is gone only what says so; its other lines tell nothing without it."""
         last = self._log[row.namespace][-1].position

@@ -9,13 +9,14 @@ import msgspec
 from frontdesk.store import DueQuery, NewSession, SessionQuery, SessionRow
 from frontdesk.stores.memory.appending import Appending
 from frontdesk.stores.memory.changes import Changes
+from frontdesk.stores.memory.erasing import Erasing
 from frontdesk.stores.memory.ledger import Ledger
 from frontdesk.stores.memory.log import Log
 from frontdesk.stores.memory.rows import is_idle
 from frontdesk.stores.memory.searching import Searching
 
 
-class MemoryStore(Appending, Changes, Ledger, Log, Searching):
+class MemoryStore(Appending, Changes, Erasing, Ledger, Log, Searching):
     """A `Store` in memory, for tests, notebooks and throw-away agents: everything is gone with the process.
 
     Safe for threads and event loops."""
@@ -69,6 +70,7 @@ def _matches(row: SessionRow, query: SessionQuery) -> bool:
         (query.peer, row.peer),
         (query.thread, row.thread),
         (query.status, row.status),
+        (query.parent, row.parent_session_id),
     )
     return (
         row.namespace == query.namespace

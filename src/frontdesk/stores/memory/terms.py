@@ -87,11 +87,15 @@ class TermIndex:
 
     def matches(self, query: IndexQuery) -> list[IndexMatch]:
         holding = {term: self.holding(term) for term in dict.fromkeys((*query.seek, *query.count))}
-        found = set().union(*(holding[term] for term in query.seek)) if query.seek else set(self.texts)
+        found = set().union(*(holding[term] for term in query.seek)) if query.seek else self._all(query)
         for facets in self._demanded(query):
-            found &= set().union(*(self._facets.get(facet, ()) for facet in facets))
+            # Each by itself: what a facet holds may be everything, and what was found so far is often little.
+            found = set().union(*(found & self._facets[facet] for facet in facets if facet in self._facets))
         wanted = (address for address in sorted(found, key=_age, reverse=True) if self._passes(address, query))
         return [self._match(address, holding) for address, _ in zip(wanted, range(query.limit), strict=False)]
+
+    def _all(self, query: IndexQuery) -> set[Address]:
+        return set(self.texts) if query.addresses is None else {one for one in query.addresses if one in self.texts}
 
     def _demanded(self, query: IndexQuery) -> Iterator[Iterable[str]]:
         yield from query.facets
@@ -100,6 +104,8 @@ class TermIndex:
 
     def _passes(self, address: Address, query: IndexQuery) -> bool:
         if query.spans is not None and not _within(address, query.spans):
+            return False
+        if query.addresses is not None and address not in query.addresses:
             return False
         return all(self._holds(address, phrase) for phrase in query.phrases) and not any(
             self._holds(address, phrase) for phrase in query.excluded

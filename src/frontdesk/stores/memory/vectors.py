@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.store import Address, Near, NewVector, Plan, Range
+from frontdesk.store import Address, IndexState, Near, NewVector, Plan, Range, VectorRow
 from frontdesk.store.vectors import check_dimensions, leaving
 from frontdesk.stores.memory.rows import Rows
 
@@ -21,10 +21,17 @@ class VectorSpace:
         import numpy
 
         self.dimensions = dimensions
+        self.state: IndexState | None = None
         self._matrix: Any = numpy.zeros((_FIRST_ROWS, dimensions), dtype="<f4")
         self._addresses: list[Address] = []
         self._rows: dict[Address, int] = {}
         self._positions: dict[tuple[str, int], set[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def __contains__(self, address: Address) -> bool:
+        return address in self._rows
 
     def put(self, address: Address, vector: bytes) -> None:
         import numpy
@@ -82,13 +89,35 @@ class Vectors(Rows):
 
     async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
         with self._held():
-            space = self._space(namespace, dimensions)
-            if space is None:
-                space = self._vectors[namespace] = VectorSpace(dimensions)
+            space = self._made_space(namespace, dimensions)
             kept = [new for new in given if self._is_there(new)]
             for new in kept:
                 space.put(new.address, new.vector)
             return len(kept)
+
+    async def vector_state(self, namespace: str) -> VectorRow | None:
+        with self._held():
+            space = self._vectors.get(namespace)
+            return None if space is None else VectorRow(space.dimensions, space.state)
+
+    async def mark_vectors(
+        self, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
+    ) -> bool:
+        with self._held():
+            space = self._made_space(namespace, dimensions)
+            if space.state != replaces:
+                return False
+            space.state = state
+            return True
+
+    async def without_vectors(self, namespace: str, addresses: Sequence[Address]) -> list[Address]:
+        with self._held():
+            space = self._vectors.get(namespace, ())
+            return [address for address in addresses if address not in space]
+
+    async def count_vectors(self, namespace: str) -> int:
+        with self._held():
+            return len(self._vectors.get(namespace, ()))
 
     async def nearest(
         self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
@@ -104,6 +133,12 @@ class Vectors(Rows):
     def _space(self, namespace: str, dimensions: int) -> VectorSpace | None:
         space: VectorSpace | None = self._vectors.get(namespace)
         check_dimensions(namespace, None if space is None else space.dimensions, dimensions)
+        return space
+
+    def _made_space(self, namespace: str, dimensions: int) -> VectorSpace:
+        space = self._space(namespace, dimensions)
+        if space is None:
+            space = self._vectors[namespace] = VectorSpace(dimensions)
         return space
 
     def _is_there(self, new: NewVector) -> bool:

@@ -25,6 +25,7 @@ from frontdesk.errors import (
     HeadMovedError,
     MessageNotFoundError,
     SessionEndedError,
+    SessionNotFoundError,
     StoreError,
     StoreUnavailableError,
     TurnLostError,
@@ -44,7 +45,7 @@ _IN_FLIGHT = 3
 _ARGUMENTS = (
     *("text[]", "text[]", "integer[]", "integer[]", "bigint[]", "bigint[]", "boolean[]"),
     *("integer[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]"),
-    *("bigint[]", "boolean[]", "boolean[]", "integer[]", "integer[]"),
+    *("bigint[]", "boolean[]", "boolean[]", "boolean[]", "integer[]", "integer[]"),
     *("integer[]", "bigint[]", "text[]", "text[]", "bigint[]", "bigint[]", "text[]", "text[]", "integer[]"),
     "boolean",
 )
@@ -240,7 +241,7 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
         for index in indexes:
             request, call = batch[index].request, batch[index].call
             parent = None if request.parent is FOLLOW_HEAD else request.parent or ""
-            checks = (parent, request.expected_head, request.fence, request.dequeue, request.reopen)
+            checks = (parent, request.expected_head, request.fence, request.dequeue, request.reopen, request.existing)
             given = (*batch[index].key, call, request.now, *checks)
             requests.append((number, *given, len(messages), len(request.messages)))
             first: dict[str, int] = {}
@@ -256,7 +257,7 @@ def _arguments(batch: Sequence[_Waiting]) -> list[list[Any]]:
         plain = plain and len(ids) == size
         now = max(batch[index].request.now for index in indexes)
         groups.append((*batch[indexes[0]].key, indexes[0] + 1, size, tokens, now, plain))
-    return [*columns_of(groups, 7), *columns_of(requests, 12), *columns_of(messages, 9)]
+    return [*columns_of(groups, 7), *columns_of(requests, 13), *columns_of(messages, 9)]
 
 
 def _message_values(message: StoredMessage) -> tuple[Any, ...]:
@@ -300,6 +301,8 @@ def _result(request: Append, answer: list[Sequence[Any]]) -> AppendResult | Exce
     if last[1] == "fence":
         assert request.fence is not None
         return TurnLostError(request.session_id, request.fence)
+    if last[1] == "gone":
+        return SessionNotFoundError(request.session_id, request.namespace)
     if last[1] == "parent":
         assert isinstance(request.parent, str)
         return MessageNotFoundError(request.parent, request.session_id)

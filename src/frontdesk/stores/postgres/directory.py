@@ -57,6 +57,8 @@ class Directory:
             for name in ("agent", "channel", "peer", "thread")
             if (wanted := getattr(query, name)) is not None
         ]
+        if query.parent is not None:
+            where.append(f"s.parent_session_id = {mark(query.parent)}")
         if query.tag is not None:
             where.append(
                 f"s.number IN (SELECT t.session FROM {self._schema}.session_tags t WHERE t.ns = s.ns"
@@ -100,7 +102,7 @@ class Directory:
 def _parts(query: SessionQuery, conditions: _Conditions) -> list[list[str]]:
     """Conditions that together let all through that is wanted; each suits one index, in the order of activity."""
     statuses: Sequence[str | None] = [query.status] if query.status else list(_STATUSES)
-    if query.status is None and (query.agent is not None or query.peer is not None):
+    if query.status is None and (query.agent or query.peer or query.parent) is not None:
         statuses = [None]
     parts = [[] if status is None else [_STATUSES[status]] for status in statuses]
     if query.idle is None:

@@ -91,8 +91,9 @@ SELECT (
     ) c
 ) FROM unnest($2::text[]) WITH ORDINALITY q(query, index) ORDER BY q.index"""
 _ALL = "{schema}.search_texts t WHERE t.ns = $1 AND t.terms @@ $2::tsquery"
-_IN_SPANS = """unnest({segments}::bigint[], {firsts}::bigint[], {lasts}::bigint[]) s(segment, first, last), LATERAL (
-    SELECT * FROM {schema}.search_texts x WHERE x.ns = $1 AND x.kind = 3 AND x.number = s.segment
+_IN_SPANS = """unnest({kinds}::smallint[], {numbers}::bigint[], {firsts}::bigint[], {lasts}::bigint[])
+        s(kind, number, first, last), LATERAL (
+    SELECT * FROM {schema}.search_texts x WHERE x.ns = $1 AND x.kind = s.kind AND x.number = s.number
         AND x.position BETWEEN s.first AND s.last AND {matches} OFFSET 0
 ) t WHERE true"""
 _WITHOUT = """ AND (t.parts = 1 OR NOT EXISTS (
@@ -271,13 +272,14 @@ class Index:
             return f"${4 + len(arguments)}"
 
         source, lexemes = _ALL, _LEXEMES
-        if query.spans is not None:
-            few = sum(last - first + 1 for _, first, last in query.spans) <= _FEW
+        ranges = _ranges(query)
+        if ranges is not None:
+            few = sum(last - first + 1 for _, _, first, last in ranges) <= _FEW
             # Hidden from the index over terms where the messages are few: their words may be everywhere.
             matches = "coalesce(x.terms @@ $2::tsquery, false)" if few else "x.terms @@ $2::tsquery"
-            segments, firsts, lasts = map(mark, columns_of(query.spans, 3))
+            kinds, numbers, firsts, lasts = map(mark, columns_of(ranges, 4))
             source = _IN_SPANS.format(
-                segments=segments, firsts=firsts, lasts=lasts, matches=matches, schema=self._schema
+                kinds=kinds, numbers=numbers, firsts=firsts, lasts=lasts, matches=matches, schema=self._schema
             )
         if query.excluded:
             excluded = " | ".join(writing.phrase_query(ns, phrase) for phrase in query.excluded)
@@ -285,6 +287,13 @@ class Index:
         if prefixes:
             lexemes = _LEXEMES_BEGINNING.format(prefixes=mark(writing.lexemes(ns, prefixes)))
         return self._sql(_FOUND.replace("{source}", source).replace("{lexemes}", lexemes)), arguments
+
+
+def _ranges(query: IndexQuery) -> list[tuple[int, int, int, int]] | None:
+    """(kind, number, first, last) of the only texts that are wanted."""
+    if query.addresses is not None:
+        return [(_CODES[kind], number, position, position) for kind, number, position in query.addresses]
+    return None if query.spans is None else [(_CODES["message"], *span) for span in query.spans]
 
 
 def _merged(

@@ -74,7 +74,9 @@ class Log:
         )
         return BEGINNING if row is None else (row[0], row[1])
 
-    async def trim(self, connection: Connection, namespace: str, before_at: int, limit: int) -> int:
+    async def trim(
+        self, connection: Connection, namespace: str, before_at: int, limit: int, until: Position | None
+    ) -> int:
         newest = await self.last(connection, namespace)
         oldest = await connection.fetch(
             f"SELECT c.xid, c.position, c.at FROM {self._schema}.changes c WHERE c.ns = {self._here} AND {_SETTLED}"
@@ -82,7 +84,8 @@ class Log:
             namespace,
             limit,
         )
-        old = [*takewhile(lambda row: row[2] < before_at and (row[0], row[1]) < newest, oldest)]
+        end = newest if until is None else until
+        old = [*takewhile(lambda row: row[2] < before_at and row[:2] < newest and row[:2] <= end, oldest)]
         if not old:
             return 0
         edge = old[-1][:2]

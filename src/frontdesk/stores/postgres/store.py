@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 from frontdesk.errors import SessionNotFoundError, StoreClosedError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
+    BEGINNING,
+    Address,
     Append,
     AppendResult,
     ChangeRow,
@@ -20,6 +23,7 @@ from frontdesk.store import (
     IndexMatch,
     IndexQuery,
     IndexRow,
+    IndexState,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -33,9 +37,11 @@ from frontdesk.store import (
     Position,
     PromptRow,
     Range,
+    RowCounts,
     SegmentRow,
     SessionQuery,
     SessionRow,
+    Span,
     StateKey,
     StateRow,
     StatsQuery,
@@ -44,6 +50,7 @@ from frontdesk.store import (
     TreeRows,
     UsageQuery,
     UsageRow,
+    VectorRow,
     ViewRead,
 )
 from frontdesk.stores.bell import Bell
@@ -52,6 +59,7 @@ from frontdesk.stores.postgres.changes import Changer
 from frontdesk.stores.postgres.directory import Directory
 from frontdesk.stores.postgres.documents import Documents
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
+from frontdesk.stores.postgres.erasing import TABLES, Erasing
 from frontdesk.stores.postgres.index import Index
 from frontdesk.stores.postgres.leases import Leases
 from frontdesk.stores.postgres.log import Log
@@ -87,6 +95,7 @@ class PostgresStore:
         self._leases = Leases(self._schema)
         self._index = Index(self._schema)
         self._log = Log(self._schema)
+        self._erasing = Erasing(self._schema)
         self._totals = Totals(self._schema)
         self._states = States(self._schema)
         self._bell = Bell()
@@ -289,8 +298,24 @@ class PostgresStore:
         with suppress(StoreClosedError):
             self._notices(self._engine.lane()).written()
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
-        return await self._engine.transact(lambda connection: self._log.trim(connection, namespace, before_at, limit))
+    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+        return await self._engine.transact(
+            lambda connection: self._log.trim(connection, namespace, before_at, limit, until)
+        )
+
+    # erasure
+
+    async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
+        return await self._engine.run(
+            lambda connection: self._erasing.count(connection, session, spans), repeatable=True
+        )
+
+    async def scrub(self, namespace: str) -> None:
+        end: Position | None = BEGINNING
+        while end is not None:
+            end = await self._engine.transact(partial(self._erasing.clear_log, namespace=namespace, after=end))
+        for table in TABLES:
+            await self._engine.run(partial(self._erasing.vacuum, table=table), repeatable=True)
 
     # states: a write carries its mark, so that it can be done again after a lost connection
 
@@ -405,6 +430,24 @@ class PostgresStore:
         return await self._engine.transact(
             lambda connection: self._vectors.put(connection, namespace, dimensions, given)
         )
+
+    async def vector_state(self, namespace: str) -> VectorRow | None:
+        return await self._engine.run(lambda connection: self._vectors.state(connection, namespace), repeatable=True)
+
+    async def mark_vectors(
+        self, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
+    ) -> bool:
+        return await self._engine.transact(
+            lambda connection: self._vectors.mark(connection, namespace, dimensions, replaces, state)
+        )
+
+    async def without_vectors(self, namespace: str, addresses: Sequence[Address]) -> list[Address]:
+        return await self._engine.run(
+            lambda connection: self._vectors.without(connection, namespace, addresses), repeatable=True
+        )
+
+    async def count_vectors(self, namespace: str) -> int:
+        return await self._engine.run(lambda connection: self._vectors.count(connection, namespace), repeatable=True)
 
     async def nearest(
         self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None

@@ -6,9 +6,10 @@ from array import array
 from collections.abc import Sequence
 
 import asyncpg
+import msgspec
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.store import TEXT_KINDS, Address, Near, NewVector, Plan, Range
+from frontdesk.store import TEXT_KINDS, Address, IndexState, Near, NewVector, Plan, Range, VectorRow
 from frontdesk.store.vectors import check_dimensions, leaving
 from frontdesk.stores.postgres.engine import Connection
 from frontdesk.stores.postgres.rows import columns_of
@@ -17,11 +18,12 @@ _EXTENSION = (
     "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
     " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
 )
+_decode_state = msgspec.json.Decoder(IndexState).decode
 _TABLES = ("messages", "edits", "overlays", "sessions")
 
 
 class Vectors:
-    """Each call through a connection, in one schema; `put` and `drop` want a transaction."""
+    """Each call through a connection, in one schema; `put`, `mark` and `drop` want a transaction."""
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
@@ -55,14 +57,7 @@ class Vectors:
         return self._extension
 
     async def put(self, connection: Connection, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
-        ns = await connection.fetchval(f"SELECT {self._schema}.namespace($1)", namespace)
-        present = await connection.fetchval(
-            f"INSERT INTO {self._schema}.vector_spaces AS s VALUES ($1, $2)"
-            " ON CONFLICT (ns) DO UPDATE SET dimensions = s.dimensions RETURNING dimensions",
-            ns,
-            dimensions,
-        )
-        check_dimensions(namespace, present, dimensions)
+        ns, _ = await self._made_space(connection, namespace, dimensions)
         kept = 0
         for kind in range(len(TEXT_KINDS)):
             rows = {new.address: new for new in given if new.address.kind == TEXT_KINDS[kind]}
@@ -74,6 +69,58 @@ class Vectors:
                 [(ns, kind, *key, _numbers(rows[Address(TEXT_KINDS[kind], *key)].vector)) for key in there],
             )
         return kept
+
+    async def _made_space(
+        self, connection: Connection, namespace: str, dimensions: int
+    ) -> tuple[int, IndexState | None]:
+        """The number of a namespace, and how far its vectors are; locked."""
+        ns = await connection.fetchval(f"SELECT {self._schema}.namespace($1)", namespace)
+        present, state = await connection.fetchrow(
+            f"INSERT INTO {self._schema}.vector_spaces AS s (ns, dimensions) VALUES ($1, $2)"
+            " ON CONFLICT (ns) DO UPDATE SET dimensions = s.dimensions RETURNING dimensions, state",
+            ns,
+            dimensions,
+        )
+        check_dimensions(namespace, present, dimensions)
+        return ns, None if state is None else _decode_state(state)
+
+    async def state(self, connection: Connection, namespace: str) -> VectorRow | None:
+        row = await connection.fetchrow(
+            f"SELECT dimensions, state FROM {self._schema}.vector_spaces WHERE ns = {self._ns}", namespace
+        )
+        return None if row is None else VectorRow(row[0], None if row[1] is None else _decode_state(row[1]))
+
+    async def mark(
+        self,
+        connection: Connection,
+        namespace: str,
+        dimensions: int,
+        replaces: IndexState | None,
+        reached: IndexState,
+    ) -> bool:
+        ns, present = await self._made_space(connection, namespace, dimensions)
+        if present != replaces:
+            return False
+        text = msgspec.json.encode(reached).decode()
+        await connection.execute(f"UPDATE {self._schema}.vector_spaces SET state = $2 WHERE ns = $1", ns, text)
+        return True
+
+    async def without(self, connection: Connection, namespace: str, addresses: Sequence[Address]) -> list[Address]:
+        rows = await connection.fetch(
+            f"SELECT v.kind, v.number, v.position FROM unnest($2::smallint[], $3::bigint[], $4::integer[])"
+            f" a(kind, number, position) JOIN {self._schema}.vectors v ON v.ns = {self._ns} AND v.kind = a.kind"
+            " AND v.number = a.number AND v.position = a.position",
+            namespace,
+            *columns_of([_bounds(address, address)[:3] for address in addresses], 3),
+        )
+        there = {Address(TEXT_KINDS[kind], number, position) for kind, number, position in rows}
+        return [address for address in addresses if address not in there]
+
+    async def count(self, connection: Connection, namespace: str) -> int:
+        number: int = await connection.fetchval(
+            f"SELECT count(*) FROM {self._schema}.vectors WHERE ns = {self._ns}", namespace
+        )
+        return number
 
     async def _there(
         self, connection: Connection, ns: int, kind: int, rows: Sequence[NewVector]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple, replace
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionEndedError
+from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionEndedError, SessionNotFoundError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
@@ -60,6 +60,8 @@ def append(connection: Connection, request: Append) -> AppendResult:
         any_known, head_id, *segment = loaded[SESSION_WIDTH:]
     if request.fence is not None:
         leases.check_fence(connection, session, request.session_id, request.fence)
+    if session is None and request.existing:
+        raise SessionNotFoundError(request.session_id, request.namespace)
     if session is not None and any_known:
         known = find_all(connection, session, given)
     parent = None

@@ -83,7 +83,7 @@ class Database:
             connection.execute(
                 f"PRAGMA synchronous={self.synchronous}; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=memory;"
                 f" PRAGMA cache_size=-{_CACHE_KIB}; PRAGMA journal_size_limit={_WAL_KEPT};"
-                f" PRAGMA query_only={int(not write)}"
+                f" PRAGMA secure_delete=on; PRAGMA query_only={int(not write)}"
             ).fetchall()
         except BaseException:
             connection.close(True)

@@ -53,8 +53,8 @@ def _filters(connection: Connection, query: SessionQuery) -> tuple[list[str], li
     """The conditions that are the same whichever way is gone."""
     where: list[str] = []
     values: list[Any] = []
-    for name in ("agent", "channel", "peer", "thread"):
-        wanted = getattr(query, name)
+    named = {name: getattr(query, name) for name in ("agent", "channel", "peer", "thread")}
+    for name, wanted in {**named, "parent_session_id": query.parent}.items():
         if wanted is not None:
             where.append(f"{name} = ?")
             values.append(wanted)
@@ -88,6 +88,8 @@ def _parts(connection: Connection, query: SessionQuery) -> list[_Part]:
         values.append(query.tag)
     if query.leased is not None:  # by their numbers: few leases are held at a time
         return _one_way("NOT INDEXED", where, values, statuses, query)
+    if query.parent is not None:
+        return _one_way("INDEXED BY sessions_by_parent", where, values, statuses, query)
     by_peer = "sessions INDEXED BY sessions_by_peer"
     if query.peer is not None and _few(connection, by_peer, "peer", query.namespace, query.peer):
         return _one_way("INDEXED BY sessions_by_peer", where, values, statuses, query)

@@ -76,6 +76,13 @@ class Engine:
             self._reads.put((operation, loop, future))
         return await future
 
+    async def empty_wal(self) -> None:
+        """Bring all that is committed into the file, and leave nothing in the log. `StoreUnavailableError` if somebody
+        who reads stays in the way."""
+        with self._gate:
+            self._refuse_if_closed()
+        await asyncio.to_thread(self._writer.empty_wal)
+
     async def close(self) -> None:
         """Finish what was handed over and end the threads. Idempotent."""
         with self._gate:

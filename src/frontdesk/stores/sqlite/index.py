@@ -245,6 +245,10 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
 
 
 def _ranges(query: IndexQuery) -> Iterator[tuple[str, tuple[int, ...]]]:
+    if query.addresses is not None:
+        for address in query.addresses:
+            yield " AND search_terms.rowid = ?", (key_of(address),)
+        return
     if query.spans is None:
         yield "", ()
         return

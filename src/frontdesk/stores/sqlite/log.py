@@ -64,12 +64,14 @@ def last(connection: Connection, namespace: str) -> Position:
     return BEGINNING if row[0] is None else (row[0], 0)
 
 
-def trim(connection: Connection, namespace: str, before_at: int, limit: int) -> int:
+def trim(connection: Connection, namespace: str, before_at: int, limit: int, until: Position | None) -> int:
     oldest = connection.execute(
         "SELECT position, at FROM changes WHERE namespace = ? ORDER BY position LIMIT ?", (namespace, limit)
     ).fetchall()
-    newest = last(connection, namespace)[0]
-    old = [position for position, _ in takewhile(lambda row: row[1] < before_at and row[0] < newest, oldest)]
+    newest = last(connection, namespace)
+    end = newest if until is None else until
+    older = takewhile(lambda row: row[1] < before_at and (row[0], 0) < newest and (row[0], 0) <= end, oldest)
+    old = [position for position, _ in older]
     if old:
         connection.execute("DELETE FROM changes WHERE namespace = ? AND position <= ?", (namespace, old[-1]))
         connection.execute("INSERT OR REPLACE INTO changes_trimmed VALUES (?, ?)", (namespace, old[-1]))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from frontdesk.errors import StoreURLError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
+    Address,
     Append,
     AppendResult,
     ChangeRow,
@@ -21,6 +23,7 @@ from frontdesk.store import (
     IndexMatch,
     IndexQuery,
     IndexRow,
+    IndexState,
     Item,
     LeaseAnswer,
     LeaseRow,
@@ -34,9 +37,11 @@ from frontdesk.store import (
     Position,
     PromptRow,
     Range,
+    RowCounts,
     SegmentRow,
     SessionQuery,
     SessionRow,
+    Span,
     StateKey,
     StateRow,
     StatsQuery,
@@ -45,6 +50,7 @@ from frontdesk.store import (
     TreeRows,
     UsageQuery,
     UsageRow,
+    VectorRow,
     ViewRead,
 )
 from frontdesk.stores.sqlite import (
@@ -52,6 +58,7 @@ from frontdesk.stores.sqlite import (
     changes,
     directory,
     documents,
+    erasing,
     index,
     leases,
     log,
@@ -267,8 +274,20 @@ class SQLiteStore:
     async def wait_for_change(self, seconds: float) -> None:
         await self._engine.bell.wait(seconds)
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int) -> int:
-        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit))
+    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+        return await self._engine.write(lambda connection: log.trim(connection, namespace, before_at, limit, until))
+
+    async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
+        return await self._engine.read(lambda connection: erasing.count(connection, session, spans))
+
+    async def scrub(self, namespace: str) -> None:
+        end: int | None = 0
+        while end is not None:
+            end = await self._engine.write(partial(erasing.clear_log, namespace=namespace, after=end))
+        more = await self._engine.write(partial(erasing.merge_terms, begin=True))
+        while more:
+            more = await self._engine.write(partial(erasing.merge_terms, begin=False))
+        await self._engine.empty_wal()
 
     async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
         return await self._engine.write(lambda connection: leases.queue(connection, wanted))
@@ -322,6 +341,22 @@ class SQLiteStore:
 
     async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
         return await self._engine.write(lambda connection: vectors.put(connection, namespace, dimensions, given))
+
+    async def vector_state(self, namespace: str) -> VectorRow | None:
+        return await self._engine.read(lambda connection: vectors.state(connection, namespace))
+
+    async def mark_vectors(
+        self, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
+    ) -> bool:
+        return await self._engine.write(
+            lambda connection: vectors.mark(connection, namespace, dimensions, replaces, state)
+        )
+
+    async def without_vectors(self, namespace: str, addresses: Sequence[Address]) -> list[Address]:
+        return await self._engine.read(lambda connection: vectors.without(connection, addresses))
+
+    async def count_vectors(self, namespace: str) -> int:
+        return await self._engine.read(lambda connection: vectors.count(connection, namespace))
 
     async def nearest(
         self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None

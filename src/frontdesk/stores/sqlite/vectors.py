@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import apsw
+import msgspec
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.store import TEXT_KINDS, Address, Near, NewVector, Plan, Range
+from frontdesk.store import TEXT_KINDS, Address, IndexState, Near, NewVector, Plan, Range, VectorRow
 from frontdesk.store.vectors import check_dimensions, leaving
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import json_text, pack
 
 _POSITIONS = (1 << 24) - 1
+_decode_state = msgspec.json.Decoder(IndexState).decode
 _EXISTS = {
     "message": "SELECT 1 FROM messages WHERE place = ? AND raw = coalesce(?, raw)",
     "edit": "SELECT 1 FROM edits WHERE number = ?",
@@ -22,7 +24,7 @@ _EXISTS = {
     "session": "SELECT 1 FROM sessions WHERE number = ?",
 }
 
-_DISTANCE = "SELECT DISTINCT address, vec_distance_cosine(vector, ?1) AS distance FROM vectors"
+_DISTANCE = "address, vec_distance_cosine(vector, ?1) AS distance FROM vectors"
 _AMONG = (
     "json_each(?4) AS r WHERE address BETWEEN (r.value ->> 0) AND (r.value ->> 1) AND address & 3 = (r.value ->> 2)"
     " AND +space = ?2"
@@ -42,19 +44,46 @@ def prepare(connection: Connection, namespace: str, dimensions: int) -> None:
 
 
 def put(connection: Connection, namespace: str, dimensions: int, vectors: Sequence[NewVector]) -> int:
-    connection.execute(
-        "INSERT INTO vector_spaces (namespace, dimensions) VALUES (?, ?) ON CONFLICT DO NOTHING",
-        (namespace, dimensions),
-    )
-    space = _space(connection, namespace)
-    assert space is not None
-    check_dimensions(namespace, space[1], dimensions)
+    number = _made_space(connection, namespace, dimensions)
     kept = [new for new in vectors if _is_there(connection, new)]
     connection.executemany(
         "INSERT OR REPLACE INTO vectors (address, space, vector) VALUES (?, ?, ?)",
-        [(_packed(new.address), space[0], new.vector) for new in kept],
+        [(_packed(new.address), number, new.vector) for new in kept],
     )
     return len(kept)
+
+
+def state(connection: Connection, namespace: str) -> VectorRow | None:
+    row = connection.execute("SELECT dimensions, state FROM vector_spaces WHERE namespace = ?", (namespace,)).fetchone()
+    return None if row is None else VectorRow(row[0], None if row[1] is None else _decode_state(row[1]))
+
+
+def mark(
+    connection: Connection, namespace: str, dimensions: int, replaces: IndexState | None, reached: IndexState
+) -> bool:
+    number = _made_space(connection, namespace, dimensions)
+    present = state(connection, namespace)
+    if present is None or present.state != replaces:
+        return False
+    connection.execute("UPDATE vector_spaces SET state = ? WHERE number = ?", (json_text(reached), number))
+    return True
+
+
+def without(connection: Connection, addresses: Sequence[Address]) -> list[Address]:
+    rows = connection.execute(
+        "SELECT address FROM vectors WHERE address IN (SELECT value FROM json_each(?))",
+        (json_text([_packed(address) for address in addresses]),),
+    ).fetchall()
+    there = {_unpacked(packed) for (packed,) in rows}
+    return [address for address in addresses if address not in there]
+
+
+def count(connection: Connection, namespace: str) -> int:
+    space = _space(connection, namespace)
+    if space is None:
+        return 0
+    [(number,)] = connection.execute("SELECT count(*) FROM vectors WHERE space = ?", (space[0],)).fetchall()
+    return cast(int, number)
 
 
 def nearest(
@@ -65,10 +94,12 @@ def nearest(
         return []
     _load(connection)
     if ranges is None:
-        rows = connection.execute(f"{_DISTANCE} WHERE space = ?2 {_FIRST}", (vector, space[0], limit)).fetchall()
+        rows = connection.execute(f"SELECT {_DISTANCE} WHERE space = ?2 {_FIRST}", (vector, space[0], limit)).fetchall()
     else:
         bounds = json_text([_bounds(*one) for one in ranges])
-        rows = connection.execute(f"{_DISTANCE}, {_AMONG} {_FIRST}", (vector, space[0], limit, bounds)).fetchall()
+        rows = connection.execute(
+            f"SELECT DISTINCT {_DISTANCE}, {_AMONG} {_FIRST}", (vector, space[0], limit, bounds)
+        ).fetchall()
     return [Near(_unpacked(address), 1.0 - distance) for address, distance in rows]
 
 
@@ -93,6 +124,17 @@ def _space(connection: Connection, namespace: str) -> tuple[int, int] | None:
         "SELECT number, dimensions FROM vector_spaces WHERE namespace = ?", (namespace,)
     ).fetchone()
     return row
+
+
+def _made_space(connection: Connection, namespace: str, dimensions: int) -> int:
+    connection.execute(
+        "INSERT INTO vector_spaces (namespace, dimensions) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        (namespace, dimensions),
+    )
+    space = _space(connection, namespace)
+    assert space is not None
+    check_dimensions(namespace, space[1], dimensions)
+    return space[0]
 
 
 def _is_there(connection: Connection, new: NewVector) -> bool:

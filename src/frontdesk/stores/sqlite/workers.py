@@ -204,6 +204,14 @@ class Writer(_Worker):
                 with self._lock:
                     self._checkpointer.relieve(self._connection, self._wal_pages)
 
+    def empty_wal(self) -> None:
+        """Called from another thread: between two transactions."""
+        with self._lock:
+            try:
+                self._connect().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except apsw.Error as error:
+                raise self._failed(error) from None
+
     def _take(self) -> list[Job]:
         """What is waiting, at least one job; nothing after the end was asked for."""
         batch: list[Job] = []

@@ -20,6 +20,7 @@ from frontdesk.testing.session_contract.condensing import CondensingContract
 from frontdesk.testing.session_contract.context import ContextContract
 from frontdesk.testing.session_contract.covering import CoveringContract
 from frontdesk.testing.session_contract.directory import DirectoryContract
+from frontdesk.testing.session_contract.erasing import ErasureContract
 from frontdesk.testing.session_contract.forks import ForkContract
 from frontdesk.testing.session_contract.hooks import HookContract
 from frontdesk.testing.session_contract.lifecycle import LifecycleContract
@@ -46,6 +47,7 @@ class SessionContract(
     DirectoryContract,
     LifecycleContract,
     SweepContract,
+    ErasureContract,
     HookContract,
     ContextContract,
     ToolContract,

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 
 from frontdesk import Session, SessionKey, SessionManager, Store, SweepReport
-from frontdesk.compaction.leasing import holder, holding
+from frontdesk.leasing import holder, holding
 from frontdesk.lifecycle import COMPACTION_LEASE
+from frontdesk.store import StateKey, StateStore
 from frontdesk.testing.session_contract.lifecycle import ADA, HOUR, Clock, ClockSetup, listed, status
 from frontdesk.testing.session_contract.setup import path, say, user
 
 DAY = timedelta(days=1)
+
+
+async def swept(manager: SessionManager) -> tuple[int, int]:
+    """How many sessions a sweep archived and deleted."""
+    report = await manager.sweep()
+    assert report.ran
+    return report.archived, report.deleted
 
 
 class Ended:
@@ -45,14 +53,14 @@ class SweepContract(ClockSetup):
         await timed.suspend("suspended")
         clock.advance(168 * HOUR - timedelta(seconds=1))
         await timed.append("fresh", user("m1"))
-        assert await timed.sweep() == SweepReport(True, 0, 0)
+        assert await swept(timed) == (0, 0)
         clock.advance(timedelta(seconds=1))
-        assert await timed.sweep() == SweepReport(True, 1, 0)
+        assert await swept(timed) == (1, 0)
         assert await status(timed, ADA) == ("archived", "timeout")
         assert (await listed(timed, "suspended"), await listed(timed, "active")) == (["suspended"], ["fresh"])
-        assert await timed.sweep() == SweepReport(True, 0, 0)
+        assert await swept(timed) == (0, 0)
         clock.advance(10_000 * DAY)
-        assert await timed.sweep() == SweepReport(True, 1, 0)
+        assert await swept(timed) == (1, 0)
         assert (await timed.stats()).sessions == 3
 
     async def test_a_guest_who_comes_back_goes_on_where_they_were(self, timed: SessionManager, clock: Clock) -> None:
@@ -64,7 +72,7 @@ class SweepContract(ClockSetup):
         assert await path(session) == ["m1", "m2"]
         info = await session.info()
         assert (info.status, info.end_reason, info.ended_at, info.key) == ("active", None, None, ADA)
-        assert await timed.sweep() == SweepReport(True, 0, 0)
+        assert await swept(timed) == (0, 0)
 
     async def test_what_ended_is_deleted_only_when_asked_for_and_in_its_time(
         self, short: SessionManager, timed: SessionManager, clock: Clock
@@ -73,12 +81,12 @@ class SweepContract(ClockSetup):
         await short.append("archived", user("m1"))
         await short.archive("archived")
         clock.advance(DAY)
-        assert await short.sweep() == SweepReport(True, 1, 1)
+        assert await swept(short) == (1, 1)
         clock.advance(DAY - timedelta(seconds=1))
-        assert await short.sweep() == SweepReport(True, 0, 0)
+        assert await swept(short) == (0, 0)
         clock.advance(timedelta(seconds=1))
-        assert await timed.sweep() == SweepReport(True, 0, 0)
-        assert await short.sweep() == SweepReport(True, 0, 1)
+        assert await swept(timed) == (0, 0)
+        assert await swept(short) == (0, 1)
         assert (await short.stats()).sessions == 0
 
     async def test_sessions_with_thresholds_of_their_own_go_by_them(self, short: SessionManager, clock: Clock) -> None:
@@ -88,16 +96,16 @@ class SweepContract(ClockSetup):
         await short.session("kept").set_lifecycle(delete_after=None)
         await short.session("quick").set_lifecycle(archive_after=HOUR, delete_after=HOUR)
         clock.advance(HOUR)
-        assert await short.sweep() == SweepReport(True, 1, 0)
+        assert await swept(short) == (1, 0)
         clock.advance(HOUR)
-        assert await short.sweep() == SweepReport(True, 0, 1)
+        assert await swept(short) == (0, 1)
         clock.advance(DAY)
-        assert await short.sweep() == SweepReport(True, 2, 0)
+        assert await swept(short) == (2, 0)
         clock.advance(DAY)
-        assert await short.sweep() == SweepReport(True, 0, 1)
+        assert await swept(short) == (0, 1)
         assert await listed(short, "archived") == ["kept"]
         await short.session("pinned").set_lifecycle()
-        assert await short.sweep() == SweepReport(True, 1, 0)
+        assert await swept(short) == (1, 0)
 
     async def test_a_fork_and_a_split_keep_thresholds(self, short: SessionManager, clock: Clock) -> None:
         session = short.session("s")
@@ -112,9 +120,9 @@ class SweepContract(ClockSetup):
     async def test_a_sweep_takes_any_number_in_batches(self, short: SessionManager, clock: Clock) -> None:
         await asyncio.gather(*(short.append(f"s{number}", user("m")) for number in range(150)))
         clock.advance(DAY)
-        assert await short.sweep() == SweepReport(True, 150, 0)
+        assert await swept(short) == (150, 0)
         clock.advance(DAY)
-        assert await short.sweep() == SweepReport(True, 0, 150)
+        assert await swept(short) == (0, 150)
 
     async def test_only_one_worker_sweeps_at_a_time(
         self, store: Store, namespace: str, timed: SessionManager, short: SessionManager, clock: Clock
@@ -135,8 +143,8 @@ class SweepContract(ClockSetup):
         async with SessionManager(store, namespace=f"{namespace}-other", clock=clock) as other:
             await other.append("s", user("m"))
             clock.advance(8 * DAY)
-            assert await timed.sweep() == SweepReport(True, 0, 0)
-            assert await other.sweep() == SweepReport(True, 1, 0)
+            assert await swept(timed) == (0, 0)
+            assert await swept(other) == (1, 0)
 
     async def test_a_sweep_does_not_end_what_is_being_written_to(self, timed: SessionManager, clock: Clock) -> None:
         session = timed.session("s")
@@ -209,3 +217,59 @@ class SweepContract(ClockSetup):
             ("2026-02-10", 1, 2),
             ("2026-02-11", 3, 2),
         ]
+
+    async def test_a_sweep_removes_expired_states(self, store: Store, timed: SessionManager, namespace: str) -> None:
+        assert isinstance(store, StateStore)
+        for number in range(30):
+            await store.create_state(StateKey(namespace, str(number), "n"), "{}", 1_000, "mark")
+        await store.create_state(StateKey(namespace, "0", "kept"), "{}", None, "mark")
+        await asyncio.sleep(0.01)
+        assert (await timed.sweep()).states >= 30
+        assert await store.peek_state(StateKey(namespace, "0", "kept")) is not None
+
+    async def test_a_sweep_removes_events_of_more_than_a_week_ago_once_search_knows_of_them(
+        self, timed: SessionManager, clock: Clock
+    ) -> None:
+        await timed.append("chat", user("old"))
+        await timed.reindex()
+        await timed.append("chat", user("older"))
+        clock.advance(8 * DAY)
+        assert (await timed.sweep()).events == 2
+        assert [hit.message_id for hit in await timed.search("older")] == ["older"]
+        await timed.append("chat", user("new"))
+        await timed.reindex()
+        await timed.sweep()
+        told = [event.message_id async for event in timed.events("start", follow=False)]
+        assert [message_id for message_id in told if message_id] == ["new"]
+        assert {hit.message_id for hit in await timed.search("old older new")} == {"old", "older", "new"}
+
+    async def test_events_are_kept_for_as_long_as_is_asked_for(
+        self, store: Store, namespace: str, clock: Clock
+    ) -> None:
+        manager = SessionManager(store, namespace=namespace, clock=clock)
+        async with manager.with_lifecycle(keep_events=None, archive_after=None, every=None):
+            await manager.append("chat", user("m1"))
+            clock.advance(1_000 * DAY)
+            assert (await manager.sweep()).events == 0
+
+    async def test_without_sweeps_the_log_is_trimmed_by_who_indexes(
+        self, store: Store, namespace: str, clock: Clock
+    ) -> None:
+        async with SessionManager(store, namespace=namespace, clock=clock) as manager:
+            await manager.append("chat", user("m1"))
+            clock.advance(8 * DAY)
+            await manager.append("chat", user("m2"))
+            async with asyncio.timeout(20):
+                while "m1" in [event.message_id async for event in manager.events("start", follow=False)]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+
+    async def test_recovery_goes_on_with_the_index_and_says_how_much_was_missing(
+        self, store: Store, namespace: str, timed: SessionManager
+    ) -> None:
+        await timed.append_all("chat", [user(f"m{number}") for number in range(5)])
+        async with SessionManager(store, namespace=namespace) as fresh:
+            assert (await fresh.recover()).unindexed == 5
+            async with asyncio.timeout(20):
+                while (await fresh.recover()).unindexed:  # noqa: ASYNC110 (it is done beside)
+                    await asyncio.sleep(0.02)
+            assert (await fresh.search_info()).texts == 5

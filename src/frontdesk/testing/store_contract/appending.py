@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError
+from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionNotFoundError
 from frontdesk.messages import StoredMessage
-from frontdesk.store import Place, Store
+from frontdesk.store import Append, Place, Store
 from frontdesk.testing.store_contract.steps import (
     NAMESPACE,
     NOW,
@@ -34,6 +34,16 @@ RAW_TEXTS = (
 
 
 class AppendContract:
+    async def test_an_append_to_an_existing_session_does_not_make_one(self, store: Store) -> None:
+        wanted = Append(
+            namespace=NAMESPACE, session_id="s", messages=(message("m1"),), fresh=(False,), now=NOW, existing=True
+        )
+        with pytest.raises(SessionNotFoundError):
+            await store.append(wanted)
+        assert await store.get(NAMESPACE, "s") is None
+        await add(store, "s", "m0")
+        assert not (await store.append(wanted)).created
+
     async def test_the_first_append_makes_the_session(self, store: Store) -> None:
         result = await add(store, "s", "m1", now=NOW + 5)
         made = result.session

@@ -188,6 +188,34 @@ class LogContract:
         await add(store, "s", "later", now=NOW + 9)
         assert (await settled(store, 2))[-1].position > whole[-1].position
 
+    async def test_no_line_behind_a_given_position_is_trimmed(self, store: Store) -> None:
+        for number in range(4):
+            await add(store, "s", f"m{number}", now=NOW)
+        whole = await settled(store, 5)
+        assert await store.trim_changes(NAMESPACE, NOW + 9, 100, until=BEGINNING) == 0
+        assert await store.trim_changes(NAMESPACE, NOW + 9, 100, until=whole[2].position) == 3
+        assert await store.changes(NAMESPACE, whole[2].position, 100) == whole[3:]
+
+    async def test_scrubbing_leaves_only_lines_that_say_something_and_positions_go_on(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        await store.create(new("t", parent_session_id="s"))
+        await steps.delete_session(store, "s")
+        row = await store.get(NAMESPACE, "t")
+        assert row is not None
+        assert await store.apply(plans.change_row(row, NOW, parent_session_id=None))
+        before = await settled(store, 3)
+        await store.scrub(NAMESPACE)
+        after = await settled(store, 3)
+        assert [line.kind for line in after] == ["session.created", "session.deleted", "session.changed"]
+        assert [line.position for line in after] == [line.position for line in before]
+        assert after[0].detail == ""
+        await steps.delete_session(store, "t")
+        await store.scrub(NAMESPACE)
+        await store.scrub("nowhere")
+        newest = await store.last_change(NAMESPACE)
+        await add(store, "u", "m1")
+        assert (await settled(store, 4))[-1].position > newest
+
     async def test_a_position_is_not_used_again_after_sessions_were_deleted(self, store: Store) -> None:
         await store.create(new("s", parent_session_id="p"))
         await settled(store, 1)

@@ -115,6 +115,9 @@ class SearchContract:
         family = (await row(store, "t")).family
         assert {match.family for match in await find(store, "word", families=(family,))} == {family}
         assert await find(store, "word", families=()) == await find(store, "word", spans=()) == []
+        wanted = (matches[0].address, Address("message", segment, 1 << 20), Address("session", 1))
+        assert [match.address for match in await find(store, addresses=wanted)] == [matches[0].address]
+        assert await find(store, addresses=wanted, families=(0,)) == await find(store, addresses=()) == []
 
     async def test_of_too_many_the_latest_are_given(self, store: Store) -> None:
         await index_all(store, "s", {f"m{number}": "word" for number in range(9)})

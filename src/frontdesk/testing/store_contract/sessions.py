@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from frontdesk import plans
 from frontdesk.errors import StoreClosedError
-from frontdesk.store import DueQuery, Plan, SessionQuery, SessionRow, StatsQuery, Store, UsageQuery, UsageRow
+from frontdesk.store import (
+    SEGMENT_SIZE,
+    DocumentRow,
+    DueQuery,
+    Plan,
+    RowCounts,
+    SessionQuery,
+    SessionRow,
+    Span,
+    StatsQuery,
+    Store,
+    UsageQuery,
+    UsageRow,
+)
 from frontdesk.testing.store_contract.steps import HOSTILE_IDS, NAMESPACE, NOW, add, message, new, path, row
 
 KEY = {"agent": "support", "channel": "web", "peer": "ann"}
@@ -212,6 +226,26 @@ class SessionContract:
         assert await pages(store, 5, tag="old") == [[]]
 
     # the end
+
+    async def test_sessions_are_found_by_what_they_were_begun_under(self, store: Store) -> None:
+        for number in range(3):
+            await store.create(new(f"child-{number}", parent_session_id="p" * 512, now=NOW + number))
+        await store.create(new("other", parent_session_id="q"))
+        query = SessionQuery(namespace=NAMESPACE, limit=2, parent="p" * 512)
+        first = await store.page(query)
+        rest = await store.page(msgspec.structs.replace(query, after=(first[-1].last_active_at, first[-1].number)))
+        assert [row.id for row in (*first, *rest)] == ["child-2", "child-1", "child-0"]
+
+    async def test_what_is_kept_for_a_session_can_be_counted(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await add(store, "t", "m1")
+        await store.put_document(NAMESPACE, "s", DocumentRow(label="l", version=1, content="x", created_at=NOW))
+        await store.put_document(NAMESPACE, "s", DocumentRow(label="l", version=2, content="y", created_at=NOW))
+        session = await row(store, "s")
+        assert session.head is not None
+        spans = [Span(session.head.segment, 1, SEGMENT_SIZE - 1, None)]
+        assert await store.count_rows(session.number, spans) == RowCounts(2, 2, 0, 0)
+        assert await store.count_rows(session.number, ()) == RowCounts(0, 2, 0, 0)
 
     async def test_closing_twice_is_fine_and_afterwards_every_call_says_that_it_is_closed(self, store: Store) -> None:
         made, _ = await store.create(new("s"))

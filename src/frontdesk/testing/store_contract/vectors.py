@@ -12,7 +12,7 @@ import pytest
 
 from frontdesk import plans
 from frontdesk.errors import EmbeddingError
-from frontdesk.store import Address, NewVector, Place, Store, VectorStore
+from frontdesk.store import Address, IndexState, NewVector, Place, Store, VectorRow, VectorStore
 from frontdesk.testing.store_contract.steps import (
     NAMESPACE,
     NOW,
@@ -137,6 +137,35 @@ class VectorContract:
         assert await self.near(store, unit(1)) == []
         await store.prepare_vectors(NAMESPACE, 3)
         assert await store.put_vectors(NAMESPACE, 3, [NewVector(spoken["a"], struct.pack("<3f", 1, 0, 0))]) == 1
+
+    async def test_how_far_they_are_is_set_against_what_it_was(self, store: Store) -> None:
+        assert isinstance(store, VectorStore)
+        await store.prepare_vectors(NAMESPACE, DIMENSIONS)
+        assert await store.vector_state(NAMESPACE) is None
+        first = IndexState(made_with="a model", position=(0, 0), cursor=0)
+        then = IndexState(made_with="a model", position=(7, 1))
+        assert not await store.mark_vectors(NAMESPACE, DIMENSIONS, then, first)
+        assert await store.mark_vectors(NAMESPACE, DIMENSIONS, None, first)
+        assert not await store.mark_vectors(NAMESPACE, DIMENSIONS, None, then)
+        assert await store.mark_vectors(NAMESPACE, DIMENSIONS, first, then)
+        assert await store.vector_state(NAMESPACE) == VectorRow(DIMENSIONS, then)
+        assert await store.vector_state("elsewhere") is None
+        with pytest.raises(EmbeddingError, match="8 dimensions, not 3"):
+            await store.mark_vectors(NAMESPACE, 3, then, first)
+        await store.drop_vectors(NAMESPACE)
+        assert await store.vector_state(NAMESPACE) is None
+
+    async def test_which_texts_lack_one_and_how_many_do_not(self, store: Store) -> None:
+        spoken = await self.spoken(store, "a", "b")
+        assert isinstance(store, VectorStore)
+        missing = [Address("message", 1 << 20, 0), Address("edit", spoken["a"].number)]
+        asked = [missing[0], *spoken.values(), missing[1]]
+        assert await store.without_vectors(NAMESPACE, asked) == missing
+        assert await store.without_vectors(NAMESPACE, []) == []
+        assert (await store.count_vectors(NAMESPACE), await store.count_vectors("elsewhere")) == (2, 0)
+        await delete(store, "chat", "a")
+        assert await store.without_vectors(NAMESPACE, list(spoken.values())) == [spoken["a"]]
+        assert await store.count_vectors(NAMESPACE) == 1
 
     async def test_vectors_go_with_what_they_were_made_from(self, store: Store) -> None:
         spoken = await self.spoken(store, "a", "b", "c")

@@ -5,12 +5,13 @@
 -- `patient`, and its requests come back as "busy" otherwise, with nothing done for them.
 --
 -- Gives one row for each request: code "done" with the id ahead of its first message and the session, "head" with the
--- actual head, "fence", "parent", "ended" with the session, or "busy"; "made" is a "done" that made the session. Ahead
--- of a "done" that met known messages, one row for each message: "new", "old", or "mine" for one that this very call
--- had written before (its answer was lost).
+-- actual head, "fence", "gone", "parent", "ended" with the session, or "busy"; "made" is a "done" that made the
+-- session. Ahead of a "done" that met known messages, one row for each message: "new", "old", or "mine" for one that
+-- this very call had written before (its answer was lost).
 CREATE FUNCTION {schema}.append_each(
     r_number integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[], r_parent text[],
-    r_expected text[], r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_skip integer[], r_size integer[],
+    r_expected text[], r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_existing boolean[],
+    r_skip integer[], r_size integer[],
     m_id text[], m_role text[], m_tokens bigint[], m_created_at bigint[], m_raw text[], m_derived text[],
     m_twin integer[], patient boolean
 ) RETURNS TABLE (
@@ -79,6 +80,12 @@ BEGIN
 
         IF r_fence[r] IS NOT NULL AND NOT {schema}.has_turn(s.ns, s.number, r_fence[r]) THEN
             code := 'fence';
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+
+        IF r_existing[r] AND s.number IS NULL THEN
+            code := 'gone';
             RETURN NEXT;
             CONTINUE;
         END IF;

@@ -8,9 +8,9 @@
 CREATE FUNCTION {schema}.append(
     g_namespace text[], g_id text[], g_request integer[], g_size integer[], g_tokens bigint[], g_now bigint[],
     g_plain boolean[], r_group integer[], r_namespace text[], r_id text[], r_call bigint[], r_now bigint[],
-    r_parent text[], r_expected text[], r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_skip integer[],
-    r_size integer[], m_group integer[], m_call bigint[], m_id text[], m_role text[], m_tokens bigint[],
-    m_created_at bigint[], m_raw text[], m_derived text[], m_twin integer[], patient boolean
+    r_parent text[], r_expected text[], r_fence bigint[], r_dequeue boolean[], r_reopen boolean[], r_existing boolean[],
+    r_skip integer[], r_size integer[], m_group integer[], m_call bigint[], m_id text[], m_role text[],
+    m_tokens bigint[], m_created_at bigint[], m_raw text[], m_derived text[], m_twin integer[], patient boolean
 ) RETURNS TABLE (
     request integer, code text, ahead text, id text, role text, tokens bigint, created_at bigint, raw text,
     derived text, edited text, session {schema}.sessions
@@ -121,12 +121,13 @@ BEGIN
                 array_agg(r_call[o.r] ORDER BY o.r) AS calls, array_agg(r_now[o.r] ORDER BY o.r) AS nows,
                 array_agg(r_parent[o.r] ORDER BY o.r) AS parents, array_agg(r_expected[o.r] ORDER BY o.r) AS expected,
                 array_agg(r_fence[o.r] ORDER BY o.r) AS fences, array_agg(r_dequeue[o.r] ORDER BY o.r) AS dequeues,
-                array_agg(r_reopen[o.r] ORDER BY o.r) AS reopens, array_agg(r_skip[o.r] ORDER BY o.r) AS skips,
-                array_agg(r_size[o.r] ORDER BY o.r) AS sizes
+                array_agg(r_reopen[o.r] ORDER BY o.r) AS reopens, array_agg(r_existing[o.r] ORDER BY o.r) AS existing,
+                array_agg(r_skip[o.r] ORDER BY o.r) AS skips, array_agg(r_size[o.r] ORDER BY o.r) AS sizes
             FROM unnest(others) o(r)
         ) q, {schema}.append_each(
-            others, q.namespaces, q.ids, q.calls, q.nows, q.parents, q.expected, q.fences, q.dequeues, q.reopens,
-            q.skips, q.sizes, m_id, m_role, m_tokens, m_created_at, m_raw, m_derived, m_twin, patient
+            others, q.namespaces, q.ids, q.calls, q.nows, q.parents, q.expected, q.fences, q.dequeues,
+            q.reopens, q.existing, q.skips, q.sizes,
+            m_id, m_role, m_tokens, m_created_at, m_raw, m_derived, m_twin, patient
         ) a;
     END IF;
 END

@@ -45,3 +45,5 @@ BEGIN
     RETURN s;
 END
 $$;
+
+CREATE INDEX sessions_by_parent ON {schema}.sessions (ns, parent_session_id) WHERE parent_session_id IS NOT NULL;

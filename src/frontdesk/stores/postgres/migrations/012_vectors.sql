@@ -2,7 +2,8 @@
 
 CREATE TABLE {schema}.vector_spaces (
     ns integer PRIMARY KEY,
-    dimensions integer NOT NULL
+    dimensions integer NOT NULL,
+    state text
 );
 
 -- `kind` is 0 for a message (number is its segment), 1 for an edit, 2 for an overlay, 3 for a session.

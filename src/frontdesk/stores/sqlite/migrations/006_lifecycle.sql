@@ -14,3 +14,5 @@ CREATE INDEX sessions_by_own_delete ON sessions (namespace, ended_at + delete_af
     WHERE delete_after IS NOT NULL AND status = 'archived';
 
 CREATE INDEX leases_by_end ON leases (namespace, name, expires_at);
+
+CREATE INDEX sessions_by_parent ON sessions (namespace, parent_session_id) WHERE parent_session_id IS NOT NULL;

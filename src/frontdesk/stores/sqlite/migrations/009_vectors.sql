@@ -3,7 +3,8 @@
 CREATE TABLE vector_spaces (
     number INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL UNIQUE,
-    dimensions INTEGER NOT NULL
+    dimensions INTEGER NOT NULL,
+    state TEXT
 ) STRICT;
 
 -- `address` is place << 2 for a message, and number << 2 | kind for an edit (1), an overlay (2) and a session (3).

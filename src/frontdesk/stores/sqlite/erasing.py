@@ -1,0 +1,73 @@
+"""What an erasure needs besides plans: figures, and that nothing stays behind of what was deleted. The writer
+overwrites what it deletes; here are the places that this does not reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frontdesk.store import SEGMENT_SIZE, RowCounts, Span
+from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.rows import pack
+
+_LINES = 2_000
+_PAGES = 256
+
+_GONE = (
+    "DELETE FROM changes WHERE namespace = ?1 AND position BETWEEN ?2 AND ?3 AND kind <> 'session.deleted'"
+    " AND session <> 0 AND position < (SELECT max(position) FROM changes WHERE namespace = ?1)"
+    " AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.number = changes.session)"
+)
+_PARTED = (
+    "UPDATE changes SET detail = '' WHERE namespace = ?1 AND position BETWEEN ?2 AND ?3 AND kind = 'session.created'"
+    " AND detail <> ''"
+    " AND EXISTS (SELECT 1 FROM sessions s WHERE s.number = changes.session AND s.parent_session_id IS NULL)"
+)
+
+
+def count(connection: Connection, session: int, spans: Sequence[Span]) -> RowCounts:
+    def counted(condition: str, *values: int) -> int:
+        number: int = connection.execute(f"SELECT count(*) FROM {condition}", values).fetchone()[0]
+        return number
+
+    return RowCounts(
+        sum(
+            counted(
+                "messages WHERE place BETWEEN ? AND ?",
+                pack(span.segment, span.first),
+                pack(span.segment, min(span.last, SEGMENT_SIZE - 1)),
+            )
+            for span in spans
+        ),
+        counted("documents WHERE session = ?", session),
+        counted("usage_lines WHERE session = ?", session),
+        counted("queued_messages WHERE session = ?", session),
+    )
+
+
+def clear_log(connection: Connection, namespace: str, after: int) -> int | None:
+    """Remove lines of sessions that are gone, and the names of parents that were taken from their children, from the
+    next stretch of the log. Gives where it ends; None at the end of all."""
+    end = connection.execute(
+        "SELECT max(position) FROM (SELECT position FROM changes WHERE namespace = ? AND position > ?"
+        " ORDER BY position LIMIT ?)",
+        (namespace, after, _LINES),
+    ).fetchone()[0]
+    if end is None:
+        return None
+    for statement in (_GONE, _PARTED):
+        connection.execute(statement, (namespace, after + 1, end))
+    return int(end)
+
+
+def merge_terms(connection: Connection, *, begin: bool) -> bool:
+    """Write a portion of the index anew, without what was deleted: until then that is only marked. False at the end."""
+    before = _changes(connection)
+    connection.execute(
+        "INSERT INTO search_terms (search_terms, rank) VALUES ('merge', ?)", (-_PAGES if begin else _PAGES,)
+    )
+    return _changes(connection) - before >= 2
+
+
+def _changes(connection: Connection) -> int:
+    number: int = connection.execute("SELECT total_changes()").fetchone()[0]
+    return number
