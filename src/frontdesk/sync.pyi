@@ -31,6 +31,7 @@ from frontdesk import (
     DataPart,
     EmbeddingError,
     EndReason,
+    ErasureReport,
     Event,
     FilePart,
     FrontdeskError,
@@ -135,6 +136,7 @@ __all__ = [
     "DataPart",
     "EmbeddingError",
     "EndReason",
+    "ErasureReport",
     "Event",
     "FilePart",
     "FrontdeskError",
@@ -626,13 +628,15 @@ class Session:
         idle_after: timedelta | None = ...,
         archive_after: timedelta | None = ...,
         delete_after: timedelta | None = None,
+        keep_events: timedelta | None = ...,
         every: timedelta | None = ...,
     ) -> Self:
         """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
 
         The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
-        is deleted unless that is given. A manager sweeps in the background `every` so often (None: only when `sweep` is
-        called). `Session.set_lifecycle` gives a session thresholds of its own."""
+        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
+        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
+        thresholds of its own."""
 
     def with_isolation(self, *parts: str) -> Self:
         """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
@@ -736,6 +740,24 @@ class SessionManager:
         the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
         Raises `SessionNotFoundError`, `CompactionError`."""
 
+    def erase(
+        self,
+        *,
+        key: SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+    ) -> ErasureReport:
+        """Remove every trace of a person, an agent or a channel: all sessions under the key, or under keys with all of
+        these parts, of every status, and those forked from them; with all that was said, summed up, remembered, indexed
+        and counted in them, and their states. What is told of it (`session.deleted`) does not name them.
+
+        Sessions are taken in batches: one that was interrupted is finished by calling it again. Hooks are told of ends
+        (reason `erase`). What concerns no person stays: the totals of usage per day, and the blocks that a namespace
+        shares. Raises `InvalidInputError` without a filter, with a key and parts, or for a part that does not tell
+        sessions apart (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if somebody who reads the
+        store keeps the last bytes there."""
+
     def register_hook(self, hook: Any, *, timeout: float = ...) -> None:
         """Have an object told of what happens: it has any of `on_session_start(session)`,
         `on_message(session, message)`, `on_compaction(session, compaction)` and `on_session_end(session, reason)`, sync
@@ -781,12 +803,14 @@ class SessionManager:
         if it had not ended before."""
 
     def sweep(self) -> SweepReport:
-        """Archive what was not written to for `archive_after` (reason `timeout`) and delete what ended `delete_after`
-        ago, in the whole namespace; one worker at a time. Sessions are taken in batches, so that memory is bounded."""
+        """Archive what was not written to for `archive_after` (reason `timeout`), delete what ended `delete_after` ago,
+        and remove expired states and events older than `keep_events`, in the whole namespace (states: in the whole
+        store); one worker at a time. All is done in batches, so that memory is bounded."""
 
     def recover(self) -> RecoveryReport:
         """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
-        compacted are active and can be again. Leases of other machines run out by themselves, within seconds."""
+        compacted are active and can be again, and the search index takes in, beside, what they left undone. Leases of
+        other machines run out by themselves, within seconds."""
 
     def events(
         self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
@@ -1037,13 +1061,15 @@ class SessionManager:
         idle_after: timedelta | None = ...,
         archive_after: timedelta | None = ...,
         delete_after: timedelta | None = None,
+        keep_events: timedelta | None = ...,
         every: timedelta | None = ...,
     ) -> Self:
         """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
 
         The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
-        is deleted unless that is given. A manager sweeps in the background `every` so often (None: only when `sweep` is
-        called). `Session.set_lifecycle` gives a session thresholds of its own."""
+        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
+        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
+        thresholds of its own."""
 
     def with_isolation(self, *parts: str) -> Self:
         """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
