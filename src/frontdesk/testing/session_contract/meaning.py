@@ -312,9 +312,9 @@ class MeaningContract(SessionSetup):
             await words.session(f"s{session}").append_all([user(f"m{number}", text) for number, text in texts])
         both = await opened(corpus.embeddings()[kind], 32)
         assert (await both.reindex()).vectors == len(corpus.texts)
-        for depth, before, after in zip(
-            (5, 10), await corpus.recall(words.search, 5, 10), await corpus.recall(both.search, 5, 10), strict=True
-        ):
+        depths = (1, 5, 10, 20)
+        lexical, fused = await corpus.recall(words.search, *depths), await corpus.recall(both.search, *depths)
+        for depth, before, after in zip(depths, lexical, fused, strict=True):
             if kind == "good":
                 assert after >= before + 3.0, (depth, before, after)
             else:
