@@ -204,7 +204,7 @@ class TestLifetimes:
         monkeypatch.setenv("SESSION_TTL_SECONDS", "")
         assert await self.ttl_of() == DEFAULT_TTL
 
-    @pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "inf", "1e99", "0.0001"])
+    @pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "1e999999999", "inf", "1e99", "0.0001"])
     def test_a_variable_that_is_no_time_is_refused(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SESSION_TTL_SECONDS", text)
         with pytest.raises(ConfigurationError, match="SESSION_TTL_SECONDS"):

@@ -44,8 +44,11 @@ def check_ttl(ttl: timedelta) -> int:
 
 def _from_environment(text: str) -> int:
     try:
-        return check_ttl(timedelta(microseconds=int(Decimal(text) * 1_000_000)))
-    except (InvalidOperation, OverflowError, ValueError):
+        seconds = Decimal(text)
+        if not seconds.is_finite() or seconds > _LONGEST.total_seconds():
+            raise ValueError(text)
+        return check_ttl(timedelta(microseconds=int(seconds * 1_000_000)))
+    except (InvalidOperation, ValueError):
         raise ConfigurationError(
             f"{TTL_VARIABLE}={text!r} is no time: write a number of seconds, at least 0.001, or unset it"
         ) from None
