@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.contenders import Contender
+from bench.contenders.frontdesk import Frontdesk
 
 _FILL = 1000
 _TMPFS = Path("/dev/shm")
@@ -59,6 +60,8 @@ class Run:
         start = time.perf_counter()
         for first in range(0, count, _FILL):
             await contender.append_many(session, range(first, min(first + _FILL, count)))
+        if isinstance(contender, Frontdesk):
+            await contender.settle()
         if count > _FILL:
             self.note(f"set-up: {count:,} messages into {contender.name}: {time.perf_counter() - start:.1f} s")
 

@@ -25,6 +25,10 @@ class Frontdesk:
     async def close(self) -> None:
         await self.manager.close()
 
+    async def settle(self) -> None:
+        """Let the search index catch up: it follows in the first pause, and would be measured with what comes next."""
+        await self.manager.search("settle")
+
     def session(self, session: str) -> Session:
         """The handle on a session, kept as an application would keep it."""
         if session not in self._handles:
