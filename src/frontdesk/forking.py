@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from frontdesk.items import count
 from frontdesk.store import NewFork, NewSession, OverlayRow, Place, Plan, SessionRow, ViewRow, changes
-from frontdesk.tree import Tree, count, whole_view
+from frontdesk.tree import Tree, whole_view
 
 
 def with_path_known(tree: Tree, view: ViewRow) -> ViewRow:

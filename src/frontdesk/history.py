@@ -15,10 +15,11 @@ from frontdesk.errors import (
     SessionNotFoundError,
     StoreError,
 )
+from frontdesk.items import batches, count, drop_first, drop_last, last_items, position_of
 from frontdesk.messages import Message, check_id
 from frontdesk.scope import Scope
 from frontdesk.store import Item, OverlayRow, Piece, Place, Plan, SessionRow, ViewRow
-from frontdesk.tree import Tree, batches, count, drop_first, drop_last, last_items, position_of, whole_view
+from frontdesk.tree import Tree, whole_view
 
 T = TypeVar("T")
 BATCH = 512

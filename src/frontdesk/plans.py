@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from frontdesk.forking import with_path_known
+from frontdesk.items import count
 from frontdesk.messages import StoredMessage
 from frontdesk.releasing import Guards, Witnesses, hidden_row, joined, release, release_guards, seen_by_none
 from frontdesk.store import (
@@ -27,7 +28,7 @@ from frontdesk.store import (
     ViewRow,
     changes,
 )
-from frontdesk.tree import Tree, View, count
+from frontdesk.tree import Tree, View
 
 
 def change_row(session: SessionRow, now: int, **values: Any) -> Plan:

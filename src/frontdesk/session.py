@@ -18,6 +18,7 @@ from frontdesk.errors import (
     SessionNotFoundError,
     TurnLostError,
 )
+from frontdesk.items import count
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.records import SearchResults, SessionInfo
@@ -26,7 +27,7 @@ from frontdesk.search.request import understood
 from frontdesk.search.within import search_session
 from frontdesk.session_messages import Given, MessageCalls
 from frontdesk.store import TURN, Append, Plan, SessionRow, Store
-from frontdesk.tree import Tree, count
+from frontdesk.tree import Tree
 from frontdesk.turns import DEFAULT_TTL, ON_BUSY, Duration, Holding, OnBusy, TurnRequest, check_seconds
 
 R = TypeVar("R")

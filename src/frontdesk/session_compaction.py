@@ -29,6 +29,7 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.hooks import Hooks
+from frontdesk.items import drop_first, first_items, last_items
 from frontdesk.leasing import holding
 from frontdesk.lifecycle import COMPACTION_LEASE
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
@@ -40,7 +41,7 @@ from frontdesk.search.texts import searchable_text
 from frontdesk.session_memory import MemoryCalls
 from frontdesk.store import NewOverlay, Plan, SessionRow
 from frontdesk.tools import Tool
-from frontdesk.tree import Tree, drop_first, first_items, last_items
+from frontdesk.tree import Tree
 
 _log = logging.getLogger("frontdesk.compaction")
 _SHORTENED = RESERVED + "shortened"

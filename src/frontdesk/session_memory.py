@@ -15,12 +15,12 @@ from frontdesk.compaction.settings import CompactionSettings, MemorySettings, te
 from frontdesk.compaction.summarising import ask, used
 from frontdesk.context.blocks import RESERVED
 from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
+from frontdesk.items import count, drop_first, position_of
 from frontdesk.leasing import holding
 from frontdesk.ledger import usage_line
 from frontdesk.messages import Message, new_id
 from frontdesk.session_context import ContextCalls
 from frontdesk.store import SessionRow
-from frontdesk.tree import count, drop_first, position_of
 
 _log = logging.getLogger("frontdesk.memory")
 _LABEL = RESERVED + "memory"

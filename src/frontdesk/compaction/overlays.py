@@ -8,11 +8,12 @@ import msgspec
 
 from frontdesk import history
 from frontdesk.errors import CompactionNotFoundError, InvalidRangeError, MessageNotFoundError
+from frontdesk.items import count, drop_first, first_items, last_items, position_of
 from frontdesk.messages import SUMMARY_PREFIX
 from frontdesk.records import Compaction
 from frontdesk.scope import Scope
 from frontdesk.store import EditItem, Item, OverlayItem, OverlayRow, Place, Span
-from frontdesk.tree import Tree, count, drop_first, first_items, last_items, position_of
+from frontdesk.tree import Tree
 
 
 def find(tree: Tree, compaction_id: str) -> OverlayRow:

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from frontdesk.history import to_messages
+from frontdesk.items import drop_first, first_items, last_items, position_of
 from frontdesk.messages import Message
 from frontdesk.records import SearchHit, key_of, to_datetime
 from frontdesk.scope import Scope
@@ -17,7 +18,7 @@ from frontdesk.search.request import Request
 from frontdesk.search.settings import SearchSettings
 from frontdesk.search.snippets import snippet
 from frontdesk.store import Address, Item, OverlayItem, Place, Span
-from frontdesk.tree import Tree, drop_first, first_items, last_items, position_of
+from frontdesk.tree import Tree
 
 _KINDS = {"message": "message", "edit": "message", "overlay": "summary", "session": "session"}
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from frontdesk.items import batches
 from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.scope import Scope
 from frontdesk.search.facets import facets_of
@@ -26,7 +27,7 @@ from frontdesk.store import (
     TextKind,
     TreeRows,
 )
-from frontdesk.tree import Tree, batches
+from frontdesk.tree import Tree
 
 PORTION = 1_024
 """texts that are read, parted into terms and written at a time"""

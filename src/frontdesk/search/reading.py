@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from frontdesk import history
 from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError, SessionNotFoundError
+from frontdesk.items import count, drop_first, first_items, position_of
 from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.records import SessionInfo
 from frontdesk.scope import Scope
@@ -14,7 +15,7 @@ from frontdesk.search.telling import headed, quoted, shortened
 from frontdesk.search.texts import searchable_text
 from frontdesk.store import Place
 from frontdesk.tokens import TokenCounter
-from frontdesk.tree import Tree, count, drop_first, first_items, position_of
+from frontdesk.tree import Tree
 
 _ATTEMPTS = 100
 _NOTES_TOKENS = 80

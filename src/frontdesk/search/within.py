@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from frontdesk import history
+from frontdesk.items import count
 from frontdesk.records import SearchResults
 from frontdesk.scope import Scope
 from frontdesk.search import finding, freshness, loading, meaning, pages
@@ -12,7 +13,7 @@ from frontdesk.search.freshness import Met
 from frontdesk.search.loading import Wanted
 from frontdesk.search.request import Request
 from frontdesk.store import IndexRow, Item, Span, TextKind
-from frontdesk.tree import Tree, count
+from frontdesk.tree import Tree
 
 _SAID: tuple[TextKind, ...] = ("message", "edit", "overlay")
 

@@ -25,10 +25,11 @@ from hypothesis.stateful import (
 )
 
 from frontdesk import forking, plans
+from frontdesk.items import count
 from frontdesk.messages import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
 from frontdesk.testing.store_model import Conversation, Kind, Shown, tokens_at
-from frontdesk.tree import Tree, count, whole_view
+from frontdesk.tree import Tree, whole_view
 
 T = TypeVar("T")
 Dump = Callable[[], Awaitable[str | None]]

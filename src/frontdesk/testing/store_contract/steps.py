@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from frontdesk import forking, plans
+from frontdesk.items import count
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
@@ -24,7 +25,7 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.testing.store_model import tokens_at
-from frontdesk.tree import Tree, count
+from frontdesk.tree import Tree
 
 NAMESPACE = "here"
 NOW = 1_700_000_000_000_000
