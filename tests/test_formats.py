@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdesk import formats
 from frontdesk.errors import ConfigurationError, InvalidMessageError, MessageTooLargeError
-from frontdesk.formats.exact_json import decode
 from frontdesk.messages import (
     DataPart,
     FilePart,
@@ -23,8 +21,10 @@ from frontdesk.messages import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
+    formats,
 )
-from frontdesk.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS
+from frontdesk.messages.formats.exact_json import decode
+from frontdesk.messages.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS
 
 Raw = dict[str, Any]
 

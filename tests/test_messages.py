@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from frontdesk import formats
 from frontdesk.errors import InvalidIdError, InvalidMessageError
 from frontdesk.messages import (
     SUMMARY_PREFIX,
@@ -26,9 +25,10 @@ from frontdesk.messages import (
     ToolCallPart,
     ToolResultPart,
     check_id,
+    formats,
     new_id,
 )
-from frontdesk.tokens import MESSAGE_TOKENS, estimate_tokens
+from frontdesk.messages.tokens import MESSAGE_TOKENS, estimate_tokens
 
 EVERY_PART: list[Part] = [
     TextPart("hello"),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontdesk import ConfigurationError, DailyNotes, SessionKey, SessionManager
-from frontdesk.notes import _file_name
+from frontdesk.lifecycle.notes import _file_name
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import pytest
 
 import frontdesk.sync
 from frontdesk import ConfigurationError, InvalidIdError, InvalidInputError, SessionManager
-from frontdesk.orchestration import Condition, OrchestrationState, Orchestrator, Step, TokenUsage
+from frontdesk.states.orchestration import Condition, OrchestrationState, Orchestrator, Step, TokenUsage
 
 ANY = ("search", "write", "publish", "undo")
 STEPS = (

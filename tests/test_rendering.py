@@ -13,9 +13,8 @@ from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import ConfigDict, TypeAdapter
 
-from frontdesk import formats
 from frontdesk.errors import InvalidInputError
-from frontdesk.messages import Message
+from frontdesk.messages import Message, formats
 
 Raw = dict[str, Any]
 

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdesk import tokens
-from frontdesk.tokens import estimate_tokens
+from frontdesk.messages import tokens
+from frontdesk.messages.tokens import estimate_tokens
 
 O200K = bpe_openai.get_encoding("o200k_base")
 BYTES = b"".join(hashlib.sha256(bytes([n])).digest() for n in range(40))

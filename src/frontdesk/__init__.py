@@ -53,21 +53,12 @@ from frontdesk.errors import (
     TurnBusyError,
     TurnLostError,
 )
-from frontdesk.events import Event
+from frontdesk.events.feed import Event
 from frontdesk.keys import SessionKey
-from frontdesk.manager import SessionManager
-from frontdesk.messages import (
-    DataPart,
-    FilePart,
-    Message,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
-from frontdesk.notes import DailyNotes
-from frontdesk.orchestration import OrchestrationState, Orchestrator
+from frontdesk.lifecycle.notes import DailyNotes
+from frontdesk.manager.manager import SessionManager
+from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from frontdesk.messages.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
 from frontdesk.records import (
     Appended,
     Compaction,
@@ -88,10 +79,10 @@ from frontdesk.records import (
     Usage,
     UsageDay,
 )
-from frontdesk.session import Session, Turn
+from frontdesk.session.session import Session, Turn
 from frontdesk.states import StateInfo, States
+from frontdesk.states.orchestration import OrchestrationState, Orchestrator
 from frontdesk.store import FOLLOW_HEAD, StateStore, Store
-from frontdesk.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
 from frontdesk.tools import Tool
 
 __all__ = [

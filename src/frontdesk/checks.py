@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from frontdesk.errors import InvalidInputError, InvalidMessageError
-from frontdesk.formats import FORMATS, exact_json
+from frontdesk.messages.formats import FORMATS, exact_json
 
 
 def check_text(value: object, what: str) -> str:

@@ -101,17 +101,17 @@ from frontdesk import (
     truncate_older_messages,
 )
 from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
+from frontdesk.config.scope import Clock, Scope
 from frontdesk.context.settings import PromptStore, Renderer
-from frontdesk.lifecycle import ManagersOwn
-from frontdesk.orchestration import Step
-from frontdesk.scope import Clock, Scope
+from frontdesk.lifecycle.transitions import ManagersOwn
 from frontdesk.search.embeddings import Embed
 from frontdesk.search.visible import SessionScope
-from frontdesk.session import R
-from frontdesk.session_messages import Given
+from frontdesk.session.session import R
+from frontdesk.session.turns import Duration, Holding
+from frontdesk.session.writing import Given
 from frontdesk.states.access import T
+from frontdesk.states.orchestration import Step
 from frontdesk.store import FollowHead
-from frontdesk.turns import Duration, Holding
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontdesk import formats
 from frontdesk.compaction.shortening import cut_middle, shorten, truncate_older_messages
-from frontdesk.messages import Message
-from frontdesk.tokens import estimate_tokens
+from frontdesk.messages import Message, formats
+from frontdesk.messages.tokens import estimate_tokens
 from test_rendering import history, item_call, rendered, said, text_block, thinking, use
 
 Raw = dict[str, Any]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontdesk import formats
 from frontdesk.compaction.summaries import (
     SUMMARY_PROMPT,
     build_summary_prompt,
@@ -20,8 +19,8 @@ from frontdesk.compaction.summaries import (
     slices,
     split_into_chunks,
 )
-from frontdesk.messages import Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from frontdesk.tokens import estimate_tokens
+from frontdesk.messages import Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, formats
+from frontdesk.messages.tokens import estimate_tokens
 
 Raw = dict[str, Any]
 

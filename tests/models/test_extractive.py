@@ -9,8 +9,8 @@ import pytest
 
 from frontdesk import models
 from frontdesk.errors import ConfigurationError
+from frontdesk.messages.tokens import estimate_tokens
 from frontdesk.models.extractive import NOTICE
-from frontdesk.tokens import estimate_tokens
 
 FILLER = (
     "Sure, I'd be happy to help with that. Let me think about it for a moment.",

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontdesk import ConfigurationError, EmbeddingError, ModelError, SessionManager
-from frontdesk.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
+from frontdesk.config.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
 from frontdesk.search import vectors
 from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, embed_texts
 from frontdesk.stores import open_url

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frontdesk import forking, lifecycle, plans
 from frontdesk.errors import FrontdeskError
+from frontdesk.lifecycle import transitions
 from frontdesk.store import (
     FOLLOW_HEAD,
     TURN,
@@ -34,7 +34,8 @@ from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing.postgres import PostgresServer
 from frontdesk.testing.store_contract.steps import NOW, message
-from frontdesk.tree import Tree
+from frontdesk.tree import forks, plans
+from frontdesk.tree.tree import Tree
 
 KEY = ("agent", "chat", "ann", None)
 SESSIONS = ("a", "b", "fork", "next")
@@ -186,16 +187,16 @@ class Actor:
         row, tree = rows.session, Tree(rows)
         match step.what:
             case "fork":
-                return await self._apply(forking.fork(tree, self._new("fork"), row.head, self._now))
+                return await self._apply(forks.fork(tree, self._new("fork"), row.head, self._now))
             case "time out" | "archive":
                 reason = "timeout" if step.what == "time out" else "done"
-                return await self._apply(lifecycle.end(row, reason, self._now))
+                return await self._apply(transitions.end(row, reason, self._now))
             case "suspend":
                 return await self._apply(plans.change_row(row, self._now, status="suspended"))
             case "succeed":
                 agent, channel, peer, thread = KEY
                 new = self._new("next", agent=agent, channel=channel, peer=peer, thread=thread)
-                return row.key_current and await self._apply(lifecycle.succeed(row, new, "new", self._now))
+                return row.key_current and await self._apply(transitions.succeed(row, new, "new", self._now))
             case "delete":
                 place = tree.find(step.id)
                 return place and await self._apply(plans.delete_messages(tree, [place], self._now))

@@ -10,11 +10,11 @@ import asyncpg
 import msgspec
 import pytest
 
-from frontdesk import plans
 from frontdesk.store import TURN, Append, Store
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, message, path, row
 from frontdesk.testing.store_contract.turns import has_it, turn, wish
+from frontdesk.tree import plans
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from frontdesk import history
+from frontdesk.config.scope import Scope
 from frontdesk.errors import CompactionNotFoundError, InvalidRangeError, MessageNotFoundError
-from frontdesk.items import count, drop_first, first_items, last_items, position_of
+from frontdesk.history import reading
 from frontdesk.messages import SUMMARY_PREFIX
 from frontdesk.records import Compaction
-from frontdesk.scope import Scope
 from frontdesk.store import EditItem, Item, OverlayItem, OverlayRow, Place, Span
-from frontdesk.tree import Tree
+from frontdesk.tree.items import count, drop_first, first_items, last_items, position_of
+from frontdesk.tree.tree import Tree
 
 
 def find(tree: Tree, compaction_id: str) -> OverlayRow:
@@ -36,7 +36,7 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
             to_id=to_id,
         )
     path = tree.lay(end, overlays=False)
-    lead = len(await history.leading_system(scope, path))
+    lead = len(await reading.leading_system(scope, path))
     start = _place(tree.between(start, end)[0])
     if lead > (position_of(path, start) or 0):
         rest = first_items(drop_first(path, lead), 1)
@@ -53,7 +53,7 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
 async def all_said(scope: Scope, tree: Tree) -> tuple[Place, Place] | None:
     """The range from behind the leading system messages to the head; None if the view shows nothing of it."""
     path = tree.lay(tree.session.head, overlays=False)
-    lead = len(await history.leading_system(scope, path))
+    lead = len(await reading.leading_system(scope, path))
     rest = first_items(drop_first(path, lead), 1)
     if tree.session.head is None or not rest or count(tree.lay(tree.session.head)) <= lead:
         return None
@@ -79,7 +79,7 @@ def source_items(tree: Tree, start: Place, end: Place) -> list[Item]:
 
 def _end(tree: Tree, message_id: str) -> tuple[Place, Place]:
     if not message_id.startswith(SUMMARY_PREFIX):
-        place = history.place_of(tree, message_id)
+        place = reading.place_of(tree, message_id)
         return place, place
     for overlay in tree.overlays:
         if SUMMARY_PREFIX + overlay.id == message_id:

@@ -11,8 +11,8 @@ from frontdesk.calls import call
 from frontdesk.compaction.planning import Range, leading_system, plan
 from frontdesk.errors import CompactionError
 from frontdesk.messages import Message
+from frontdesk.messages.tokens import DEFAULT_MAX_TOKENS
 from frontdesk.models.windows import context_window
-from frontdesk.tokens import DEFAULT_MAX_TOKENS
 
 Model: TypeAlias = Callable[[str], str | Awaitable[str]]
 Sink: TypeAlias = Callable[[str, list[str]], Any]

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from frontdesk import formats
-from frontdesk.formats.blocks import text_at, type_of
-from frontdesk.formats.counting import count_parts
-from frontdesk.formats.exact_json import compact, decode_arguments
-from frontdesk.formats.pairing import role_of
-from frontdesk.messages import Message, StoredMessage
-from frontdesk.tokens import TokenCounter, estimate_tokens
+from frontdesk.messages import Message, StoredMessage, formats
+from frontdesk.messages.formats.blocks import text_at, type_of
+from frontdesk.messages.formats.counting import count_parts
+from frontdesk.messages.formats.exact_json import compact, decode_arguments
+from frontdesk.messages.formats.pairing import role_of
+from frontdesk.messages.tokens import TokenCounter, estimate_tokens
 
 LEAST_CHARS = 100
 """Limits below this are taken as this: the note on what was left out must fit, with something beside it."""

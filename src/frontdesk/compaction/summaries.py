@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from frontdesk.compaction.shortening import cut_middle
-from frontdesk.formats.blocks import readable, result_text, text_of_file
-from frontdesk.formats.counting import count_text
-from frontdesk.formats.exact_json import compact
-from frontdesk.formats.pairing import role_of
 from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from frontdesk.tokens import TokenCounter
+from frontdesk.messages.formats.blocks import readable, result_text, text_of_file
+from frontdesk.messages.formats.counting import count_text
+from frontdesk.messages.formats.exact_json import compact
+from frontdesk.messages.formats.pairing import role_of
+from frontdesk.messages.tokens import TokenCounter
 
 SUMMARY_PROMPT = """\
 Summarise the conversation below so that an assistant who sees only the summary can go on without a gap. Use these

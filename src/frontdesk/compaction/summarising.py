@@ -12,8 +12,8 @@ from frontdesk.compaction import summaries
 from frontdesk.compaction.settings import CompactionSettings, Model
 from frontdesk.errors import CompactionError, ModelRefusedError
 from frontdesk.messages import Message
+from frontdesk.messages.tokens import MESSAGE_TOKENS, TokenCounter
 from frontdesk.models.overflow import is_context_overflow
-from frontdesk.tokens import MESSAGE_TOKENS, TokenCounter
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _SHARE = 0.2

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from frontdesk.checks import check_text
+from frontdesk.config.scope import Scope
 from frontdesk.messages import check_id
-from frontdesk.scope import Scope
 from frontdesk.search.ranking import rank_texts
 from frontdesk.search.tokeniser import TOKENISER
 from frontdesk.store import DocumentRow

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from frontdesk.calls import call
+from frontdesk.config.scope import Scope
 from frontdesk.context.blocks import ContextBlock, digest, fingerprint
 from frontdesk.context.settings import ContextSettings
 from frontdesk.context.working import WorkingContext
-from frontdesk.scope import Scope
 from frontdesk.store import PromptRow, SessionRow
 
 CHANGES_PREFIX = "context-changes:"

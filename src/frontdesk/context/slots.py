@@ -8,10 +8,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from frontdesk.calls import call
+from frontdesk.config.scope import Scope
 from frontdesk.context.blocks import BlockKind, Declaration
 from frontdesk.context.entries import StoreSearch
 from frontdesk.errors import ConfigurationError
-from frontdesk.scope import Scope
 
 _MOST_SESSIONS = 10_000
 

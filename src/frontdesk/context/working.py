@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from frontdesk.calls import call
 from frontdesk.checks import check_text
+from frontdesk.config.scope import Scope
 from frontdesk.context.blocks import SYSTEM_LABEL, BlockKind, BlockVersion, ContextBlock, Declaration
 from frontdesk.context.settings import ContextSettings
 from frontdesk.context.slots import Slot
@@ -19,7 +20,6 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.records import to_datetime
-from frontdesk.scope import Scope
 from frontdesk.store import DocumentRow, SessionRow
 
 

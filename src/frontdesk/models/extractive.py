@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 from frontdesk.errors import ConfigurationError
+from frontdesk.messages.tokens import estimate_tokens
 from frontdesk.models.sentences import Sentence, join, split, weigh, worth
-from frontdesk.tokens import estimate_tokens
 
 NOTICE = "[Extract: sentences picked by rules, not written by a model]"
 """The first line of every extract."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
-from frontdesk.tokens import estimate_tokens
+from frontdesk.messages.tokens import estimate_tokens
 
 _TAG = re.compile(
     r"\[((user|assistant|system|developer|(?:earlier )?summary|tool)\b[^\]\n]{0,120})\][ \t]*", re.IGNORECASE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from frontdesk.lifecycle import status_filter
+from frontdesk.config.scope import Scope
+from frontdesk.lifecycle.transitions import status_filter
 from frontdesk.records import SearchResults
-from frontdesk.scope import Scope
 from frontdesk.search import finding, freshness, loading, meaning, pages
 from frontdesk.search.attributing import attributed
 from frontdesk.search.facets import KINDS

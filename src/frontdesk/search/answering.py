@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from frontdesk.history import to_messages
-from frontdesk.items import drop_first, first_items, last_items, position_of
+from frontdesk.config.scope import Scope
+from frontdesk.history.reading import to_messages
 from frontdesk.messages import Message
 from frontdesk.records import SearchHit, key_of, to_datetime
-from frontdesk.scope import Scope
 from frontdesk.search import loading
 from frontdesk.search.attributing import Entry
 from frontdesk.search.loading import Source, Wanted
@@ -18,7 +17,8 @@ from frontdesk.search.request import Request
 from frontdesk.search.settings import SearchSettings
 from frontdesk.search.snippets import snippet
 from frontdesk.store import Address, Item, OverlayItem, Place, Span
-from frontdesk.tree import Tree
+from frontdesk.tree.items import drop_first, first_items, last_items, position_of
+from frontdesk.tree.tree import Tree
 
 _KINDS = {"message": "message", "edit": "message", "overlay": "summary", "session": "session"}
 

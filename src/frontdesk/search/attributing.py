@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from frontdesk.scope import Scope
+from frontdesk.config.scope import Scope
 from frontdesk.search.finding import Ranked
 from frontdesk.search.request import Request
 from frontdesk.store import IndexMatch, SessionRow, TreeRows
-from frontdesk.tree import Tree
+from frontdesk.tree.tree import Tree
 
 
 class Entry(NamedTuple):

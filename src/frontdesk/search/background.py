@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from frontdesk import events
+from frontdesk.config.scope import Scope
 from frontdesk.errors import FrontdeskError, StoreError
-from frontdesk.lifecycle import LifecycleSettings
-from frontdesk.scope import Scope
+from frontdesk.events import feed
+from frontdesk.lifecycle.transitions import LifecycleSettings
 from frontdesk.search import indexing, vectors
 from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings
 
@@ -56,7 +56,7 @@ async def _index(scope: Scope) -> None:
     try:
         if await indexing.run(scope):
             # Without a sweep nobody else would: what comes in one pause is less than what goes in one.
-            await events.trim(scope, scope.settings(LifecycleSettings).keep_events, 4 * _MUCH)
+            await feed.trim(scope, scope.settings(LifecycleSettings).keep_events, 4 * _MUCH)
     except FrontdeskError:
         pass  # whoever searches or appends next tries again
     _follow_with_vectors(scope)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from frontdesk.calls import call
+from frontdesk.config.scope import Scope
 from frontdesk.errors import ConfigurationError, EmbeddingError, FrontdeskError
-from frontdesk.scope import Scope
 from frontdesk.store import VectorRow, VectorStore
 
 Embed: TypeAlias = Callable[[list[str]], Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from frontdesk.calls import call
-from frontdesk.scope import Scope
+from frontdesk.config.scope import Scope
 from frontdesk.search import loading
 from frontdesk.search.facets import KINDS, of_period, of_role
 from frontdesk.search.loading import Source, Wanted

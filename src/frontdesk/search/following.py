@@ -15,9 +15,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from frontdesk.config.scope import Scope
 from frontdesk.errors import ChangesTrimmedError, StoreError
-from frontdesk.leasing import holder
-from frontdesk.scope import Scope
+from frontdesk.lifecycle.leases import holder
 from frontdesk.search import loading
 from frontdesk.search.loading import Wanted
 from frontdesk.store import IndexState, LeaseRow, StatsQuery

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from frontdesk.config.scope import Scope
 from frontdesk.errors import ChangesTrimmedError, ConfigurationError, EmbeddingError
 from frontdesk.records import SearchInfo, to_datetime
-from frontdesk.scope import Scope
 from frontdesk.search import indexing
 from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, vector_row, vector_store
 from frontdesk.search.following import LINES

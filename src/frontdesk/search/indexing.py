@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from frontdesk.calls import call
-from frontdesk.scope import Scope
+from frontdesk.config.scope import Scope
 from frontdesk.search import loading
 from frontdesk.search.following import Follower, OvertakenError, Progress
 from frontdesk.search.loading import Source, Wanted

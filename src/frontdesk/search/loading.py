@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from frontdesk.items import batches
+from frontdesk.config.scope import Scope
 from frontdesk.messages import SUMMARY_PREFIX, Message
-from frontdesk.scope import Scope
 from frontdesk.search.facets import facets_of
 from frontdesk.search.settings import SearchSettings
 from frontdesk.search.texts import searchable_text
@@ -27,7 +26,8 @@ from frontdesk.store import (
     TextKind,
     TreeRows,
 )
-from frontdesk.tree import Tree
+from frontdesk.tree.items import batches
+from frontdesk.tree.tree import Tree
 
 PORTION = 1_024
 """texts that are read, parted into terms and written at a time"""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from frontdesk.config.scope import Scope
 from frontdesk.errors import FrontdeskError, StoreError
-from frontdesk.scope import Scope
 from frontdesk.search import background, finding
 from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, embed_texts, vector_row, vector_store
 from frontdesk.search.facets import KINDS

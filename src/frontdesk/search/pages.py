@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from frontdesk.config.scope import Scope
 from frontdesk.records import SearchResults
-from frontdesk.scope import Scope
 from frontdesk.search import answering
 from frontdesk.search.attributing import Entry
 from frontdesk.search.fusion import fuse
 from frontdesk.search.request import Request
 from frontdesk.store import IndexMatch
-from frontdesk.tree import Tree
+from frontdesk.tree.tree import Tree
 
 NOTHING = SearchResults((), 0, None)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from frontdesk import history
+from frontdesk.config.scope import Scope
 from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError, SessionNotFoundError
-from frontdesk.items import count, drop_first, first_items, position_of
+from frontdesk.history import reading
 from frontdesk.messages import SUMMARY_PREFIX, Message
+from frontdesk.messages.tokens import TokenCounter
 from frontdesk.records import SessionInfo
-from frontdesk.scope import Scope
 from frontdesk.search.telling import headed, quoted, shortened
 from frontdesk.search.texts import searchable_text
 from frontdesk.store import Place
-from frontdesk.tokens import TokenCounter
-from frontdesk.tree import Tree
+from frontdesk.tree.items import count, drop_first, first_items, position_of
+from frontdesk.tree.tree import Tree
 
 _ATTEMPTS = 100
 _NOTES_TOKENS = 80
@@ -40,7 +40,7 @@ async def read_window(scope: Scope, session_id: str, around: str | None, before:
     The id of a summary means the first message that it covers. Raises `MessageNotFoundError`,
     `SessionNotFoundError`."""
     for _ in range(_ATTEMPTS):
-        tree = await history.load_tree(scope, session_id, find=[around] if around else ())
+        tree = await reading.load_tree(scope, session_id, find=[around] if around else ())
         if tree is None:
             raise SessionNotFoundError(session_id, scope.namespace)
         place = tree.session.head if around is None else _place(tree, around)
@@ -53,7 +53,7 @@ async def read_window(scope: Scope, session_id: str, around: str | None, before:
         reach = before + after if around is None else before
         start = max(0, position - reach)
         items = first_items(drop_first(path, start), position + after + 1 - start)
-        messages = await history.read_items(scope, items)
+        messages = await reading.read_items(scope, items)
         if len(messages) == count(items):
             return Window(messages, position - start, start, count(path), leaf == tree.session.head)
     raise ConcurrentChangeError(
@@ -69,7 +69,7 @@ def _place(tree: Tree, around: str) -> Place:
         if place is None:
             raise MessageNotFoundError(around, tree.session.id)
         return place
-    return history.place_of(tree, around)
+    return reading.place_of(tree, around)
 
 
 def _leaf_beyond(tree: Tree, place: Place) -> Place:

@@ -11,10 +11,10 @@ import msgspec
 
 from frontdesk import cursors
 from frontdesk.checks import check_count
+from frontdesk.config.scope import Scope
 from frontdesk.errors import InvalidInputError
-from frontdesk.lifecycle import HavingStatus, having
+from frontdesk.lifecycle.transitions import HavingStatus, having
 from frontdesk.records import to_microseconds
-from frontdesk.scope import Scope
 from frontdesk.search.query import Query, parse
 from frontdesk.search.settings import SearchSettings
 from frontdesk.search.tokeniser import fold

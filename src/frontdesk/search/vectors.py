@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from frontdesk.config.scope import Scope
 from frontdesk.errors import FrontdeskError, StoreError
-from frontdesk.scope import Scope
 from frontdesk.search import loading
 from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, embed_texts, vector_row, vector_store
 from frontdesk.search.following import Follower, OvertakenError, Progress

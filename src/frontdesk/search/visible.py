@@ -10,17 +10,18 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from frontdesk import history, lifecycle
 from frontdesk.calls import call
+from frontdesk.config.scope import Scope
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
+from frontdesk.history import reading
+from frontdesk.lifecycle import transitions
 from frontdesk.messages import SUMMARY_PREFIX, check_id
 from frontdesk.records import SearchHit, SearchResults, SessionInfo
-from frontdesk.scope import Scope
 from frontdesk.search.across import search_namespace
 from frontdesk.search.request import understood
 from frontdesk.search.within import search_session
 from frontdesk.store import EditItem, SessionRow
-from frontdesk.tree import Tree
+from frontdesk.tree.tree import Tree
 
 SessionScope: TypeAlias = Callable[[SessionInfo], bool | Awaitable[bool]]
 """says whether a session may be seen"""
@@ -71,8 +72,8 @@ class Visible:
     async def _learn(self, session_id: str, row: SessionRow | None) -> None:
         info = None
         if row is not None:
-            row = await history.measured_row(self._past.scope, row)
-            (status,) = await lifecycle.statuses(self._past.scope, [row])
+            row = await reading.measured_row(self._past.scope, row)
+            (status,) = await transitions.statuses(self._past.scope, [row])
             info = SessionInfo.from_row(row, self._past.window(row.max_tokens, row.model), status)
             if self._past.sees is not None and not await call(self._past.sees, info):
                 info = None
@@ -137,7 +138,7 @@ class Visible:
         """Hits of a hidden session as those of the most recent of its family that may be seen and shows the same."""
         messages = [hit for hit in hits if hit.kind != "session"]
         wanted = [hit.message_id for hit in messages if hit.kind == "message"]
-        hidden = await history.load_tree(self._past.scope, session_id, find=wanted, family=True) if messages else None
+        hidden = await reading.load_tree(self._past.scope, session_id, find=wanted, family=True) if messages else None
         if hidden is None or len(hidden.rows.sessions) < 2:
             return {}
         await self._ask(hidden.rows.sessions)

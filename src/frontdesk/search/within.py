@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from frontdesk import history
-from frontdesk.items import count
+from frontdesk.config.scope import Scope
+from frontdesk.history import reading
 from frontdesk.records import SearchResults
-from frontdesk.scope import Scope
 from frontdesk.search import finding, freshness, loading, meaning, pages
 from frontdesk.search.attributing import Entry, sees
 from frontdesk.search.finding import Findings
@@ -13,7 +12,8 @@ from frontdesk.search.freshness import Met
 from frontdesk.search.loading import Wanted
 from frontdesk.search.request import Request
 from frontdesk.store import IndexRow, Item, Span, TextKind
-from frontdesk.tree import Tree
+from frontdesk.tree.items import count
+from frontdesk.tree.tree import Tree
 
 _SAID: tuple[TextKind, ...] = ("message", "edit", "overlay")
 
@@ -24,7 +24,7 @@ async def search_session(scope: Scope, session_id: str | None, request: Request)
         return pages.NOTHING
     # The index is met ahead of the tree: what comes between is in neither of the two, and comes after the search.
     met = await freshness.for_session(scope)
-    tree = await history.load_tree(scope, session_id)
+    tree = await reading.load_tree(scope, session_id)
     if tree is None or not request.wants(tree.session):
         return pages.NOTHING
     items = loading.items_of(tree)

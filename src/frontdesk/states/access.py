@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from frontdesk.config.scope import Scope
 from frontdesk.errors import (
     ConcurrentChangeError,
     ConfigurationError,
@@ -20,7 +21,6 @@ from frontdesk.errors import (
 )
 from frontdesk.messages import check_id, new_id
 from frontdesk.records import to_datetime
-from frontdesk.scope import Scope
 from frontdesk.states.lifetimes import DEFAULT_TTL, check_ttl, chosen_ttl, sweep_forever
 from frontdesk.states.queueing import Lines
 from frontdesk.states.values import Values

@@ -24,12 +24,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from frontdesk import forking, plans
-from frontdesk.items import count
 from frontdesk.messages import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
 from frontdesk.testing.store_model import Conversation, Kind, Shown, tokens_at
-from frontdesk.tree import Tree, whole_view
+from frontdesk.tree import forks, plans
+from frontdesk.tree.items import count
+from frontdesk.tree.tree import Tree, whole_view
 
 T = TypeVar("T")
 Dump = Callable[[], Awaitable[str | None]]
@@ -242,7 +242,7 @@ class StoreMachine(RuleBasedStateMachine):
         new = NewSession(namespace=self._mark, id=self._name(), now=self._tick(), parent_session_id=name)
 
         def build(tree: Tree) -> Plan:
-            return forking.fork(tree, new, self._place(tree, at), new.now)
+            return forks.fork(tree, new, self._place(tree, at), new.now)
 
         self._change(name, build, find=[at] if at else [])
         self._model[new.id] = self._model[name].fork(at)
@@ -340,7 +340,7 @@ class StoreMachine(RuleBasedStateMachine):
         """What is known of the view at the head without computing it, and what a fork takes from it."""
         session, expected = tree.session, model.view(model.head)
         new = NewSession(namespace=self._mark, id="nobody", now=0)
-        plan = forking.fork_at_head(session, tree.rows.view, new, 0)
+        plan = forks.fork_at_head(session, tree.rows.view, new, 0)
         assert (plan is None) == (session.view == "stale")
         if plan is not None:
             assert await self._read(whole_view(session, tree.rows.view)) == expected

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from frontdesk.store import Place
-from frontdesk.tree import Tree
+from frontdesk.tree.tree import Tree
 
 Kind = Literal["summary", "truncate", "reset"]
 

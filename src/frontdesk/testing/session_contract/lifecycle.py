@@ -20,7 +20,7 @@ from frontdesk import (
     SessionStatus,
     Store,
 )
-from frontdesk.lifecycle import COMPACTION_LEASE, TRANSITIONS
+from frontdesk.lifecycle.transitions import COMPACTION_LEASE, TRANSITIONS
 from frontdesk.testing.session_contract.setup import SessionSetup, path, say, system, user, view
 
 ADA = SessionKey("bot", "web", "ada")

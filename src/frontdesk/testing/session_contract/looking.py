@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from frontdesk import ConfigurationError, InvalidInputError, SessionInfo, SessionManager, Store, Tool
+from frontdesk.messages.tokens import estimate_tokens
 from frontdesk.testing.session_contract.setup import SessionSetup, say, user
-from frontdesk.tokens import estimate_tokens
 
 SECRET = "the vault opens with a marzipan key"
 

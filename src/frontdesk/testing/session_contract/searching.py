@@ -18,9 +18,9 @@ from frontdesk import (
     SessionKey,
     SessionManager,
     Store,
-    plans,
 )
 from frontdesk.testing.session_contract.setup import SessionSetup, say, user
+from frontdesk.tree import plans
 
 Ready = Callable[[], Coroutine[Any, Any, None]]
 

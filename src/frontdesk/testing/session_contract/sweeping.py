@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from frontdesk import Session, SessionKey, SessionManager, Store, SweepReport
-from frontdesk.leasing import holder, holding
-from frontdesk.lifecycle import COMPACTION_LEASE
+from frontdesk.lifecycle.leases import holder, holding
+from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.store import StateKey, StateStore
 from frontdesk.testing.session_contract.lifecycle import ADA, HOUR, Clock, ClockSetup, listed, status
 from frontdesk.testing.session_contract.setup import path, say, user

@@ -17,7 +17,7 @@ from frontdesk.errors import (
     StateMismatchError,
     StateNotFoundError,
 )
-from frontdesk.manager import SessionManager
+from frontdesk.manager.manager import SessionManager
 from frontdesk.states import States
 from frontdesk.store import StateKey, StateStore
 from frontdesk.testing.state_contract.steps import MILLISECOND, StateSetup, pass_time

@@ -21,7 +21,7 @@ from frontdesk.testing.store_contract.steps import (
     settle,
     tree,
 )
-from frontdesk.tree import whole_view
+from frontdesk.tree.tree import whole_view
 
 RAW_TEXTS = (
     '{"content":"nul \\u0000 and \\ud83e\\udd8a escaped"}',

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from frontdesk import plans
 from frontdesk.store import NewEdit, NewOverlay, Place, Plan, Span, Store, ViewRow
 from frontdesk.testing.store_contract.steps import (
     NOW,
@@ -29,6 +28,7 @@ from frontdesk.testing.store_contract.steps import (
     uncover,
     view,
 )
+from frontdesk.tree import plans
 
 
 class ChangeContract:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from frontdesk import plans
 from frontdesk.errors import HeadMovedError
 from frontdesk.store import Store, UsageRow
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, message, new, path, row, tree
+from frontdesk.tree import plans
 
 TASKS = 64
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from frontdesk import forking, plans
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import Place, Span, Store
 from frontdesk.testing.store_contract.steps import (
@@ -32,6 +31,7 @@ from frontdesk.testing.store_contract.steps import (
     uncover,
     view,
 )
+from frontdesk.tree import forks, plans
 
 
 async def raw_texts(store: Store, at: Place) -> list[str]:
@@ -99,7 +99,7 @@ class ForkContract:
         other, _ = await store.create(new("f", name="mine"))
         seen = await tree(store, "s")
         with pytest.raises(SessionExistsError):
-            await store.apply(forking.fork(seen, new("f", name="yours"), seen.session.head, NOW))
+            await store.apply(forks.fork(seen, new("f", name="yours"), seen.session.head, NOW))
         assert await row(store, "s") == before
         assert await row(store, "f") == other
         rows = (await tree(store, "s", family=True)).rows

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from frontdesk import plans
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import StatsQuery, Store, UsageQuery, UsageRow
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, delete_session, new, row
+from frontdesk.tree import plans
 
 MONDAY, TUESDAY, FRIDAY = "2026-03-02", "2026-03-03", "2026-03-06"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from frontdesk import plans
 from frontdesk.store import Item, OverlayItem, Span, Store
 from frontdesk.testing.store_contract.steps import (
     NOW,
@@ -18,6 +17,7 @@ from frontdesk.testing.store_contract.steps import (
     tree,
     uncover,
 )
+from frontdesk.tree import plans
 
 
 async def all_items(store: Store, session_id: str) -> list[Item]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from frontdesk import lifecycle, plans
 from frontdesk.errors import HeadMovedError, SessionEndedError, SessionExistsError
+from frontdesk.lifecycle import transitions
 from frontdesk.store import NEVER, DueQuery, Plan, SessionQuery, SessionRow, StatsQuery, Store
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, path, row
+from frontdesk.tree import plans
 
 MINUTE = 60_000_000
 KEY = {"agent": "support", "channel": "web", "peer": "ann"}
@@ -92,7 +93,7 @@ class LifecycleContract:
 
     async def test_an_append_of_nothing_is_refused_nothing_and_wakes_nothing(self, store: Store) -> None:
         await add(store, "s", "m1")
-        assert await store.apply(lifecycle.end(await row(store, "s"), "done", NOW))
+        assert await store.apply(transitions.end(await row(store, "s"), "done", NOW))
         ended = await row(store, "s")
         assert (await add(store, "s", parent="unknown", expected_head="another")).rows == ()
         assert (await add(store, "s", reopen=True)).session == ended

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from frontdesk import plans
 from frontdesk.errors import ChangesTrimmedError
 from frontdesk.store import BEGINNING, ChangeRow, DocumentRow, Position, Store, UsageRow
 from frontdesk.testing.store_contract import steps
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, change, message, new, path, place, row, tree
+from frontdesk.tree import plans
 
 WRITERS = 8
 PATIENCE = 60.0

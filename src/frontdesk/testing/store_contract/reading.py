@@ -22,7 +22,7 @@ from frontdesk.testing.store_contract.steps import (
     settle,
     tree,
 )
-from frontdesk.tree import whole_view
+from frontdesk.tree.tree import whole_view
 
 
 class ReadContract:

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from frontdesk import plans
 from frontdesk.store import (
     Address,
     IndexBatch,
@@ -34,6 +33,7 @@ from frontdesk.testing.store_contract.steps import (
     tree,
     uncover,
 )
+from frontdesk.tree import plans
 
 START = IndexState(made_with="test", position=(0, 0))
 

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from frontdesk import plans
 from frontdesk.errors import StoreClosedError
 from frontdesk.store import (
     SEGMENT_SIZE,
@@ -24,6 +23,7 @@ from frontdesk.store import (
     UsageRow,
 )
 from frontdesk.testing.store_contract.steps import HOSTILE_IDS, NAMESPACE, NOW, add, message, new, path, row
+from frontdesk.tree import plans
 
 KEY = {"agent": "support", "channel": "web", "peer": "ann"}
 

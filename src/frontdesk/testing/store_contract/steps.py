@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from frontdesk import forking, plans
-from frontdesk.items import count
 from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
@@ -25,7 +23,9 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.testing.store_model import tokens_at
-from frontdesk.tree import Tree
+from frontdesk.tree import forks, plans
+from frontdesk.tree.items import count
+from frontdesk.tree.tree import Tree
 
 NAMESPACE = "here"
 NOW = 1_700_000_000_000_000
@@ -167,7 +167,7 @@ async def fork_at_head(store: Store, session_id: str, fork_id: str) -> NewFork |
 
     read = await store.view(NAMESPACE, session_id, choose)
     assert read is not None
-    plan = forking.fork_at_head(read.session, views[-1], new(fork_id), NOW)
+    plan = forks.fork_at_head(read.session, views[-1], new(fork_id), NOW)
     assert plan is None or await store.apply(plan)
     return None if plan is None else plan.fork
 
@@ -176,7 +176,7 @@ async def fork(store: Store, session_id: str, fork_id: str, message_id: str | No
     await change(
         store,
         session_id,
-        lambda seen: forking.fork(seen, new(fork_id), at(seen, message_id) if message_id else seen.session.head, NOW),
+        lambda seen: forks.fork(seen, new(fork_id), at(seen, message_id) if message_id else seen.session.head, NOW),
         *([message_id] if message_id else []),
     )
 

@@ -7,7 +7,6 @@ import asyncio
 import msgspec
 import pytest
 
-from frontdesk import plans
 from frontdesk.errors import HeadMovedError, SessionNotFoundError, TurnLostError
 from frontdesk.store import TURN, Append, LeaseAnswer, LeaseRow, LeaseWanted, Plan, Store
 from frontdesk.testing.store_contract.steps import (
@@ -20,6 +19,7 @@ from frontdesk.testing.store_contract.steps import (
     path,
     row,
 )
+from frontdesk.tree import plans
 
 MINUTE = 60_000_000
 

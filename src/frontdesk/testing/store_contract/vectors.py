@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from frontdesk import plans
 from frontdesk.errors import EmbeddingError
 from frontdesk.store import Address, IndexState, NewVector, Place, Store, VectorRow, VectorStore
 from frontdesk.testing.store_contract.steps import (
@@ -28,6 +27,7 @@ from frontdesk.testing.store_contract.steps import (
     row,
     tree,
 )
+from frontdesk.tree import plans
 
 DIMENSIONS = 8
 

@@ -1,0 +1,5 @@
+"""Events: every change of a namespace, in the order of commits, resumable from any position."""
+
+from frontdesk.events.feed import Event
+
+__all__ = ["Event"]

@@ -1,0 +1,1 @@
+"""How sessions live and end: status and thresholds, leases, hooks, daily notes."""

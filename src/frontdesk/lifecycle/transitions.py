@@ -1,0 +1,163 @@
+"""The life of a session: which status can follow which, what is derived from time and leases instead of stored, and the
+plans that end one and let it go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from frontdesk.config.scope import Scope
+from frontdesk.errors import InvalidInputError, InvalidTransitionError
+from frontdesk.records import SessionStatus
+from frontdesk.store import NEVER, NewSession, Plan, SessionRow, changes
+
+COMPACTION_LEASE = "compaction"
+"""the lease that whoever compacts a session holds meanwhile"""
+
+ACTIVE, IDLE, COMPACTING, SUSPENDED, ARCHIVED = SessionStatus
+TRANSITIONS: dict[SessionStatus, tuple[SessionStatus, ...]] = {
+    ACTIVE: (IDLE, COMPACTING, SUSPENDED, ARCHIVED),
+    IDLE: (ACTIVE, COMPACTING, SUSPENDED, ARCHIVED),
+    COMPACTING: (ACTIVE, IDLE, SUSPENDED, ARCHIVED),
+    SUSPENDED: (ACTIVE, ARCHIVED),
+    ARCHIVED: (ACTIVE,),
+}
+"""every status, and those that it can become; nothing else is possible"""
+
+
+class ManagersOwn:
+    """A threshold that is left to the manager."""
+
+
+MANAGERS_OWN = ManagersOwn()
+
+
+@dataclass(frozen=True)
+class LifecycleSettings:
+    """See `with_lifecycle`; in microseconds, `NEVER` for what never happens."""
+
+    idle_after: int = 30 * 60 * 1_000_000
+    archive_after: int = 168 * 3_600 * 1_000_000
+    delete_after: int = NEVER
+    keep_events: int = 7 * 24 * 3_600 * 1_000_000
+    every: float | None = None
+
+
+def check_transition(session_id: str, status: SessionStatus, wanted: SessionStatus) -> None:
+    """Raises `InvalidTransitionError` if a session cannot go from one status to the other."""
+    if wanted not in TRANSITIONS[status]:
+        raise InvalidTransitionError(session_id, status, wanted, TRANSITIONS[status])
+
+
+def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool) -> SessionStatus:
+    """The status of a session whose row says only whether it is active, suspended or archived."""
+    stored = SessionStatus(row.status)
+    if stored != ACTIVE:
+        return stored
+    if is_compacting:
+        return COMPACTING
+    return IDLE if row.last_active_at + (idle_after if row.idle_after is None else row.idle_after) <= now else ACTIVE
+
+
+async def statuses(scope: Scope, rows: Sequence[SessionRow]) -> list[SessionStatus]:
+    """The status of each of these sessions, at the cost of one more look however many they are."""
+    compacting: set[str | None] = set()
+    store, namespace = scope.store, scope.namespace
+    active = [row.id for row in rows if row.status == ACTIVE]
+    if len(active) == 1:
+        lease = await store.get_lease(namespace, active[0], COMPACTION_LEASE)
+        compacting = set() if lease is None else {active[0]}
+    elif active:
+        compacting = {held.session_id for held in await store.held_leases(namespace, COMPACTION_LEASE)}
+    now, idle_after = scope.now(), scope.settings(LifecycleSettings).idle_after
+    return [status_of(row, now, idle_after, is_compacting=row.id in compacting) for row in rows]
+
+
+def status_filter(scope: Scope, status: SessionStatus | None) -> dict[str, Any]:
+    """What a `SessionQuery` says to find the sessions that have a status."""
+    if status is None or status in (SUSPENDED, ARCHIVED):
+        return {"status": status}
+    if status == COMPACTING:
+        return {"status": ACTIVE, "leased": COMPACTION_LEASE}
+    return {
+        "status": ACTIVE,
+        "unleased": COMPACTION_LEASE,
+        "idle": status == IDLE,
+        "now": scope.now(),
+        "idle_after": scope.settings(LifecycleSettings).idle_after,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class HavingStatus:
+    """The sessions that have a status now."""
+
+    status: SessionStatus
+    now: int
+    idle_after: int
+    compacting: frozenset[str | None]
+
+    def has(self, row: SessionRow) -> bool:
+        is_compacting = row.id in self.compacting
+        return status_of(row, self.now, self.idle_after, is_compacting=is_compacting) == self.status
+
+
+async def having(scope: Scope, status: str) -> HavingStatus:
+    """Which sessions have a status. Raises `InvalidInputError` for one that there is not."""
+    held = await scope.store.held_leases(scope.namespace, COMPACTION_LEASE)
+    return HavingStatus(
+        check_status(status),
+        scope.now(),
+        scope.settings(LifecycleSettings).idle_after,
+        frozenset(lease.session_id for lease in held),
+    )
+
+
+def check_status(status: str) -> SessionStatus:
+    """Raises `InvalidInputError` for a text that is no status."""
+    if status not in tuple(SessionStatus):
+        raise InvalidInputError(f"status must be one of {', '.join(SessionStatus)}, not {status!r}", status=status)
+    return SessionStatus(status)
+
+
+def threshold(value: timedelta | None, what: str) -> int:
+    """A span of time in microseconds; None is never. Raises `InvalidInputError`."""
+    if value is None:
+        return NEVER
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        raise InvalidInputError(f"{what} must be a timedelta longer than 0, or None for never, not {value!r}")
+    return value // timedelta(microseconds=1)
+
+
+def end(session: SessionRow, reason: str, now: int) -> Plan:
+    """Archive a session, unless it was written to since."""
+    values = {"status": "archived", "end_reason": reason, "ended_at": now, "updated_at": now}
+    return Plan(
+        guards=((session.number, session.revision),),
+        now=now,
+        head=session.head,
+        set=values,
+        log=(changes.session_changed(values),),
+    )
+
+
+def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan:
+    """Let a new session take over the key of one that ends; one that had ended before keeps its reason."""
+    plan = end(session, reason, now)
+    ended = {"updated_at": now} if session.status == "archived" else plan.set
+    values = {**ended, "key_current": False}
+    return replace(plan, head=None, set=values, create=new, log=(changes.session_changed(values),))
+
+
+def reopen(session: SessionRow, now: int) -> Plan:
+    """Make a session active again, as of now, and current under its key if no other is."""
+    values = {"status": "active", "end_reason": None, "ended_at": None, "updated_at": now}
+    values["last_active_at"] = max(now, session.last_active_at)
+    log = (changes.session_changed(values),)
+    return Plan(
+        guards=((session.number, session.revision),), now=now, set=values, take_key=session.agent is not None, log=log
+    )

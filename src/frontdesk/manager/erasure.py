@@ -1,0 +1,190 @@
+"""The part of `SessionManager` that removes every trace of a person, an agent or a channel. Apart from the life cycle,
+because it goes through whatever is kept, wherever that is, and must be able to stop and go on at any point.
+
+Sessions go one by one, and those that were forked from another ahead of it: what is left can always be found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from frontdesk.checks import check_text
+from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionNotFoundError
+from frontdesk.keys import SessionKey
+from frontdesk.manager.lifecycle import LifecycleCalls
+from frontdesk.records import EndReason, ErasureReport
+from frontdesk.session.session import Session
+from frontdesk.store import SEGMENT_SIZE, Plan, SessionQuery, SessionRow, Span
+from frontdesk.tree import plans
+from frontdesk.tree.tree import Tree
+
+_BATCH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Whose:
+    """Whose sessions are meant; None is any, but for the thread of a whole key."""
+
+    agent: str | None
+    channel: str | None
+    peer: str | None
+    thread: str | None = None
+    is_key: bool = False
+
+    def has(self, row: SessionRow) -> bool:
+        wanted = (self.agent, row.agent), (self.channel, row.channel), (self.peer, row.peer)
+        return all(want in (None, have) for want, have in wanted) and (not self.is_key or row.thread == self.thread)
+
+
+class ErasureCalls(LifecycleCalls):
+    """Leaving no trace."""
+
+    async def erase(
+        self,
+        *,
+        key: SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+    ) -> ErasureReport:
+        """Remove every trace of a person, an agent or a channel: all sessions under the key, or under keys with all of
+        these parts, of every status, and those forked from them; with all that was said, summed up, remembered, indexed
+        and counted in them, and their states. What is told of it (`session.deleted`) does not name them.
+
+        Sessions are taken in batches: one that was interrupted is finished by calling it again. Hooks are told of ends
+        (reason `erase`). What concerns no person stays: the totals of usage per day, and the blocks that a namespace
+        shares. Raises `InvalidInputError` without a filter, with a key and parts, or for a part that does not tell
+        sessions apart (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if somebody who reads the
+        store keeps the last bytes there."""
+        whose = self._whose(key, agent, channel, peer)
+        total = ErasureReport()
+        for _ in range(2):  # the second look finds what was begun during the first
+            async for rows in self._pages(whose):
+                done = await asyncio.gather(*(self._erase(row.id, whose) for row in rows))
+                total = sum(done, total)
+        await self._scope.store.scrub(self.namespace)
+        return total
+
+    def _whose(self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None) -> _Whose:
+        parts = {"agent": agent, "channel": channel, "peer": peer}
+        given = {what: check_text(part, what) for what, part in parts.items() if part is not None}
+        if (key is None) == (not given):
+            raise InvalidInputError("erase what? Give a key, or one or more of agent, channel and peer")
+        if key is not None:
+            if not isinstance(key, SessionKey):
+                raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse`")
+            return _Whose(*self._scope.address(key).parts, is_key=True)
+        for what in given:
+            if what not in self._scope.isolation:
+                raise InvalidInputError(
+                    f"this manager does not tell sessions apart by {what}, so that it cannot say whose they are:"
+                    " erase by a part that `with_isolation` names",
+                    part=what,
+                )
+        return _Whose(agent, channel, peer)
+
+    async def _pages(self, whose: _Whose) -> AsyncIterator[list[SessionRow]]:
+        after: tuple[int, int] | None = None
+        while True:
+            query = SessionQuery(
+                namespace=self.namespace,
+                limit=_BATCH,
+                agent=whose.agent,
+                channel=whose.channel,
+                peer=whose.peer,
+                thread=whose.thread,
+                after=after,
+            )
+            rows = await self._scope.store.page(query)
+            yield [row for row in rows if whose.has(row)]
+            if len(rows) < _BATCH:
+                return
+            after = rows[-1].last_active_at, rows[-1].number
+
+    async def _erase(self, session_id: str, whose: _Whose) -> ErasureReport:
+        """Erase a session, and ahead of it what was forked from it."""
+        total = ErasureReport()
+        waiting = [session_id]
+        while waiting:
+            below = [id for id in await self._below(waiting[-1], whose) if id not in waiting]
+            if below:
+                waiting += below
+                continue
+            session_id = waiting.pop()
+            removed = await self._remove(session_id)
+            if removed is None:
+                waiting.insert(0, session_id)  # the fork in its way may be waiting itself, or is found next time
+            else:
+                total += removed
+        return total
+
+    async def _below(self, session_id: str, whose: _Whose) -> list[str]:
+        """Those that were forked from a session, oldest first, and those that were begun under it and are nobody
+        else's. Sessions of others that were begun under it stay, and forget it."""
+        rows = await self._scope.store.tree(self.namespace, session_id, family=True)
+        found = [] if rows is None else plans.descendants(rows)
+        query = SessionQuery(namespace=self.namespace, limit=_BATCH, parent=session_id)
+        while children := await self._scope.store.page(query):
+            for child in children:
+                if child.agent is None or whose.has(child):
+                    found.append(child)
+                else:
+                    await self._orphan(child)
+            query = msgspec.structs.replace(query, after=(children[-1].last_active_at, children[-1].number))
+        return [row.id for row in sorted(found, key=lambda row: row.number)]
+
+    async def _orphan(self, row: SessionRow) -> None:
+        session = Session(self._scope, row.id)
+        try:
+            await session._alter(lambda row: plans.change_row(row, self._scope.now(), parent_session_id=None))
+        except SessionNotFoundError:
+            pass  # deleted meanwhile
+
+    async def _remove(self, session_id: str) -> ErasureReport | None:
+        """Remove one session and all that is kept for it; None, and nothing is removed, if it was forked meanwhile."""
+        session = Session(self._scope, session_id)
+        removed: ErasureReport | None = None
+
+        async def build(tree: Tree) -> Plan | None:
+            nonlocal removed
+            removed = None
+            if plans.descendants(tree.rows):
+                return None
+            plan = plans.erase_session(tree.rows, self._scope.now())
+            kept = await self._scope.store.count_rows(tree.session.number, list(_spans(plan)))
+            removed = ErasureReport(
+                sessions=1,
+                messages=kept.messages,
+                summaries=len(plan.delete_overlays),
+                block_versions=kept.documents,
+                usage_lines=kept.usage_lines,
+                queued_messages=kept.queued,
+            )
+            return plan
+
+        # Ahead of the session: without it nobody would know where to look for what is left.
+        states = await self._forget_elsewhere(session)
+        try:
+            async with self._ending(session, EndReason.ERASE):
+                existed = await session._change(build, family=True)
+        except SessionNotFoundError:
+            existed = False
+        if existed and removed is None:
+            return None
+        states += await self._forget_elsewhere(session)
+        return replace(removed if existed and removed else ErasureReport(), states=states)
+
+    async def _forget_elsewhere(self, session: Session) -> int:
+        """Remove what is not kept with the session; gives how many states there were."""
+        await session._prompt.forget(session.id)
+        return await self._delete_states(session.id, everywhere=True)
+
+
+def _spans(plan: Plan) -> Iterator[Span]:
+    """The messages that a plan deletes."""
+    yield from plan.delete_rows
+    yield from (Span(segment, 0, SEGMENT_SIZE - 1, None) for segment in plan.delete_segments)

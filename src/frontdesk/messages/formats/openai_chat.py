@@ -1,0 +1,253 @@
+"""OpenAI chat completion messages: `tool_calls` on the assistant, one `tool` message for each result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from types import NoneType
+from typing import Any
+
+from frontdesk.messages import (
+    DataPart,
+    FilePart,
+    Message,
+    Part,
+    Reading,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from frontdesk.messages.formats.blocks import (
+    REFUSAL,
+    dict_at,
+    file_at_url,
+    is_image,
+    list_at,
+    other,
+    readable,
+    result_text,
+    safe_name,
+    text_at,
+    text_of_file,
+    type_of,
+    url_of,
+)
+from frontdesk.messages.formats.exact_json import decode_arguments, encode_arguments
+from frontdesk.messages.formats.pairing import Piece, Step, safe_id, steps
+from frontdesk.messages.formats.summaries import wrap_summary
+
+_KEYS = frozenset({"tool_calls", "tool_call_id", "refusal", "function_call", "audio", "reasoning_content"})
+_ROLES = ("tool", "function", "developer")
+_BLOCKS = frozenset({"image_url", "input_audio", "refusal"})
+_PRIVATE = frozenset({"id", "created_at", "createdAt", "author", "metadata", "annotations", "tool_call_id"})
+_SAYS_SOMETHING = ("content", "tool_calls", "refusal", "audio", "function_call")
+_KINDS: dict[str, tuple[type, ...]] = {
+    "tool_calls": (list, NoneType),
+    "refusal": (str, NoneType),
+    "audio": (dict, NoneType),
+    "function_call": (dict, NoneType),
+}
+_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
+_LONGEST_CALL_ID = 40
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
+
+
+def matches(raw: dict[str, Any]) -> bool:
+    if type(raw.get("role")) is not str:
+        return False
+    if raw["role"] in _ROLES or not _KEYS.isdisjoint(raw):
+        return True
+    return any(type_of(block) in _BLOCKS or _is_file(block) for block in list_at(raw, "content"))
+
+
+def read(raw: dict[str, Any]) -> Reading:
+    role = raw["role"]
+    content = raw.get("content")
+    if role == "tool" and text_at(raw, "tool_call_id"):
+        return Reading(role, (ToolResultPart(raw["tool_call_id"], content, text_at(raw, "name") or None),))
+    parts: list[Part] = []
+    if text_at(raw, "reasoning_content"):
+        parts.append(ReasoningPart(raw["reasoning_content"]))
+    if type(content) is str:
+        parts += [TextPart(content)] if content else []
+    elif content is not None:
+        parts += [_part(block) for block in (content if type(content) is list else [content])]
+    if text_at(raw, "refusal"):
+        parts.append(DataPart(REFUSAL, raw["refusal"]))
+    parts += [_call(call) for call in list_at(raw, "tool_calls")]
+    parts += [DataPart(key, raw[key]) for key in ("function_call", "audio") if raw.get(key) is not None]
+    return Reading(role, tuple(parts))
+
+
+def _is_file(block: Any) -> bool:
+    return type_of(block) == "file" and type(block.get("file")) is dict
+
+
+def _part(block: Any) -> Part:
+    match type_of(block):
+        case "text" if type(block.get("text")) is str:
+            return TextPart(block["text"])
+        case "refusal" if type(block.get("refusal")) is str:
+            return DataPart(REFUSAL, block["refusal"])
+        case "image_url":
+            return file_at_url("image/*", text_at(dict_at(block, "image_url"), "url"))
+        case "input_audio":
+            audio = dict_at(block, "input_audio")
+            return FilePart(f"audio/{text_at(audio, 'format') or '*'}", data=text_at(audio, "data") or None)
+        case "file" if _is_file(block):
+            return read_file(block["file"], "file_data")
+    return other(block)
+
+
+def read_file(file: dict[str, Any], data_key: str) -> FilePart:
+    """The file that OpenAI names by id, or gives as a `data:` URL or bare base64 under `data_key`."""
+    name = text_at(file, "filename") or None
+    data = text_at(file, data_key)
+    if data.startswith("data:"):
+        return file_at_url("application/octet-stream", data, name)
+    return FilePart("application/pdf" if data else "application/octet-stream", name, data=data or None)
+
+
+def _call(call: Any) -> Part:
+    if type(call) is dict and text_at(call, "id"):
+        function = dict_at(call, "function")
+        if text_at(function, "name"):
+            return ToolCallPart(call["id"], function["name"], decode_arguments(text_at(function, "arguments")))
+        custom = dict_at(call, "custom")
+        if text_at(custom, "name"):
+            return ToolCallPart(call["id"], custom["name"], text_at(custom, "input"))
+    return DataPart("tool_calls", call)
+
+
+def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Chat messages: each assistant message with calls is followed directly by all their results."""
+    written: list[dict[str, Any]] = []
+    for step in steps(messages):
+        if step.role == "tool":
+            continue
+        message = _as_given(step) or _built(step)
+        if message is not None:
+            written.append(message)
+            written += [_result(*call) for call in step.calls()]
+    return written
+
+
+def _as_given(step: Step) -> dict[str, Any] | None:
+    """The raw message without our keys and unanswered calls, where it is a chat message that says something."""
+    raw = step.message.raw
+    if not step.complete or step.message.is_summary or not _fits(raw, step.role):
+        return None
+    if step.role == "assistant" and matches(raw):
+        message = {key: value for key, value in raw.items() if key not in _PRIVATE}
+    else:
+        message = {key: raw[key] for key in ("role", "content", "name") if key in raw}
+    if "name" in message and not _NAME.fullmatch(text_at(message, "name")):
+        del message["name"]
+    if dict_at(message, "audio"):
+        message["audio"] = {"id": text_at(message["audio"], "id")}
+    answered = {call.id for _, call, _, _ in step.calls()}
+    message["tool_calls"] = [call for call in list_at(raw, "tool_calls") if _take(call, answered)]
+    if not message["tool_calls"]:
+        del message["tool_calls"]
+    return message if any(message.get(key) for key in _SAYS_SOMETHING) else None
+
+
+def _take(call: dict[str, Any], wanted: set[str]) -> bool:
+    found = call["id"] in wanted
+    wanted.discard(call["id"])
+    return found
+
+
+def _fits(raw: dict[str, Any], role: str) -> bool:
+    if "type" in raw or "parts" in raw or raw.get("role") != role:
+        return False
+    if role == "function":
+        return type(raw.get("content")) is str and bool(text_at(raw, "name"))
+    if any(type(raw.get(key)) not in kinds for key, kinds in _KINDS.items()):
+        return False
+    if not all(_call_fits(call) for call in list_at(raw, "tool_calls")):
+        return False
+    content = raw.get("content")
+    if type(content) is list:
+        return bool(content) and all(_block_fits(block, role) for block in content)
+    return type(content) is str or (content is None and role == "assistant")
+
+
+def _call_fits(call: Any) -> bool:
+    if type(call) is not dict or not text_at(call, "id"):
+        return False
+    if call.get("type") == "custom":
+        custom = dict_at(call, "custom")
+        return bool(text_at(custom, "name")) and type(custom.get("input")) is str
+    function = dict_at(call, "function")
+    return call.get("type") == "function" and bool(text_at(function, "name")) and type(function.get("arguments")) is str
+
+
+def _block_fits(block: Any, role: str) -> bool:
+    match type_of(block):
+        case "text":
+            return type(block.get("text")) is str
+        case "refusal":
+            return role == "assistant" and type(block.get("refusal")) is str
+        case "image_url":
+            return role == "user" and bool(text_at(dict_at(block, "image_url"), "url"))
+        case "input_audio":
+            audio = dict_at(block, "input_audio")
+            return role == "user" and audio.get("format") in ("wav", "mp3") and bool(text_at(audio, "data"))
+        case "file":
+            return role == "user" and _is_file(block)
+    return False
+
+
+def _built(step: Step) -> dict[str, Any] | None:
+    if step.message.is_summary:
+        return {"role": "system", "content": wrap_summary(step.message)}
+    if step.role == "function":
+        return None
+    message: dict[str, Any] = {"role": step.role}
+    if step.role == "user":
+        blocks = [block for piece in step.pieces if (block := _user_block(piece)) is not None]
+        only_text = all(block["type"] == "text" for block in blocks)
+        message["content"] = "\n".join(block["text"] for block in blocks) if only_text else blocks
+    else:
+        texts = [text for piece in step.pieces if (text := readable(piece.part))]
+        message["content"] = "\n".join(texts) or None
+    calls = [_written_call(piece, call) for piece, call, _, _ in step.calls()]
+    if calls:
+        message["tool_calls"] = calls
+    return message if calls or message["content"] else None
+
+
+def _user_block(piece: Piece) -> dict[str, Any] | None:
+    part, block = piece.part, piece.block
+    if _block_fits(block, "user") and _part(block) == part:
+        return dict(block)
+    if isinstance(part, FilePart) and text_of_file(part) is None:
+        url = url_of(part)
+        if is_image(part) and url is not None:
+            return {"type": "image_url", "image_url": {"url": url}}
+        if part.data is not None and part.media_type in _AUDIO_FORMATS:
+            audio = {"data": part.data, "format": _AUDIO_FORMATS[part.media_type]}
+            return {"type": "input_audio", "input_audio": audio}
+        if part.data is not None:
+            return {"type": "file", "file": {"filename": part.name or "file", "file_data": url}}
+    text = readable(part)
+    return {"type": "text", "text": text} if text else None
+
+
+def _written_call(piece: Piece, call: ToolCallPart) -> dict[str, Any]:
+    function = {"name": safe_name(call.name), "arguments": encode_arguments(call.arguments)}
+    return {"id": _call_id(piece, call), "type": "function", "function": function}
+
+
+def _call_id(piece: Piece, call: ToolCallPart) -> str:
+    """Chat's own ids are kept whatever they are, since the provider made them."""
+    return call.id if list_at(piece.message.raw, "tool_calls") else safe_id(call.id, _LONGEST_CALL_ID)
+
+
+def _result(piece: Piece, call: ToolCallPart, answer: Piece, result: ToolResultPart) -> dict[str, Any]:
+    content = result.content
+    if type(content) is not list or not content or not all(_block_fits(block, "tool") for block in content):
+        content = result_text(content)
+    return {"role": "tool", "tool_call_id": _call_id(piece, call), "content": content}

@@ -1,0 +1,137 @@
+"""The AI SDK's UIMessage: `parts` with tool call and result folded into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frontdesk.messages import (
+    DataPart,
+    FilePart,
+    Message,
+    Part,
+    Reading,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from frontdesk.messages.formats.blocks import file_at_url, other, readable, result_text, text_at, type_of, url_of
+from frontdesk.messages.formats.pairing import Piece, pair, role_of
+from frontdesk.messages.formats.summaries import wrap_summary
+
+
+def matches(raw: dict[str, Any]) -> bool:
+    return type(raw.get("parts")) is list and type(raw.get("role")) is str
+
+
+def read(raw: dict[str, Any]) -> Reading:
+    parts: list[Part] = []
+    for part in raw["parts"]:
+        parts += _parts(part)
+    return Reading(raw["role"], tuple(parts))
+
+
+def _parts(part: Any) -> list[Part]:
+    kind = type_of(part)
+    if kind == "text" and type(part.get("text")) is str:
+        return [TextPart(part["text"])]
+    if kind == "reasoning" and type(part.get("text")) is str:
+        return [ReasoningPart(part["text"])]
+    if kind == "file" and text_at(part, "url"):
+        media_type = text_at(part, "mediaType") or "application/octet-stream"
+        return [file_at_url(media_type, part["url"], text_at(part, "filename") or None)]
+    if (kind == "dynamic-tool" or kind.startswith("tool-")) and text_at(part, "toolCallId"):
+        return _tool_parts(part, kind)
+    return [other(part)]
+
+
+def _tool_parts(part: dict[str, Any], kind: str) -> list[Part]:
+    id = part["toolCallId"]
+    name = text_at(part, "toolName") if kind == "dynamic-tool" else kind.removeprefix("tool-")
+    call = ToolCallPart(id, name, part.get("input", part.get("rawInput")))
+    match part.get("state"):
+        case "output-available":
+            return [call, ToolResultPart(id, part.get("output"), name)]
+        case "output-error":
+            return [call, ToolResultPart(id, text_at(part, "errorText"), name, is_error=True)]
+        case "output-denied":
+            return [call, ToolResultPart(id, "The user denied this tool call.", name, is_error=True)]
+    return [call]
+
+
+def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """UIMessages: results folded into their calls, a call without one shown as still running."""
+    written: list[dict[str, Any]] = []
+    before: Message | None = None
+    for message, row in zip(messages, pair(messages), strict=True):
+        made = _as_given(message, row) or _built(message, row)
+        if made is not None:
+            if before is not None and _one_turn(before, message):
+                written[-1]["parts"] = [*written[-1]["parts"], *made["parts"]]
+            else:
+                written.append(made)
+            before = message
+    return written
+
+
+def _one_turn(before: Message, after: Message) -> bool:
+    items = all(type(message.raw.get("type")) is str for message in (before, after))
+    return items and role_of(before) == role_of(after) == "assistant"
+
+
+def _as_given(message: Message, row: list[Piece]) -> dict[str, Any] | None:
+    raw = message.raw
+    answered_elsewhere = any(piece.answer is not None and piece.answer.message is not message for piece in row)
+    if not matches(raw) or answered_elsewhere or raw["role"] not in ("system", "user", "assistant"):
+        return None
+    if not all(map(type_of, raw["parts"])):
+        return None
+    return {**raw, "id": message.id}
+
+
+def _built(message: Message, row: list[Piece]) -> dict[str, Any] | None:
+    role = role_of(message)
+    role = "system" if role == "developer" else role
+    if role in ("tool", "function"):
+        return None
+    if message.is_summary:
+        parts: list[dict[str, Any]] = [{"type": "text", "text": wrap_summary(message)}]
+    else:
+        parts = [part for piece in row if (part := _written_part(piece)) is not None]
+    if not parts:
+        return None
+    metadata = {"metadata": message.metadata} if message.metadata else {}
+    return {"id": message.id, "role": role, **metadata, "parts": parts}
+
+
+def _written_part(piece: Piece) -> dict[str, Any] | None:
+    part = piece.part
+    match part:
+        case ToolCallPart():
+            return _written_tool(part, piece.answer)
+        case ToolResultPart():
+            return None
+        case ReasoningPart():
+            return {"type": "reasoning", "text": part.text} if part.text else None
+        case FilePart() if (url := url_of(part)) is not None:
+            named = {"filename": part.name} if part.name else {}
+            return {"type": "file", "mediaType": part.media_type, **named, "url": url}
+    text = readable(part)
+    if text is not None:
+        return {"type": "text", "text": text} if text else None
+    assert isinstance(part, DataPart)
+    if part.type == "step-start" or part.type.startswith(("data-", "source-")):
+        return dict(part.data) if type(part.data) is dict and type_of(part.data) == part.type else None
+    return {"type": f"data-{part.type}", "data": part.data}
+
+
+def _written_tool(call: ToolCallPart, answer: Piece | None) -> dict[str, Any]:
+    tool = {"type": f"tool-{call.name or 'tool'}", "toolCallId": call.id, "input": call.arguments}
+    if answer is None:
+        return {**tool, "state": "input-available"}
+    result = answer.part
+    assert isinstance(result, ToolResultPart)
+    if result.is_error:
+        return {**tool, "state": "output-error", "errorText": result_text(result.content)}
+    return {**tool, "state": "output-available", "output": result.content}

@@ -1,0 +1,261 @@
+"""Having a session's turn: waiting for it in line, holding on to it beside the work, and giving it back. Apart from
+what is done in a turn, which is the business of `Session`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Coroutine
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Self, TypeVar
+
+import msgspec
+
+from frontdesk.config.scope import Scope
+from frontdesk.errors import FrontdeskError, InvalidInputError, TurnBusyError, TurnLostError
+from frontdesk.messages import StoredMessage, new_id
+from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
+
+R = TypeVar("R")
+OnBusy = Literal["wait", "reject", "interrupt", "queue"]
+Duration = float | timedelta
+ON_BUSY: tuple[OnBusy, ...] = ("wait", "reject", "interrupt", "queue")
+DEFAULT_TTL = 30.0
+_PATIENCE = 10_000_000
+"""microseconds after which a waiter that asks no more is passed over"""
+_FIRST_LOOK, _NEXT_LOOK, _FAR_LOOK = 0.01, 0.1, 0.5
+"""seconds between two looks at a turn: the first, and the longest for the next in line and for the others"""
+_WATCH = 1.0
+"""seconds after which a holder knows, at the latest, that it was interrupted by another process"""
+_unfinished: set[asyncio.Task[None]] = set()
+"""what is done to its end although nobody waits for it any more"""
+
+
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for: seconds to wait (None: for ever) and to hold the turn without a sign of life."""
+
+    wait: float | None
+    ttl: float
+    on_busy: OnBusy
+    message: StoredMessage | None
+
+
+def check_seconds(value: object, what: str, *, least: float) -> float:
+    """A number of seconds or a timedelta, as seconds."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not least <= seconds < float("inf"):
+        raise InvalidInputError(f"{what} must be seconds or a timedelta, at least {least:g} s, not {value!r}")
+    return float(seconds)
+
+
+class _Waiter:
+    """One who waits in this process, woken early when the turn is given back in it."""
+
+    def __init__(self) -> None:
+        self.ticket = 0
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        with suppress(RuntimeError):  # its loop was closed: nobody waits there any more
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        self._woken.clear()
+
+
+class _Neighbours:
+    """Who waits for, and who holds, which session's turn in this process, in any thread. Of others the store tells."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, set[_Waiter]] = {}
+        self._holding: dict[str, Holding] = {}
+
+    def enter(self, session_id: str) -> _Waiter:
+        waiter = _Waiter()
+        with self._lock:
+            self._waiting.setdefault(session_id, set()).add(waiter)
+        return waiter
+
+    def leave(self, session_id: str, waiter: _Waiter) -> None:
+        with self._lock:
+            self._waiting[session_id].discard(waiter)
+            if not self._waiting[session_id]:
+                del self._waiting[session_id]
+
+    def wake_next(self, session_id: str) -> None:
+        with self._lock:
+            waiting = [waiter for waiter in self._waiting.get(session_id, ()) if waiter.ticket]
+        if waiting:
+            min(waiting, key=lambda waiter: waiter.ticket).wake()
+
+    def hold(self, holding: Holding) -> None:
+        with self._lock:
+            other = self._holding.get(holding.session_id)
+            late = holding if other is not None and other.number > holding.number else other
+            if late is not holding:
+                self._holding[holding.session_id] = holding
+        if late is not None:
+            late.tell_taken_over()
+
+    def let_go(self, holding: Holding) -> None:
+        with self._lock:
+            if self._holding.get(holding.session_id) is holding:
+                del self._holding[holding.session_id]
+        self.wake_next(holding.session_id)
+
+
+async def take(scope: Scope, session_id: str, request: TurnRequest) -> Holding | None:
+    """The turn, held; None if the message was queued for whoever holds it.
+
+    Raises `TurnBusyError` if it was not to be had in time, `SessionNotFoundError`."""
+    neighbours = scope.settings(_Neighbours)
+    wanted = LeaseWanted(
+        namespace=scope.namespace,
+        session_id=session_id,
+        name=TURN,
+        holder=f"{socket.gethostname()}/{os.getpid()}/{new_id()}",
+        ttl=round(request.ttl * 1_000_000),
+        patience=0 if request.on_busy == "reject" else _PATIENCE,
+        force=request.on_busy == "interrupt",
+        message=request.message,
+    )
+    waiter = neighbours.enter(session_id)
+    try:
+        return await _take_in_turn(scope, wanted, request, waiter)
+    except BaseException:
+        # Whatever was asked for may have been granted meanwhile, and a place in the line would stop those behind it.
+        await _to_the_end(_leave(scope, wanted))
+        raise
+    finally:
+        neighbours.leave(session_id, waiter)
+
+
+async def _leave(scope: Scope, wanted: LeaseWanted) -> None:
+    with suppress(FrontdeskError):
+        await scope.store.leave_lease(scope.namespace, wanted.session_id, TURN, wanted.holder)
+    scope.settings(_Neighbours).wake_next(wanted.session_id)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for some work, which goes on even if the one who waits is cancelled: others wait for it, too."""
+    task = asyncio.get_running_loop().create_task(work)
+    _unfinished.add(task)
+    task.add_done_callback(_unfinished.discard)
+    await asyncio.shield(task)
+
+
+async def _take_in_turn(scope: Scope, wanted: LeaseWanted, request: TurnRequest, waiter: _Waiter) -> Holding | None:
+    started, look = time.monotonic(), _FIRST_LOOK
+    while True:
+        asked_at = time.monotonic()
+        answer = await scope.store.queue_lease(wanted)
+        if answer.queued:
+            return None
+        if answer.lease is not None and answer.lease.holder == wanted.holder:
+            return Holding(scope, wanted, answer.lease.number, asked_at)
+        waiter.ticket = answer.ticket
+        left = float("inf") if request.wait is None else started + request.wait - time.monotonic()
+        if request.on_busy == "reject" or left <= 0:
+            raise _busy(wanted.session_id, answer)
+        await waiter.pause(min(look, left))
+        look = min(look * 2, _FAR_LOOK if answer.ahead else _NEXT_LOOK)
+
+
+def _busy(session_id: str, answer: LeaseAnswer) -> TurnBusyError:
+    lease = answer.lease
+    if lease is None:
+        return TurnBusyError(session_id, None, None)
+    return TurnBusyError(session_id, lease.holder, datetime.fromtimestamp(lease.taken_at / 1_000_000, UTC))
+
+
+class Holding:
+    """A turn that is held: renewed beside the work, in `async with`, until its end or its loss."""
+
+    def __init__(self, scope: Scope, wanted: LeaseWanted, number: int, asked_at: float) -> None:
+        self.session_id = wanted.session_id
+        self.number = number
+        self.interrupted = False
+        self._scope = scope
+        self._ttl = wanted.ttl
+        self._seconds = wanted.ttl / 1_000_000
+        self._until = asked_at + self._seconds
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is known to be over. The store has the last word, at each write."""
+        return self._over.is_set() or time.monotonic() >= self._until
+
+    async def __aenter__(self) -> Self:
+        self._scope.settings(_Neighbours).hold(self)
+        self._keeper = self._loop.create_task(self._keep(), name=f"turn {self.number} of {self.session_id}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._over.set()
+        await _to_the_end(self._give_back())
+
+    async def _give_back(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        try:
+            await self._scope.store.release_lease(self._scope.namespace, self.session_id, TURN, self.number)
+        except FrontdeskError:
+            pass  # out of reach, or deleted: what was done is done, and the turn runs out by itself
+        finally:
+            self._scope.settings(_Neighbours).let_go(self)
+
+    async def run(self, work: Awaitable[R]) -> R:
+        """What some work gives; cancelled when the turn is lost, with `TurnLostError`."""
+        doing, over = asyncio.ensure_future(work), asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait([doing, over], return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            raise TurnLostError(self.session_id, self.number)
+        finally:
+            for task in (doing, over):
+                task.cancel()
+            await asyncio.gather(doing, over, return_exceptions=True)
+
+    def tell_taken_over(self) -> None:
+        """Called by a holder in the same process, in any thread, that came after this one."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._lose, time.monotonic() < self._until)
+
+    def _lose(self, interrupted: bool) -> None:
+        if not self._over.is_set():
+            self.interrupted = interrupted
+            self._over.set()
+
+    async def _keep(self) -> None:
+        renew_at = self._until - self._seconds * 2 / 3
+        while not self._over.is_set():
+            await asyncio.sleep(min(_WATCH, self._seconds / 3))
+            asked_at = time.monotonic()
+            name = self._scope.namespace, self.session_id, TURN
+            try:
+                store = self._scope.store
+                async with asyncio.timeout(self._until - asked_at):
+                    if asked_at >= renew_at and await store.renew_lease(*name, self.number, self._ttl):
+                        self._until, renew_at = asked_at + self._seconds, asked_at + self._seconds / 3
+                        continue
+                    lease = await store.get_lease(*name)
+            except (FrontdeskError, TimeoutError):
+                if time.monotonic() >= self._until:  # out of reach for too long: another may have it by now
+                    self._lose(False)
+                continue
+            if lease is None or lease.number != self.number:
+                self._lose(lease is not None and asked_at < self._until)

@@ -1,0 +1,85 @@
+"""Pure: the plan of a fork, and what a session has to know of the path to its head so that a fork needs no tree.
+
+Separate from the other plans because it is the one that must cost the same for every session, however it came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from frontdesk.store import NewFork, NewSession, OverlayRow, Place, Plan, SessionRow, ViewRow, changes
+from frontdesk.tree.items import count
+from frontdesk.tree.tree import Tree, whole_view
+
+
+def with_path_known(tree: Tree, view: ViewRow) -> ViewRow:
+    """A view at the head, with what a fork there has to know."""
+    path = tree.path(tree.session.head)
+    return replace(
+        view,
+        own=tuple(place for place in path if tree.owns(place.segment)),
+        messages_aside=tree.session.message_count - count(tree.lay(tree.session.head, overlays=False)),
+        overlays_aside=len(tree.overlays) - _overlays_on(tree, path),
+    )
+
+
+def fork_at_head(session: SessionRow, view: ViewRow, new: NewSession, now: int) -> Plan | None:
+    """A session that sees the path to the head of another as it is now, and shares it.
+
+    None if the view at the head is not known: then only the tree tells what is on the path."""
+    if session.view == "stale":
+        return None
+    head, is_stored = session.head, session.view == "stored"
+    # A plain view is its tail. What was ahead of it on the path, if anything, is removed: nobody can change that.
+    share = dict(view.own) if is_stored else {}
+    if head is not None and session.tail <= head.position:
+        share[head.segment] = head.position
+    made = NewFork(
+        session=new,
+        base=head,
+        view=None if head is None else ViewRow(tuple(whole_view(session, view)), head),
+        view_tokens=session.view_tokens,
+        view_messages=session.view_messages,
+        message_count=session.message_count - view.messages_aside if is_stored else session.view_messages,
+        compaction_count=session.compaction_count - view.overlays_aside if is_stored else 0,
+        # Segments of others were shared when this session was forked, and are as long as it lives.
+        share=tuple(Place(*place) for place in share.items()),
+    )
+    return Plan(guards=((session.number, session.revision),), now=now, fork=made)
+
+
+def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
+    """A session that sees the path to `at` as it is now, and shares it."""
+    session, path = tree.session, tree.path(at)
+    plan = fork_at_head(session, tree.rows.view, new, now) if at == session.head else None
+    if plan is not None:
+        return plan
+    made = NewFork(
+        session=new,
+        base=at,
+        view=None,
+        view_tokens=0,
+        view_messages=0,
+        message_count=count(tree.lay(at, overlays=False)),
+        compaction_count=_overlays_on(tree, path),
+        share=tuple(place for place in path if place.position > tree.segments[place.segment].shared),
+    )
+    return Plan(guards=((session.number, session.revision),), now=now, fork=made)
+
+
+def split(tree: Tree, new: NewSession, reason: str, now: int) -> Plan:
+    """End a session for a reason, and go on in a fork of it that takes over its key."""
+    ended = {"status": "archived", "end_reason": reason, "ended_at": now, "key_current": False, "updated_at": now}
+    return replace(fork(tree, new, tree.session.head, now), set=ended, log=(changes.session_changed(ended),))
+
+
+def _overlays_on(tree: Tree, path: Sequence[Place]) -> int:
+    """How many overlays lie on a path, outermost or not."""
+    ends = {place.segment: place.position for place in path}
+
+    def lies_on(overlay: OverlayRow) -> bool:
+        return all(end.position <= ends.get(end.segment, -1) for end in (overlay.start, overlay.end))
+
+    return sum(1 for overlay in tree.overlays if lies_on(overlay))
