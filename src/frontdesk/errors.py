@@ -1,15 +1,15 @@
-"""Every exception Frontdesk raises, under one root, so that callers can catch by meaning and act on the text.
+"""Every exception that Frontdesk raises, under one root. The text of each says what happened and what to do next.
 
 FrontdeskError
 ├── ConfigurationError            a builder call after first use, an impossible set-up
 │   └── StoreURLError             unknown scheme, unknown or malformed option
 ├── InvalidInputError (ValueError)
-│   ├── InvalidIdError            empty, too long, NUL or lone surrogates in an id
+│   ├── InvalidIdError            empty, too long, or with NUL or lone surrogates
 │   ├── InvalidMessageError       a message that cannot be stored as it was given
 │   │   └── MessageTooLargeError
 │   ├── InvalidRangeError         ends that are not a range on one path
-│   ├── InvalidCursorError        a cursor that was not made by the call it is given to
-│   ├── InvalidStateError         a state that cannot be stored so that it comes back
+│   ├── InvalidCursorError        a cursor that another call returned
+│   ├── InvalidStateError         a state that cannot be stored and read back as it is
 │   │   └── StateTooLargeError
 │   └── InvalidKeyError           text that is not a session key
 ├── NotFoundError (LookupError)
@@ -18,49 +18,62 @@ FrontdeskError
 │   ├── CompactionNotFoundError
 │   ├── StateNotFoundError        never made, deleted, or expired
 │   └── BlockNotFoundError        no context block with this label
-├── ChangesTrimmedError           the change log does not reach back to this position any more
-├── ReadonlyBlockError            a block that its declaration does not let anybody write
+├── ChangesTrimmedError           the change log no longer reaches back to this position
+├── ReadonlyBlockError            a block whose declaration does not allow writes
 ├── BlockTooLargeError            over the block's `max_tokens`; nothing was written
 ├── ConflictError
 │   ├── SessionExistsError
 │   ├── StateExistsError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
-│   ├── TurnBusyError             another has the turn, and it was not to be waited for any longer
-│   ├── TurnLostError             a write of a turn that is over: it was refused
+│   ├── TurnBusyError             another worker has the turn, and the wait is over
+│   ├── TurnLostError             a write in a turn that is over: it was refused
 │   ├── SessionEndedError         an append to a session that was ended or suspended by hand
-│   ├── InvalidTransitionError    a status that cannot follow the one the session has
+│   ├── InvalidTransitionError    a status that cannot follow the current one
 │   └── ConcurrentChangeError     a change kept losing against others; nothing was written
-├── StateMismatchError            what is stored is no value of the type that is asked for
+├── StateMismatchError            the stored value does not fit the type that was asked for
 ├── CompactionError               a compaction failed; the view is as it was
 ├── ContextOverflowError          the last turn alone is larger than `max_tokens`
-├── ModelError                    a call to a model gave no usable answer: server fault, broken stream, empty answer
+├── ModelError                    a model call returned no usable answer: server fault, broken stream, empty answer
 │   ├── ModelTimeoutError         silent for longer than the time-out
-│   ├── ModelRateLimitError       too many requests or tokens; `retry_after` says when to come back
+│   ├── ModelRateLimitError       too many requests or tokens; `retry_after` says when to try again
 │   ├── ModelOverflowError        the prompt does not fit into the model's context window
 │   └── ModelRefusedError         key, model name or request not accepted, or the answer withheld
-├── EmbeddingError                an embedding failed, gave what are not vectors, or vectors of other dimensions
+├── EmbeddingError                an embedding failed, or returned no vectors, or vectors of other dimensions
 └── StoreError                    the storage engine refused
     ├── StoreClosedError
     ├── StoreUnavailableError     cannot be reached or stayed locked; trying again may help
     ├── StoreReadOnlyError
     ├── StoreFullError            disk or quota exhausted
-    ├── StoreCorruptError         the file is not a sound database
+    ├── StoreCorruptError         the file is not a valid database
     └── SchemaVersionError        the schema is newer than this code
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 
 class FrontdeskError(Exception):
-    """Root of all errors. `details` holds the ids and figures the text speaks of."""
+    """The root of all errors. `details` holds the ids and numbers that the text mentions, by name."""
+
+    details: dict[str, Any]
+    template: ClassVar[str]
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
         self.details = details
+
+    def __post_init__(self) -> None:
+        """Called for errors that declare fields, as soon as these are set."""
+        details = dict(vars(self))
+        Exception.__init__(self, self._text())
+        self.details = details
+
+    def _text(self) -> str:
+        return self.template.format_map(vars(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.details)
@@ -73,6 +86,17 @@ def _rebuild(kind: type[FrontdeskError], args: tuple[str, ...], details: dict[st
     return error
 
 
+_E = TypeVar("_E", bound=FrontdeskError)
+
+
+@dataclass_transform(eq_default=False)
+def _declared(kind: type[_E]) -> type[_E]:
+    """Make the annotated fields of an error its parameters, its attributes and its `details`.
+
+    The text is `template` with the fields filled in, or what `_text` returns where that is not enough."""
+    return dataclass(eq=False, repr=False)(kind)
+
+
 class ConfigurationError(FrontdeskError):
     """The set-up is impossible, or was changed after first use."""
 
@@ -82,15 +106,15 @@ class StoreURLError(ConfigurationError):
 
 
 class InvalidInputError(FrontdeskError, ValueError):
-    """An argument is refused; nothing was read or written."""
+    """An argument was refused; nothing was read or written."""
 
 
 class InvalidIdError(InvalidInputError):
-    """An id is empty, longer than 512 characters, or holds NUL or lone surrogates."""
+    """An id is empty, longer than 512 characters, or contains NUL or lone surrogates."""
 
 
 class InvalidMessageError(InvalidInputError):
-    """A message cannot be stored in the form it was given."""
+    """A message cannot be stored as it was given."""
 
 
 class MessageTooLargeError(InvalidMessageError):
@@ -110,7 +134,7 @@ class InvalidStateError(InvalidInputError):
 
 
 class StateTooLargeError(InvalidStateError):
-    """A state is larger than a store of states should hold; nothing was written."""
+    """A state is larger than a state store should hold; nothing was written."""
 
 
 class InvalidKeyError(InvalidInputError):
@@ -118,289 +142,249 @@ class InvalidKeyError(InvalidInputError):
 
 
 class NotFoundError(FrontdeskError, LookupError):
-    """Something named by an id does not exist where it was looked for."""
+    """Nothing with this id exists in the place that was searched."""
 
 
+@_declared
 class SessionNotFoundError(NotFoundError):
     """No session with this id in the namespace."""
 
-    def __init__(self, session_id: str, namespace: str) -> None:
-        super().__init__(
-            f"no session {session_id!r} in namespace {namespace!r}: it was never written to, or it was deleted",
-            session_id=session_id,
-            namespace=namespace,
-        )
-        self.session_id = session_id
-        self.namespace = namespace
+    session_id: str
+    namespace: str
+    template = "no session {session_id!r} in namespace {namespace!r}: it was never written to, or it was deleted"
 
 
+@_declared
 class MessageNotFoundError(NotFoundError):
-    """The session does not see a message with this id."""
+    """The session has no message with this id."""
 
-    def __init__(self, message_id: str, session_id: str) -> None:
-        super().__init__(
-            f"no message {message_id!r} in session {session_id!r}: check that the id belongs to this session"
-            " and was not deleted",
-            message_id=message_id,
-            session_id=session_id,
-        )
-        self.message_id = message_id
-        self.session_id = session_id
+    message_id: str
+    session_id: str
+    template = (
+        "no message {message_id!r} in session {session_id!r}: check that the id belongs to this session"
+        " and was not deleted"
+    )
 
 
+@_declared
 class CompactionNotFoundError(NotFoundError):
-    """The session does not see a compaction with this id."""
+    """The session has no compaction with this id."""
 
-    def __init__(self, compaction_id: str, session_id: str) -> None:
-        super().__init__(
-            f"no compaction {compaction_id!r} in session {session_id!r}: `compactions()` lists those there are",
-            compaction_id=compaction_id,
-            session_id=session_id,
-        )
-        self.compaction_id = compaction_id
-        self.session_id = session_id
+    compaction_id: str
+    session_id: str
+    template = "no compaction {compaction_id!r} in session {session_id!r}: `compactions()` lists those there are"
 
 
+@_declared
 class StateNotFoundError(NotFoundError):
     """There is no state with this id under this name: it was never made, was deleted, or has expired."""
 
-    def __init__(self, id: str, name: str, namespace: str) -> None:
-        super().__init__(
-            f"no state {id!r} in {name!r} of namespace {namespace!r}: it was never made, was deleted, or has expired;"
-            " `get_or_create` makes one",
-            id=id,
-            name=name,
-            namespace=namespace,
-        )
-        self.id = id
-        self.name = name
-        self.namespace = namespace
+    id: str
+    name: str
+    namespace: str
+    template = (
+        "no state {id!r} in {name!r} of namespace {namespace!r}: it was never made, was deleted, or has expired;"
+        " `get_or_create` makes one"
+    )
 
 
+@_declared
 class BlockNotFoundError(NotFoundError):
-    """The session has no context block with this label (or no such version of it)."""
+    """The session has no context block with this label, or no such version of it."""
 
-    def __init__(self, label: str, labels: tuple[str, ...]) -> None:
-        known = ", ".join(repr(name) for name in labels) or "none at all"
-        super().__init__(f"no context block {label!r}: there are {known}", label=label, labels=labels)
-        self.label = label
+    label: str
+    labels: tuple[str, ...]
+
+    def _text(self) -> str:
+        known = ", ".join(map(repr, self.labels)) or "none at all"
+        return f"no context block {self.label!r}: there are {known}"
 
 
+@_declared
 class ChangesTrimmedError(FrontdeskError):
-    """Changes after a position were removed from the log, so that a reader who went on there would miss them."""
+    """Changes after this position were removed from the log: a reader that continued there would miss them."""
 
-    def __init__(self, namespace: str) -> None:
-        super().__init__(
-            f"the change log of namespace {namespace!r} does not reach back to this position any more: read the state"
-            " that you follow afresh, and go on from `events(after=None)`",
-            namespace=namespace,
-        )
-        self.namespace = namespace
+    namespace: str
+    template = (
+        "the change log of namespace {namespace!r} does not reach back to this position any more: read the state"
+        " that you follow afresh, and go on from `events(after=None)`"
+    )
 
 
+@_declared
 class ReadonlyBlockError(FrontdeskError):
     """A readonly block cannot be written: its content comes from its declaration or its provider."""
 
-    def __init__(self, label: str) -> None:
-        super().__init__(f"context block {label!r} is readonly: change its declaration or its provider", label=label)
-        self.label = label
+    label: str
+    template = "context block {label!r} is readonly: change its declaration or its provider"
 
 
+@_declared
 class BlockTooLargeError(FrontdeskError):
-    """A content does not fit into its block; nothing was written."""
+    """The content does not fit into its block; nothing was written."""
 
-    def __init__(self, label: str, tokens: int, max_tokens: int) -> None:
-        super().__init__(
-            f"context block {label!r} would have {tokens} tokens, {tokens - max_tokens} more than its limit of"
-            f" {max_tokens}: shorten it",
-            label=label,
-            tokens=tokens,
-            max_tokens=max_tokens,
+    label: str
+    tokens: int
+    max_tokens: int
+
+    def _text(self) -> str:
+        return (
+            f"context block {self.label!r} would have {self.tokens} tokens, {self.tokens - self.max_tokens} more than"
+            f" its limit of {self.max_tokens}: shorten it"
         )
-        self.label = label
-        self.tokens = tokens
-        self.max_tokens = max_tokens
 
 
 class ConflictError(FrontdeskError):
     """Another writer was first; nothing was written by this call."""
 
 
+@_declared
 class SessionExistsError(ConflictError):
     """A session with this id, or a current one under this key, exists already."""
 
-    def __init__(self, name: str, namespace: str) -> None:
-        super().__init__(
-            f"session {name!r} exists in namespace {namespace!r}: use `get_or_create` to accept the one that is there",
-            name=name,
-            namespace=namespace,
-        )
-        self.name = name
-        self.namespace = namespace
+    name: str
+    namespace: str
+    template = "session {name!r} exists in namespace {namespace!r}: use `get_or_create` to accept the one that is there"
 
 
+@_declared
 class StateExistsError(ConflictError):
-    """There is a state with this id under this name already."""
+    """A state with this id exists already under this name."""
 
-    def __init__(self, id: str, name: str, namespace: str) -> None:
-        super().__init__(
-            f"state {id!r} exists in {name!r} of namespace {namespace!r}: use `get_or_create` to accept the one that"
-            " is there",
-            id=id,
-            name=name,
-            namespace=namespace,
-        )
-        self.id = id
-        self.name = name
-        self.namespace = namespace
+    id: str
+    name: str
+    namespace: str
+    template = (
+        "state {id!r} exists in {name!r} of namespace {namespace!r}: use `get_or_create` to accept the one that"
+        " is there"
+    )
 
 
+@_declared
 class HeadMovedError(ConflictError):
     """The head was not the expected one. `head` is the id of the actual head, or None in an empty session."""
 
-    def __init__(self, expected: str, head: str | None, session_id: str) -> None:
-        super().__init__(
-            f"the head of session {session_id!r} is {head!r}, not {expected!r}: read what was added and decide again",
-            expected=expected,
-            head=head,
-            session_id=session_id,
-        )
-        self.expected = expected
-        self.head = head
-        self.session_id = session_id
+    expected: str
+    head: str | None
+    session_id: str
+    template = "the head of session {session_id!r} is {head!r}, not {expected!r}: read what was added and decide again"
 
 
+@_declared
 class BlockVersionError(ConflictError):
-    """A block was written by another in the meantime. `version` is the one it has now."""
+    """Another writer changed the block in the meantime. `version` is its current version."""
 
-    def __init__(self, label: str, expected: int, version: int) -> None:
-        super().__init__(
-            f"context block {label!r} has version {version}, not {expected}: read it again and decide",
-            label=label,
-            expected=expected,
-            version=version,
-        )
-        self.label = label
-        self.expected = expected
-        self.version = version
+    label: str
+    expected: int
+    version: int
+    template = "context block {label!r} has version {version}, not {expected}: read it again and decide"
 
 
+@_declared
 class TurnBusyError(ConflictError):
-    """Another holds the turn: `holder` (host, process and a random part) since `since`; both are None if it is free,
-    but others are ahead in the line."""
+    """Another worker has the turn: `holder` (host, process and a random part), since `since`.
 
-    def __init__(self, session_id: str, holder: str | None, since: datetime | None) -> None:
-        who = "others wait for its turn" if holder is None else f"{holder} has its turn since {since}"
-        super().__init__(
-            f"session {session_id!r} is busy, {who}: try again, wait for longer, or take another `on_busy`",
-            session_id=session_id,
-            holder=holder,
-            since=since,
-        )
-        self.session_id = session_id
-        self.holder = holder
-        self.since = since
+    Both are None if the turn is free, but others are before this caller in the queue."""
+
+    session_id: str
+    holder: str | None
+    since: datetime | None
+
+    def _text(self) -> str:
+        who = "others wait for its turn" if self.holder is None else f"{self.holder} has its turn since {self.since}"
+        return f"session {self.session_id!r} is busy, {who}: try again, wait for longer, or take another `on_busy`"
 
 
+@_declared
 class TurnLostError(ConflictError):
-    """The turn under this number is over: it ran out, was taken over, was ended, or its session was deleted."""
+    """The turn with this number is over: it expired, was taken over, was ended, or its session was deleted."""
 
-    def __init__(self, session_id: str, number: int) -> None:
-        super().__init__(
-            f"turn {number} of session {session_id!r} is over, and the write was refused: take another turn and read"
-            " what was added meanwhile",
-            session_id=session_id,
-            number=number,
-        )
-        self.session_id = session_id
-        self.number = number
+    session_id: str
+    number: int
+    template = (
+        "turn {number} of session {session_id!r} is over, and the write was refused: take another turn and read"
+        " what was added meanwhile"
+    )
 
 
+@_declared
 class SessionEndedError(ConflictError):
     """The session was suspended, archived by hand, or ended by `new` or a split; nothing was appended."""
 
-    def __init__(self, session_id: str, status: str, end_reason: str | None) -> None:
-        why = f" (reason {end_reason})" if end_reason else ""
-        super().__init__(
-            f"session {session_id!r} is {status}{why}: append with reopen=True to go on in it,"
-            " or start another under its key with `new`",
-            session_id=session_id,
-            status=status,
-            end_reason=end_reason,
+    session_id: str
+    status: str
+    end_reason: str | None
+
+    def _text(self) -> str:
+        why = f" (reason {self.end_reason})" if self.end_reason else ""
+        return (
+            f"session {self.session_id!r} is {self.status}{why}: append with reopen=True to go on in it,"
+            " or start another under its key with `new`"
         )
-        self.session_id = session_id
-        self.status = status
-        self.end_reason = end_reason
 
 
+@_declared
 class InvalidTransitionError(ConflictError):
-    """A session cannot go from the status it has to the one that was asked for."""
+    """A session cannot change from its current status to the wanted one."""
 
-    def __init__(self, session_id: str, status: str, wanted: str, allowed: tuple[str, ...]) -> None:
-        super().__init__(
-            f"session {session_id!r} is {status} and cannot become {wanted}: from there it can become"
-            f" {' or '.join(allowed)}",
-            session_id=session_id,
-            status=status,
-            wanted=wanted,
-            allowed=allowed,
+    session_id: str
+    status: str
+    wanted: str
+    allowed: tuple[str, ...]
+
+    def _text(self) -> str:
+        return (
+            f"session {self.session_id!r} is {self.status} and cannot become {self.wanted}: from there it can become"
+            f" {' or '.join(self.allowed)}"
         )
-        self.session_id = session_id
-        self.status = status
-        self.wanted = wanted
-        self.allowed = allowed
 
 
 class ConcurrentChangeError(ConflictError):
     """A change was overtaken by others too many times in a row; trying again is safe."""
 
 
+@_declared
 class StateMismatchError(FrontdeskError):
-    """What is stored is no value of the type that is asked for. It is kept as it is. The text names no content."""
+    """The stored value does not fit the type that was asked for; it stays as it is. The text shows no content."""
 
-    def __init__(self, id: str, name: str, kind: str, reason: str) -> None:
-        super().__init__(
-            f"the state {id!r} in {name!r} is no {kind} ({reason}): give new fields a default, use another name for"
-            " another type, or delete it",
-            id=id,
-            name=name,
-            kind=kind,
-        )
-        self.id = id
-        self.name = name
+    id: str
+    name: str
+    kind: str
+    reason: str
+    template = (
+        "the state {id!r} in {name!r} is no {kind} ({reason}): give new fields a default, use another name for"
+        " another type, or delete it"
+    )
 
 
 class CompactionError(FrontdeskError):
-    """A compaction did not come about: no summariser, no answer in time, or no summary worth storing. The view is as it
-    was, and every message is there."""
+    """A compaction failed: no summariser, no answer in time, or no summary worth storing. The view is unchanged, and
+    no message is lost."""
 
 
+@_declared
 class ContextOverflowError(FrontdeskError):
-    """What must be kept does not fit. `needed` is the smallest `max_tokens` that would do."""
+    """What must be kept does not fit. `needed` is the smallest sufficient `max_tokens`."""
 
-    def __init__(self, needed: int, max_tokens: int, session_id: str) -> None:
-        super().__init__(
-            f"the last turn of session {session_id!r} needs {needed} tokens, more than max_tokens={max_tokens}:"
-            " raise the figure or shorten the turn",
-            needed=needed,
-            max_tokens=max_tokens,
-            session_id=session_id,
-        )
-        self.needed = needed
-        self.max_tokens = max_tokens
-        self.session_id = session_id
+    needed: int
+    max_tokens: int
+    session_id: str
+    template = (
+        "the last turn of session {session_id!r} needs {needed} tokens, more than max_tokens={max_tokens}:"
+        " raise the figure or shorten the turn"
+    )
 
 
 class EmbeddingError(FrontdeskError):
-    """An embedding failed, or gave what are not vectors, or vectors that do not go with those that are stored."""
+    """An embedding failed, or returned no vectors, or vectors that do not fit the stored ones."""
 
 
 class StoreError(FrontdeskError):
-    """The storage engine refused; the text carries its reason."""
+    """The storage engine refused; the text contains its reason."""
 
 
 class StoreClosedError(StoreError):
-    """The store was closed, and is used again."""
+    """The store was used after it was closed."""
 
 
 class StoreUnavailableError(StoreError):
@@ -408,7 +392,7 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreReadOnlyError(StoreError):
-    """The store can be read only: permissions, a read-only file system, or a standby server."""
+    """The store can only be read: permissions, a read-only file system, or a standby server."""
 
 
 class StoreFullError(StoreError):
@@ -424,7 +408,7 @@ class SchemaVersionError(StoreError):
 
 
 class ModelError(FrontdeskError):
-    """A call to a model gave no usable answer. Names the model and the HTTP status, never the text that was sent."""
+    """A model call returned no usable answer. The text names the model and the HTTP status, never what was sent."""
 
     def __init__(self, message: str, *, model: str, status: int | None = None, **details: Any) -> None:
         super().__init__(message, model=model, status=status, **details)
