@@ -46,7 +46,7 @@ FrontdeskError
     ├── StoreReadOnlyError
     ├── StoreFullError            disk or quota exhausted
     ├── StoreCorruptError         the file is not a valid database
-    └── SchemaVersionError        the schema is newer than this code
+    └── SchemaVersionError        the schema is newer than this code, or unreleased
 """
 
 from __future__ import annotations
@@ -404,7 +404,7 @@ class StoreCorruptError(StoreError):
 
 
 class SchemaVersionError(StoreError):
-    """The schema is newer than this version of Frontdesk knows: upgrade the package."""
+    """The schema is newer than this version of Frontdesk (upgrade the package), or of an unreleased one."""
 
 
 class ModelError(FrontdeskError):

@@ -21,7 +21,6 @@ import pytest
 
 from frontdesk import SessionManager
 from frontdesk.errors import (
-    SchemaVersionError,
     StoreCorruptError,
     StoreError,
     StoreFullError,
@@ -175,19 +174,6 @@ def _in_new_loop(run: Callable[[], Any]) -> Any:
 
 
 # files that are not ours to write
-
-
-async def test_a_newer_schema_is_refused(path: Path) -> None:
-    first = SQLiteStore(path)
-    await first.open()
-    await first.close()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 1000")
-    store = SQLiteStore(path)
-    with pytest.raises(SchemaVersionError) as raised:
-        await store.open()
-    assert raised.value.details["version"] == 1000
-    await store.close()
 
 
 async def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:

@@ -155,7 +155,7 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
     when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
 
     async def open(self) -> None:
-        """Connect, and bring the schema up to date under a lock. `SchemaVersionError` if it is newer than the code."""
+        """Connect, and bring the schema up to date under a lock. `SchemaVersionError` if it is newer or unreleased."""
 
     async def close(self) -> None:
         """Finish what is in flight and let go of everything. Idempotent."""

@@ -1,19 +1,20 @@
-"""The schema's version, and the migrations that lead to it: numbered SQL files, forward only."""
+"""The schema in a database: recognised, created and brought up to date. The rules are in `stores.schema`."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
-from importlib.resources import files
 
-from frontdesk.errors import SchemaVersionError, StoreURLError
+from frontdesk.errors import StoreURLError
 from frontdesk.stores.postgres.engine import Connection
+from frontdesk.stores.schema import Found, Schema, load
+
+SCHEMA = load(__package__)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
 def quote_schema(name: str) -> str:
-    """The schema's name as it stands in SQL. Raises `StoreURLError` for what is not a plain name."""
+    """The schema's name as it is written in SQL. Raises `StoreURLError` for what is not a plain name."""
     if not _NAME.fullmatch(name) or name.startswith("pg_"):
         raise StoreURLError(
             f"schema={name!r} is not a name: use up to 63 letters, digits and underscores, not beginning with pg_"
@@ -21,50 +22,42 @@ def quote_schema(name: str) -> str:
     return f'"{name}"'
 
 
-@cache
-def migrations() -> tuple[str, ...]:
-    """The migrations in their order; the version of a schema is how many of them it has had."""
-    folder = files(__package__).joinpath("migrations")
-    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return tuple(folder.joinpath(name).read_text("utf-8") for name in found)
+async def migrate(connection: Connection, name: str, schema: Schema = SCHEMA) -> None:
+    """Bring the schema with a (quoted) name up to date.
 
-
-async def migrate(connection: Connection, schema: str) -> None:
-    """Bring a (quoted) schema up to date. Raises `SchemaVersionError` if it is newer than this code.
-
-    A schema that is up to date is only read, so that a role without the right to change it can use it.
+    Raises `SchemaVersionError` if it is newer than this code or unreleased. A schema that is up to date is only read,
+    so that a role without the right to change it can use it.
     """
-    if await _version(connection, schema) == len(migrations()):
+    if not await _missing(connection, name, schema):
         return
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"frontdesk schema {schema}")
-        version = await _version(connection, schema)
-        if version is None:
-            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-            await connection.execute(f"CREATE TABLE {schema}.schema_version (version integer NOT NULL)")
-            await connection.execute(f"INSERT INTO {schema}.schema_version VALUES (0)")
-            version = 0
-        for text in migrations()[version:]:
-            await connection.execute(text.replace("{schema}", schema))
-        await connection.execute(f"UPDATE {schema}.schema_version SET version = $1", len(migrations()))
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"frontdesk schema {name}")
+        texts = await _missing(connection, name, schema)
+        if len(texts) == schema.version:
+            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
+            await connection.execute(
+                f"CREATE TABLE {name}.schema_version (version integer NOT NULL, hash text NOT NULL)"
+            )
+        for text in texts:
+            await connection.execute(text.replace("{schema}", name))
+        await connection.execute(f"DELETE FROM {name}.schema_version")
+        await connection.execute(f"INSERT INTO {name}.schema_version VALUES ($1, $2)", *schema.recorded())
 
 
-async def _version(connection: Connection, schema: str) -> int | None:
+async def _missing(connection: Connection, name: str, schema: Schema) -> tuple[str, ...]:
+    return schema.missing(await _found(connection, name), f"schema {name}", schema=name)
+
+
+async def _found(connection: Connection, name: str) -> Found | None:
     # By the catalogue's rows: `to_regclass` may remember that the table was missing before the lock was waited for.
-    there = await connection.fetchval(
-        "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = $1 AND c.relname = 'schema_version')",
-        schema.strip('"'),
+    columns = await connection.fetch(
+        "SELECT a.attname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid"
+        " WHERE n.nspname = $1 AND c.relname = 'schema_version'",
+        name.strip('"'),
     )
-    if not there:
+    if not columns:
         return None
-    version = int(await connection.fetchval(f"SELECT version FROM {schema}.schema_version"))
-    if version > len(migrations()):
-        raise SchemaVersionError(
-            f"the schema {schema} has version {version}, this Frontdesk knows up to {len(migrations())}:"
-            " upgrade the package",
-            schema=schema,
-            version=version,
-            known=len(migrations()),
-        )
-    return version
+    if not any(column["attname"] == "hash" for column in columns):
+        return Found(0, None)
+    return Found(*await connection.fetchrow(f"SELECT version, hash FROM {name}.schema_version"))

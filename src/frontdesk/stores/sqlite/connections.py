@@ -20,7 +20,7 @@ from frontdesk.errors import (
     StoreUnavailableError,
 )
 from frontdesk.stores.sqlite.places import prepare
-from frontdesk.stores.sqlite.schema import migrate, migrations, read_version
+from frontdesk.stores.sqlite.schema import migrate, missing
 
 T = TypeVar("T")
 BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
@@ -91,10 +91,9 @@ class Database:
         return connection
 
     def _prepare(self, connection: apsw.Connection) -> None:
-        version = self.patiently(lambda: read_version(connection, self.path))
-        known = len(migrations())
+        outdated = self.patiently(lambda: missing(connection, self.path))
         if connection.readonly("main"):
-            if version < known:
+            if outdated:
                 raise StoreReadOnlyError(
                     f"{self.path!r} needs a newer schema and cannot be written to: open it once with write permission",
                     path=self.path,
@@ -103,7 +102,7 @@ class Database:
         mode = self.patiently(lambda: connection.execute("PRAGMA journal_mode=wal").fetchall()[0][0])
         if mode != "wal":
             raise StoreError(f"{self.path!r} cannot have a write-ahead log: put it on a local disk", path=self.path)
-        if version < known:
+        if outdated:
             self.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
             try:
                 migrate(connection, self.path)

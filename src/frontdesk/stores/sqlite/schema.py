@@ -1,57 +1,52 @@
-"""The schema's version, and the migrations that lead to it: numbered SQL files, forward only."""
+"""The schema of a file: recognised, created and brought up to date. The rules are in `stores.schema`."""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-
 import apsw
 
-from frontdesk.errors import SchemaVersionError, StoreError
+from frontdesk.errors import StoreError
+from frontdesk.stores.schema import Found, Schema, load
 
 APPLICATION_ID = 0x46444B31
 """marks the file as ours ("FDK1")"""
 
-
-@cache
-def migrations() -> tuple[str, ...]:
-    """The migrations in their order; the version of a schema is how many of them it has had."""
-    folder = files(__package__).joinpath("migrations")
-    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return tuple(folder.joinpath(name).read_text("utf-8") for name in found)
+SCHEMA = load(__package__)
 
 
-def read_version(connection: apsw.Connection, path: str) -> int:
-    """The version of the schema, 0 in an empty file.
+def missing(connection: apsw.Connection, path: str, schema: Schema = SCHEMA) -> tuple[str, ...]:
+    """The SQL that the file still needs; nothing is written.
 
-    Raises `SchemaVersionError` if it is newer than this code, `StoreError` if the file is some other program's.
+    Raises `SchemaVersionError` if its schema is newer than this code or unreleased, `StoreError` if the file belongs
+    to another program.
     """
-    ((version, application, tables),) = connection.execute(
-        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)"
-        " FROM pragma_user_version, pragma_application_id"
+    return schema.missing(_found(connection, path), repr(path), path=path)
+
+
+def migrate(connection: apsw.Connection, path: str, schema: Schema = SCHEMA) -> None:
+    """Bring the schema up to date. Needs a connection in a transaction that may write."""
+    for text in missing(connection, path, schema):
+        connection.execute(text).fetchall()
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL, hash TEXT NOT NULL) STRICT;"
+        "DELETE FROM schema_version"
     ).fetchall()
-    assert isinstance(version, int)
-    if application != APPLICATION_ID and (application or version or tables):
+    connection.execute("INSERT INTO schema_version VALUES (?, ?)", schema.recorded()).fetchall()
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
+
+
+def _found(connection: apsw.Connection, path: str) -> Found | None:
+    ((application, user_version, tables, has_version),) = connection.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema),"
+        " EXISTS (SELECT * FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version')"
+        " FROM pragma_application_id, pragma_user_version"
+    ).fetchall()
+    if application != APPLICATION_ID and (application or user_version or tables):
         raise StoreError(
             f"{path!r} is a database of another program: name a new file for Frontdesk",
             path=path,
             application=application,
         )
-    if version > len(migrations()):
-        raise SchemaVersionError(
-            f"the schema of {path!r} has version {version}, this Frontdesk knows up to {len(migrations())}:"
-            " upgrade the package",
-            path=path,
-            version=version,
-            known=len(migrations()),
-        )
-    return version
-
-
-def migrate(connection: apsw.Connection, path: str) -> None:
-    """Bring the schema up to date. Wants a connection in a transaction that may write."""
-    version = read_version(connection, path)
-    for number, text in enumerate(migrations()[version:], version + 1):
-        connection.execute(text).fetchall()
-        connection.execute(f"PRAGMA user_version = {number}").fetchall()
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
+    if has_version:
+        ((version, text),) = connection.execute("SELECT version, hash FROM schema_version").fetchall()
+        return Found(int(version or 0), str(text))
+    return Found(0, None) if tables else None

@@ -1,0 +1,347 @@
+-- Sessions, their messages in segments, overlays and edits, and usage.
+
+CREATE TABLE sessions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    agent TEXT,
+    channel TEXT,
+    peer TEXT,
+    thread TEXT,
+    key_current INTEGER NOT NULL DEFAULT 0,
+    name TEXT NOT NULL DEFAULT '',
+    status TEXT NOT NULL DEFAULT 'active',
+    end_reason TEXT,
+    parent_session_id TEXT,
+    model TEXT,
+    source TEXT,
+    tree INTEGER NOT NULL,
+    family INTEGER NOT NULL,
+    base_segment INTEGER,
+    base_position INTEGER,
+    head_segment INTEGER,
+    head_position INTEGER,
+    tail INTEGER NOT NULL DEFAULT 0,
+    view TEXT NOT NULL DEFAULT 'plain',
+    view_tokens INTEGER NOT NULL DEFAULT 0,
+    view_messages INTEGER NOT NULL DEFAULT 0,
+    revision INTEGER NOT NULL DEFAULT 0,
+    message_count INTEGER NOT NULL DEFAULT 0,
+    compaction_count INTEGER NOT NULL DEFAULT 0,
+    prompt_tokens INTEGER NOT NULL DEFAULT 0,
+    input_tokens INTEGER NOT NULL DEFAULT 0,
+    output_tokens INTEGER NOT NULL DEFAULT 0,
+    cost TEXT NOT NULL DEFAULT '0',
+    max_tokens INTEGER,
+    idle_after INTEGER,
+    archive_after INTEGER,
+    delete_after INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    last_active_at INTEGER NOT NULL,
+    compacted_at INTEGER,
+    ended_at INTEGER,
+    tags TEXT NOT NULL DEFAULT '[]',
+    metadata TEXT NOT NULL DEFAULT '{}',
+    summary TEXT,
+    UNIQUE (namespace, id)
+) STRICT;
+
+-- A unique index treats all NULLs as different, so an absent thread is indexed as a text of its own.
+CREATE UNIQUE INDEX sessions_by_key
+    ON sessions (namespace, agent, coalesce(channel, ''), coalesce(peer, ''), coalesce('=' || thread, ''))
+    WHERE key_current;
+-- A session is in one of these two: an append moves it within the first, and finding the active ones never means
+-- scanning all that have ended.
+CREATE INDEX sessions_by_activity ON sessions (namespace, last_active_at, number) WHERE status = 'active';
+CREATE INDEX sessions_by_status ON sessions (namespace, status, last_active_at, number) WHERE status <> 'active';
+CREATE INDEX sessions_by_agent ON sessions (namespace, agent, last_active_at, number) WHERE agent IS NOT NULL;
+CREATE INDEX sessions_by_peer ON sessions (namespace, peer) WHERE peer IS NOT NULL;
+CREATE INDEX sessions_by_parent ON sessions (namespace, parent_session_id) WHERE parent_session_id IS NOT NULL;
+CREATE INDEX sessions_by_family ON sessions (family);
+CREATE INDEX sessions_by_end ON sessions (namespace, ended_at, number) WHERE status = 'archived';
+-- Few sessions have thresholds (microseconds) of their own: the others are not in these indexes.
+CREATE INDEX sessions_by_own_idle ON sessions (namespace, last_active_at, number)
+    WHERE idle_after IS NOT NULL AND status = 'active';
+CREATE INDEX sessions_by_own_archive ON sessions (namespace, last_active_at + archive_after, number)
+    WHERE archive_after IS NOT NULL AND status = 'active';
+CREATE INDEX sessions_by_own_delete ON sessions (namespace, ended_at + delete_after, number)
+    WHERE delete_after IS NOT NULL AND status = 'archived';
+
+CREATE TABLE session_tags (
+    session INTEGER NOT NULL,
+    tag TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    PRIMARY KEY (session, tag)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX session_tags_by_tag ON session_tags (namespace, tag, session);
+
+CREATE TABLE views (
+    session INTEGER PRIMARY KEY,
+    row TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE segments (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tree INTEGER NOT NULL,
+    parent_segment INTEGER,
+    parent_position INTEGER,
+    last INTEGER NOT NULL,
+    next INTEGER NOT NULL,
+    shared INTEGER NOT NULL,
+    tokens INTEGER NOT NULL
+) STRICT;
+CREATE INDEX segments_by_tree ON segments (tree);
+
+-- `place` is segment << 24 | position.
+CREATE TABLE messages (
+    place INTEGER PRIMARY KEY,
+    family INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    role TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    running INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    raw TEXT NOT NULL,
+    derived TEXT
+) STRICT;
+CREATE INDEX messages_by_id ON messages (family, id);
+
+CREATE TABLE overlays (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tree INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    start_segment INTEGER NOT NULL,
+    start_position INTEGER NOT NULL,
+    end_segment INTEGER NOT NULL,
+    end_position INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    stale INTEGER NOT NULL,
+    details TEXT NOT NULL,
+    summary TEXT
+) STRICT;
+CREATE INDEX overlays_by_tree ON overlays (tree);
+
+CREATE TABLE edits (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tree INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    segment INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    overlay INTEGER,
+    message TEXT
+) STRICT;
+CREATE INDEX edits_by_tree ON edits (tree);
+CREATE INDEX edits_by_segment ON edits (segment);
+
+CREATE TABLE lineage (
+    tree INTEGER PRIMARY KEY,
+    ancestor INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) STRICT;
+CREATE INDEX lineage_by_ancestor ON lineage (ancestor, until);
+
+CREATE TABLE usage_lines (
+    session INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    day TEXT NOT NULL,
+    model TEXT,
+    at INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    cost TEXT NOT NULL,
+    PRIMARY KEY (session, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE usage_days (
+    number INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    day TEXT NOT NULL,
+    model TEXT,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    cost TEXT NOT NULL
+) STRICT;
+CREATE INDEX usage_days_by_day ON usage_days (namespace, day, model);
+
+
+-- Versioned texts of a session (or, with session 0, of a namespace), and frozen prompts.
+
+CREATE TABLE documents (
+    session INTEGER NOT NULL,
+    namespace TEXT NOT NULL,
+    label TEXT NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    description TEXT,
+    author TEXT,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (session, namespace, label, key, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE prompts (
+    session INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL,
+    blocks TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+
+
+-- Leases of a session (or, with session 0, of a namespace). The row stays after its end, so that numbers only grow; the
+-- first number is the time, so that a session that is deleted and created again does not repeat numbers. `intake`:
+-- whether messages may be queued.
+
+CREATE TABLE leases (
+    session INTEGER NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    holder TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    taken_at INTEGER NOT NULL,
+    intake INTEGER NOT NULL,
+    PRIMARY KEY (session, namespace, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX leases_by_end ON leases (namespace, name, expires_at);
+
+
+-- Typed states with time-to-live. They belong to ids, which need not be those of sessions that exist.
+--
+-- A state expires `ttl` after `accessed_at`. `due` is when the sweep checks whether it has. Reading a state moves only
+-- `accessed_at`, so that it rewrites neither the value nor an index; the sweep moves `due`. The columns that are read
+-- most come before the value.
+
+CREATE TABLE states (
+    number INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    ttl INTEGER,
+    created_at INTEGER NOT NULL,
+    accessed_at INTEGER NOT NULL,
+    due INTEGER,
+    value TEXT NOT NULL,
+    UNIQUE (namespace, id, name)
+) STRICT;
+
+CREATE INDEX states_by_due ON states (due) WHERE due IS NOT NULL;
+
+
+-- The change log. Entries hold numbers and, in `detail`, a few names, but never the content of a message. Entries of a
+-- deleted session are not returned any more; those with a detail are deleted with it, the others by trimming.
+
+CREATE TABLE changes (
+    namespace TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    segment INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    detail TEXT NOT NULL,
+    PRIMARY KEY (namespace, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX changes_with_detail ON changes (session) WHERE detail <> '';
+
+-- How far each log was trimmed.
+CREATE TABLE changes_trimmed (
+    namespace TEXT PRIMARY KEY,
+    position INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+
+-- The queue for a lease of a session, in the order of tickets, and the messages that are queued for its holder.
+
+CREATE TABLE lease_waiters (
+    session INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    ticket INTEGER NOT NULL,
+    holder TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (session, name, ticket)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queued_messages (
+    session INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    ticket INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    role TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    raw TEXT NOT NULL,
+    derived TEXT,
+    PRIMARY KEY (session, name, ticket)
+) STRICT, WITHOUT ROWID;
+
+
+-- The search index: its position in the change log for each namespace, the texts in it, and their terms.
+--
+-- `key` is the place of a message, or -(number << 2 | kind) for an edit (1), an overlay (2) and a session (3). Terms come
+-- ready made, so that the tokenizer only splits them at spaces. Each begins with the number of its namespace and a mark.
+
+CREATE TABLE search_states (
+    number INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL,
+    texts INTEGER NOT NULL,
+    length INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE search_texts (
+    key INTEGER PRIMARY KEY,
+    state INTEGER NOT NULL,
+    place INTEGER,
+    family INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    length INTEGER NOT NULL
+) STRICT;
+
+CREATE VIRTUAL TABLE search_terms USING fts5 (
+    terms,
+    facets,
+    content = '',
+    contentless_delete = 1,
+    tokenize = "ascii tokenchars '!""#$%&''()*+,-./:;<=>?@[\]^_`{|}~'"
+);
+-- Collect the terms of one transaction in memory before they are written.
+INSERT INTO search_terms (search_terms, rank) VALUES ('hashsize', 16777216);
+CREATE VIRTUAL TABLE search_words USING fts5vocab (search_terms, row);
+
+
+-- Vectors of texts: an ordinary table, so that they are deleted with their texts even where sqlite-vec is not installed.
+
+CREATE TABLE vector_spaces (
+    number INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL UNIQUE,
+    dimensions INTEGER NOT NULL,
+    state TEXT
+) STRICT;
+
+-- `address` is place << 2 for a message, and number << 2 | kind for an edit (1), an overlay (2) and a session (3).
+CREATE TABLE vectors (
+    address INTEGER PRIMARY KEY,
+    space INTEGER NOT NULL,
+    vector BLOB NOT NULL
+) STRICT;
+CREATE INDEX vectors_by_space ON vectors (space);
