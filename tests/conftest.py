@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from frontdesk.testing.postgres import PostgresServer
-from frontdesk.testing.redis import RedisCluster, RedisServer
-from pooler import TransactionPooler
+from tests.servers.pooler import TransactionPooler
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisCluster, RedisServer
 
-pytest.register_assert_rewrite("frontdesk.testing.session_contract")
+pytest.register_assert_rewrite("tests.public_api")
 
 
 @pytest.fixture(scope="session")

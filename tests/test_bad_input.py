@@ -31,7 +31,7 @@ from frontdesk import (
 from frontdesk.messages import new_id
 from frontdesk.store import Store
 from frontdesk.stores import open_url
-from frontdesk.testing.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 BAD_IDS = {
     "empty": "",

@@ -1,6 +1,6 @@
 """Behaviours and known faults of Cloudflare's Session and SessionManager, each with its counterpart here.
 
-What `frontdesk.testing.session_contract` shows on every store is only named (its test names begin with `test_`):
+What `tests.public_api` shows on every store is only named (its test names begin with `test_`):
 
 | there | here |
 |---|---|
@@ -56,7 +56,7 @@ import pytest
 from frontdesk import Session, SessionManager
 from frontdesk.store import Store
 from frontdesk.stores import open_url
-from frontdesk.testing.session_contract import SessionContract
+from tests.public_api import PublicApiContract
 
 LONG = 10_050
 
@@ -101,7 +101,7 @@ def test_every_test_that_the_table_above_names_is_part_of_the_contract() -> None
     wanted = [name.strip().rstrip(".") for row in rows if "stress:" not in row for name in row.split(",")]
     assert len(wanted) > 30
     for name in wanted:
-        assert any(test.startswith(f"test_{name}") for test in dir(SessionContract)), name
+        assert any(test.startswith(f"test_{name}") for test in dir(PublicApiContract)), name
 
 
 # reloading

@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from frontdesk import SessionKey, SessionManager
-from frontdesk.testing.postgres import PostgresServer
-from frontdesk.testing.session_contract.erasing import everything
+from tests.public_api.erasure import everything
+from tests.servers.postgres import PostgresServer
 
 PEER = "zebedee-quux"
 WORDS = ("xylophonist", "yttrium", "zymurgy")

@@ -12,7 +12,7 @@ from bench.measure import Case, at_once, interleave
 from bench.run import Run
 from bench.server import clock_with_server
 from bench.targets import Outcome, Table, at_least
-from frontdesk.testing.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 _ROUNDS = 25
 _TASKS = 16

@@ -13,7 +13,7 @@ from bench.run import Run
 from bench.targets import Outcome, Table, at_least
 from frontdesk import SessionManager
 from frontdesk.store import StateKey
-from frontdesk.testing.redis import RedisServer
+from tests.servers.redis import RedisServer
 
 _ROUNDS = 25
 _OPERATIONS = 100

@@ -7,7 +7,7 @@ from bench.measure import Case, Measure, at_once, interleave, one_by_one
 from bench.payload import message
 from bench.run import Run
 from bench.targets import Outcome, Table, at_most
-from frontdesk.testing.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 _ROUNDS = 25
 _TASKS = 16

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from frontdesk.compaction.shortening import cut_middle, shorten, truncate_older_messages
 from frontdesk.messages import Message, formats
 from frontdesk.messages.tokens import estimate_tokens
-from test_rendering import history, item_call, rendered, said, text_block, thinking, use
+from tests.test_rendering import history, item_call, rendered, said, text_block, thinking, use
 
 Raw = dict[str, Any]
 

@@ -21,7 +21,7 @@ from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self, cast
 
-from models.steps import (
+from tests.models.steps import (
     Answer,
     Fault,
     Hang,
@@ -36,7 +36,7 @@ from models.steps import (
     overflow,
     rate_limit,
 )
-from models.wire import error_body, error_event, events, vectors_body, whole_body
+from tests.models.wire import error_body, error_event, events, vectors_body, whole_body
 
 __all__ = [
     "Answer",

@@ -18,7 +18,7 @@ from frontdesk.errors import (
     ModelTimeoutError,
 )
 from frontdesk.models.embeddings import OpenAIEmbeddings
-from models.scripted_server import Fault, Hang, Reset, ScriptedServer, Vectors, overflow, rate_limit
+from tests.models.scripted_server import Fault, Hang, Reset, ScriptedServer, Vectors, overflow, rate_limit
 
 MakeEmbeddings = Callable[..., OpenAIEmbeddings]
 SECRET = "the launch code is 0451"

@@ -25,7 +25,7 @@ from frontdesk.errors import (
     ModelTimeoutError,
 )
 from frontdesk.models import ChatModel, Completion, Usage, is_context_overflow
-from models.scripted_server import (
+from tests.models.scripted_server import (
     Answer,
     Fault,
     Hang,
@@ -37,7 +37,7 @@ from models.scripted_server import (
     overflow,
     rate_limit,
 )
-from models.steps import Protocol
+from tests.models.steps import Protocol
 
 MakeModel = Callable[..., ChatModel]
 SECRET = "the launch code is 0451"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from models.steps import Answer, Fault, Protocol, Request, Vectors
+from tests.models.steps import Answer, Fault, Protocol, Request, Vectors
 
 _OPENAI_ENDS = {"stop": "stop", "length": "length", "refusal": "content_filter"}
 _ANTHROPIC_ENDS = {"stop": "end_turn", "length": "max_tokens", "refusal": "refusal"}

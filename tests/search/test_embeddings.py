@@ -20,7 +20,7 @@ from frontdesk.config.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
 from frontdesk.search import vectors
 from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, embed_texts
 from frontdesk.stores import open_url
-from frontdesk.testing.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 
 def lengths(texts: Sequence[str]) -> list[list[float]]:

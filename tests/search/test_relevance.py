@@ -11,8 +11,8 @@ import pytest_asyncio
 from frontdesk import SearchHit, SessionManager
 from frontdesk.search.ranking import rank_texts
 from frontdesk.search.tokeniser import Tokeniser
-from frontdesk.testing.postgres import PostgresServer
-from search.conversations import CONVERSATIONS, INFLECTED, QUESTIONS
+from tests.search.conversations import CONVERSATIONS, INFLECTED, QUESTIONS
+from tests.servers.postgres import PostgresServer
 
 ASKED_IN_OTHER_FORMS = [(language, text, number) for language, asked in INFLECTED.items() for text, number in asked]
 

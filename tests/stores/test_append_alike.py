@@ -32,10 +32,10 @@ from frontdesk.store import (
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.sqlite import SQLiteStore
-from frontdesk.testing.postgres import PostgresServer
 from frontdesk.testing.store_contract.steps import NOW, message
 from frontdesk.tree import forks, plans
 from frontdesk.tree.tree import Tree
+from tests.servers.postgres import PostgresServer
 
 KEY = ("agent", "chat", "ann", None)
 SESSIONS = ("a", "b", "fork", "next")

@@ -12,10 +12,10 @@ import pytest
 from frontdesk.errors import StoreError
 from frontdesk.store import Store
 from frontdesk.stores.postgres import PostgresStore
-from frontdesk.testing.postgres import PostgresServer
 from frontdesk.testing.store_contract import StoreContract
 from frontdesk.testing.store_contract.steps import NAMESPACE, add, path
-from pooler import SERVER_CONNECTIONS, TransactionPooler
+from tests.servers.pooler import SERVER_CONNECTIONS, TransactionPooler
+from tests.servers.postgres import PostgresServer
 
 CLIENTS = 64
 schemas = count()

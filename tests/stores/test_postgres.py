@@ -23,7 +23,7 @@ from frontdesk.errors import (
 from frontdesk.messages import StoredMessage
 from frontdesk.store import Append, AppendResult, Span, StatsQuery
 from frontdesk.stores.postgres import PostgresStore
-from frontdesk.testing.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 NAMESPACE = "tests"
 

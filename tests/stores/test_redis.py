@@ -18,7 +18,7 @@ from frontdesk.messages import new_id
 from frontdesk.store import StateKey
 from frontdesk.stores import open_state_url
 from frontdesk.stores.redis import RedisStore
-from frontdesk.testing.redis import RedisCluster, RedisServer
+from tests.servers.redis import RedisCluster, RedisServer
 
 HOUR = 3_600_000_000
 

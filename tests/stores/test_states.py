@@ -15,8 +15,8 @@ from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.redis import RedisStore
 from frontdesk.stores.sqlite import SQLiteStore
-from frontdesk.testing.postgres import PostgresServer
 from frontdesk.testing.state_contract import StateContract
+from tests.servers.postgres import PostgresServer
 
 
 class TestMemory(StateContract):

@@ -15,8 +15,8 @@ import pytest
 
 from frontdesk import CompactionError, Session, SessionManager
 from frontdesk.messages import SUMMARY_PREFIX
-from frontdesk.testing.session_contract.covering import Witness, Work, names, prove_covered
-from stress.proof import prove_sound
+from tests.public_api.compaction_coverage import Witness, Work, names, prove_covered
+from tests.stress.proof import prove_sound
 
 HANGING = Path(__file__).with_name("hanging_worker.py")
 WINDOW = 12_000

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from frontdesk import SessionManager
-from pooler import TransactionPooler
-from stress.proof import prove_sound, working
-from stress.worker import SESSIONS, TASKS
+from tests.servers.pooler import TransactionPooler
+from tests.stress.proof import prove_sound, working
+from tests.stress.worker import SESSIONS, TASKS
 
 PROCESSES = 8
 EACH = 12

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from frontdesk import SessionManager
-from stress.proof import prove_sound, working
+from tests.stress.proof import prove_sound, working
 
 ROUNDS = range(10)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from frontdesk import Event, SessionManager
-from stress.proof import prove_sound, working
-from stress.worker import SESSIONS, TASKS
+from tests.stress.proof import prove_sound, working
+from tests.stress.worker import SESSIONS, TASKS
 
 PROCESSES = 2
 EACH = 20

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from frontdesk import SessionKey, SessionManager
-from stress.proof import prove_sound
+from tests.stress.proof import prove_sound
 
 WORKER = Path(__file__).with_name("life_worker.py")
 PROCESSES = 4

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from frontdesk import SessionManager
-from frontdesk.testing.redis import RedisServer
-from stress.state_worker import Counter
+from tests.servers.redis import RedisServer
+from tests.stress.state_worker import Counter
 
 WORKER = Path(__file__).with_name("state_worker.py")
 PROCESSES = 8

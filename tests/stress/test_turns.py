@@ -17,7 +17,7 @@ import pytest
 
 from frontdesk import SessionManager
 from frontdesk.store import TURN, LeaseWanted
-from stress.proof import prove_sound
+from tests.stress.proof import prove_sound
 
 WORKER = Path(__file__).with_name("turn_worker.py")
 NAMESPACE = "turns"

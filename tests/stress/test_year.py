@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stress.year_worker import ARCHIVED_AFTER, DAYS, DELETED_AFTER
+from tests.stress.year_worker import ARCHIVED_AFTER, DAYS, DELETED_AFTER
 
 MEBIBYTE = 1024
 """in the unit of the peak, KiB"""

@@ -1,0 +1,381 @@
+"""Context blocks, the frozen prompt and the tools a model gets, over a store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from frontdesk import (
+    BlockNotFoundError,
+    BlockTooLargeError,
+    BlockVersionError,
+    ConfigurationError,
+    ReadonlyBlockError,
+    Session,
+    SessionKey,
+    SessionManager,
+    SessionNotFoundError,
+    Store,
+)
+from frontdesk.context import BlockKind, CallableProvider
+from tests.public_api.setup import SessionSetup, say
+
+RULE = "═" * 46
+
+
+class ContextSetup(SessionSetup):
+    """A manager with a readonly, a writable and a shared block."""
+
+    def declared(self, store: Store, namespace: str, *, soul: str = "You are helpful.") -> SessionManager:
+        return (
+            SessionManager(store, namespace=namespace)
+            .with_context("soul", default_content=soul, readonly=True)
+            .with_context("memory", description="Learned facts", max_tokens=100)
+            .with_context("house", shared=True)
+            .with_cached_prompt()
+        )
+
+    @pytest.fixture
+    def desk(self, store: Store, namespace: str) -> SessionManager:
+        return self.declared(store, namespace)
+
+    @pytest.fixture
+    def guest(self, desk: SessionManager) -> Session:
+        return desk.session("guest")
+
+
+class ContextContract(ContextSetup):
+    """What blocks and prompts promise."""
+
+    # blocks
+
+    async def test_a_block_begins_with_its_default_and_remembers_every_value(self, guest: Session) -> None:
+        assert (await guest.context_block("memory")).content == ""
+        await guest.replace_context_block("memory", "one", author="ana")
+        block = await guest.append_context_block("memory", "two")
+        assert (block.content, block.version, block.kind) == ("one\ntwo", 2, BlockKind.WRITABLE)
+        history = await guest.block_history("memory")
+        assert [(entry.version, entry.content, entry.author) for entry in history] == [
+            (2, "one\ntwo", None),
+            (1, "one", "ana"),
+        ]
+        restored = await guest.restore_context_block("memory", 1)
+        assert (restored.content, restored.version) == ("one", 3)
+        with pytest.raises(BlockNotFoundError):
+            await guest.restore_context_block("memory", 9)
+
+    async def test_a_writer_who_saw_an_older_version_is_told(self, guest: Session) -> None:
+        await guest.replace_context_block("memory", "one", if_version=0)
+        with pytest.raises(BlockVersionError) as refused:
+            await guest.replace_context_block("memory", "other", if_version=0)
+        assert refused.value.version == 1
+        assert (await guest.context_block("memory")).content == "one"
+
+    async def test_concurrent_appends_to_a_block_lose_nothing(self, desk: SessionManager) -> None:
+        handles = [desk.session("guest") for _ in range(16)]
+        await asyncio.gather(*(h.append_context_block("house", f"line-{n}") for n, h in enumerate(handles)))
+        lines = (await desk.session("guest").context_block("house")).content.splitlines()
+        assert sorted(lines) == sorted(f"line-{n}" for n in range(16))
+
+    async def test_refused_writes_leave_the_block_as_it_was(self, guest: Session) -> None:
+        with pytest.raises(ReadonlyBlockError):
+            await guest.replace_context_block("soul", "evil")
+        with pytest.raises(BlockNotFoundError):
+            await guest.replace_context_block("nothing", "x")
+        with pytest.raises(BlockTooLargeError) as refused:
+            await guest.replace_context_block("memory", "word " * 500)
+        assert refused.value.max_tokens == 100
+        assert (await guest.context_block("soul")).content == "You are helpful."
+        assert await guest.block_history("memory") == []
+
+    async def test_a_shared_block_is_one_for_the_namespace_and_a_local_one_is_not(self, desk: SessionManager) -> None:
+        await desk.session("a").replace_context_block("house", "breakfast at 8")
+        await desk.session("a").replace_context_block("memory", "secret of a")
+        assert (await desk.session("b").context_block("house")).content == "breakfast at 8"
+        assert (await desk.session("b").context_block("memory")).content == ""
+
+    async def test_namespaces_share_no_block(self, store: Store, namespace: str) -> None:
+        one, other = self.declared(store, namespace), self.declared(store, namespace + "-other")
+        await one.session("x").replace_context_block("house", "ours")
+        assert (await other.session("x").context_block("house")).content == ""
+
+    async def test_hostile_ids_and_labels_never_meet(self, store: Store, namespace: str) -> None:
+        labels = ["a_b", "a", "b", "a%", "';--", "memory_a", "memory", "名前", "a:b"]
+        manager = SessionManager(store, namespace=namespace)
+        for label in labels:
+            manager.with_context(label)
+        sessions = ["c", "b_c", "_c", "a", "%", "';--", "a:b", "b"]
+        for session_id in sessions:
+            for label in labels:
+                await manager.session(session_id).replace_context_block(label, f"<{label}|{session_id}>")
+        for session_id in sessions:
+            blocks = await manager.session(session_id).context_blocks()
+            assert {block.label: block.content for block in blocks} == {
+                label: f"<{label}|{session_id}>" for label in labels
+            }
+
+    async def test_deleting_a_session_deletes_its_blocks_and_its_prompt(self, desk: SessionManager) -> None:
+        session = desk.session("guest")
+        await session.replace_context_block("memory", "private")
+        prompt = await session.refresh_system_prompt()
+        assert "private" in prompt
+        await desk.delete("guest")
+        again = desk.session("guest")
+        assert (await again.context_block("memory")).content == ""
+        assert await again.block_history("memory") == []
+        assert "private" not in await again.freeze_system_prompt()
+
+    async def test_a_fork_takes_its_blocks_along_and_goes_its_own_way(self, desk: SessionManager) -> None:
+        session = desk.session("guest")
+        await say(session, "m1")
+        await session.replace_context_block("memory", "before")
+        prompt = await session.refresh_system_prompt()
+        fork = await desk.fork("guest", new_id="fork")
+        await session.replace_context_block("memory", "after")
+        assert (await fork.context_block("memory")).content == "before"
+        assert await fork.freeze_system_prompt() == prompt
+        await fork.replace_context_block("memory", "fork's own")
+        assert (await session.context_block("memory")).content == "after"
+        await fork.replace_context_block("house", "shared")
+        assert (await session.context_block("house")).content == "shared"
+
+    # the prompt
+
+    async def test_the_prompt_is_plain_text_in_the_order_of_declaration(self, guest: Session) -> None:
+        await guest.replace_context_block("memory", "Likes tea.")
+        tokens = (await guest.context_block("memory")).tokens
+        assert await guest.freeze_system_prompt() == "\n".join(
+            [
+                RULE,
+                "SOUL [readonly]",
+                RULE,
+                "You are helpful.",
+                "",
+                RULE,
+                f"MEMORY (Learned facts) [{tokens}% — {tokens}/100 tokens] [writable]",
+                RULE,
+                "Likes tea.",
+                "",
+                RULE,
+                "HOUSE [writable]",
+                RULE,
+            ]
+        )
+
+    async def test_the_frozen_prompt_does_not_move_until_it_is_refreshed(self, guest: Session) -> None:
+        frozen = await guest.freeze_system_prompt()
+        await guest.replace_context_block("memory", "Likes tea.")
+        assert await guest.freeze_system_prompt() == frozen
+        refreshed = await guest.refresh_system_prompt()
+        assert "Likes tea." in refreshed
+        assert await guest.freeze_system_prompt() == refreshed
+
+    async def test_freezing_makes_the_session_and_survives_other_handles(
+        self, desk: SessionManager, guest: Session
+    ) -> None:
+        frozen = await guest.freeze_system_prompt()
+        assert await desk.get("guest") is not None
+        await guest.replace_context_block("memory", "later")
+        assert await desk.session("guest").freeze_system_prompt() == frozen
+
+    async def test_without_a_cached_prompt_it_is_frozen_in_the_handle_only(self, store: Store, namespace: str) -> None:
+        manager = SessionManager(store, namespace=namespace).with_context("memory")
+        first = manager.session("s")
+        frozen = await first.freeze_system_prompt()
+        await first.replace_context_block("memory", "news")
+        assert await first.freeze_system_prompt() == frozen
+        assert "news" in await manager.session("s").freeze_system_prompt()
+
+    async def test_an_empty_prompt_is_a_value(self, store: Store, namespace: str) -> None:
+        calls: list[int] = []
+
+        def render(blocks: Any) -> str:
+            calls.append(len(blocks))
+            return ""
+
+        manager = SessionManager(store, namespace=namespace).with_cached_prompt().with_prompt_renderer(render)
+        assert await manager.session("s").freeze_system_prompt() == ""
+        assert await manager.session("s").freeze_system_prompt() == ""
+        assert calls == [0]
+
+    async def test_clear_and_compaction_lead_to_a_fresh_prompt(self, guest: Session) -> None:
+        await say(guest, "m1", "m2")
+        await guest.freeze_system_prompt()
+        await guest.replace_context_block("memory", "first news")
+        await guest.add_compaction("sum", "m1", "m1")
+        assert "first news" in await guest.freeze_system_prompt()
+        await guest.replace_context_block("memory", "second news")
+        await guest.clear_messages()
+        assert "second news" in await guest.freeze_system_prompt()
+
+    async def test_a_deploy_that_changes_the_persona_takes_effect(self, store: Store, namespace: str) -> None:
+        before = self.declared(store, namespace).session("guest")
+        await before.replace_context_block("memory", "kept")
+        await before.freeze_system_prompt()
+        after = self.declared(store, namespace, soul="You are a pirate.").session("guest")
+        prompt = await after.freeze_system_prompt()
+        assert "You are a pirate." in prompt
+        assert "You are helpful." not in prompt
+        assert "kept" in prompt
+
+    async def test_the_first_value_of_a_writable_block_is_no_reason_to_render_anew(
+        self, store: Store, namespace: str
+    ) -> None:
+        def manager(first: str) -> SessionManager:
+            return (
+                SessionManager(store, namespace=namespace).with_context("m", default_content=first).with_cached_prompt()
+            )
+
+        frozen = await manager("one").session("s").freeze_system_prompt()
+        assert await manager("two").session("s").freeze_system_prompt() == frozen
+
+    async def test_concurrent_freezes_agree_on_one_text(self, desk: SessionManager) -> None:
+        async def change_and_freeze(number: int) -> str:
+            session = desk.session("busy")
+            await session.append_context_block("house", f"line {number}")
+            return await session.freeze_system_prompt()
+
+        texts = await asyncio.gather(*(change_and_freeze(number) for number in range(12)))
+        assert len(set(texts)) == 1
+        assert await desk.session("busy").freeze_system_prompt() == texts[0]
+
+    async def test_the_system_prompt_of_a_session_comes_first(self, guest: Session) -> None:
+        await guest.freeze_system_prompt()
+        await guest.set_system_prompt("Answer in rhymes.")
+        prompt = await guest.freeze_system_prompt()
+        assert prompt.index("Answer in rhymes.") < prompt.index("You are helpful.")
+        assert (await guest.context_block("system")).content == "Answer in rhymes."
+        assert [version.content for version in await guest.block_history("system")] == ["Answer in rhymes."]
+        with pytest.raises(ReadonlyBlockError):
+            await guest.replace_context_block("system", "x")
+
+    async def test_what_was_rendered_before_a_change_is_never_frozen_after_it(
+        self, store: Store, namespace: str
+    ) -> None:
+        rendering, changed = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> str:
+            if not changed.is_set():
+                rendering.set()
+                await changed.wait()
+            return "slow"
+
+        manager = (
+            SessionManager(store, namespace=namespace)
+            .with_context("slow", provider=CallableProvider(slow))
+            .with_cached_prompt()
+        )
+        session = await manager.create(id="s")
+        await session.set_system_prompt("OLD")
+        freezing = asyncio.create_task(session.freeze_system_prompt())
+        await rendering.wait()
+        await manager.session("s").set_system_prompt("NEW")
+        changed.set()
+        assert "NEW" in await freezing
+        assert "NEW" in await manager.session("s").freeze_system_prompt()
+
+    async def test_a_freeze_under_way_does_not_bring_a_deleted_session_back(self, store: Store, namespace: str) -> None:
+        rendering, deleted = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> str:
+            rendering.set()
+            await deleted.wait()
+            return "slow"
+
+        manager = (
+            SessionManager(store, namespace=namespace)
+            .with_context("slow", provider=CallableProvider(slow))
+            .with_cached_prompt()
+        )
+        freezing = asyncio.create_task(manager.session("s").freeze_system_prompt())
+        await rendering.wait()
+        assert await manager.delete("s")
+        deleted.set()
+        with pytest.raises(SessionNotFoundError):
+            await freezing
+        assert await manager.get("s") is None
+
+    async def test_changes_since_the_freeze_can_be_appended_once(self, guest: Session) -> None:
+        assert await guest.context_changes() is None
+        frozen = await guest.freeze_system_prompt()
+        assert await guest.context_changes() is None
+        await guest.replace_context_block("memory", "Likes tea.")
+        message = await guest.context_changes()
+        assert message is not None
+        assert "Likes tea." in message["content"]
+        assert "You are helpful." not in message["content"]
+        assert (await guest.append(message)).inserted
+        assert not (await guest.append(await guest.context_changes() or {})).inserted
+        assert await guest.freeze_system_prompt() == frozen
+        for value in ("Likes coffee.", "Likes tea.", ""):
+            await guest.replace_context_block("memory", value)
+            told = await guest.context_changes()
+            assert told is not None
+            assert (await guest.append(told)).inserted
+            assert value in told["content"]
+        await guest.refresh_system_prompt()
+        assert await guest.context_changes() is None
+
+    async def test_a_prompt_store_of_the_users_own_is_scoped_by_session(self, store: Store, namespace: str) -> None:
+        class Kept:
+            def __init__(self) -> None:
+                self.texts: dict[tuple[str, str], str | None] = {}
+
+            async def get(self, namespace: str, session_id: str) -> str | None:
+                return self.texts.get((namespace, session_id))
+
+            async def set(self, namespace: str, session_id: str, text: str | None) -> None:
+                self.texts[namespace, session_id] = text
+
+        kept = Kept()
+
+        def desk(name: str) -> SessionManager:
+            return SessionManager(store, namespace=name).with_context("memory").with_cached_prompt(kept)
+
+        manager = desk(namespace)
+        await manager.session("a").replace_context_block("memory", "secret of a")
+        frozen = await manager.session("a").freeze_system_prompt()
+        assert "secret of a" in frozen
+        assert "secret of a" not in await manager.session("b").freeze_system_prompt()
+        assert "secret of a" not in await desk(namespace + "-other").session("a").freeze_system_prompt()
+        await manager.session("a").append_context_block("memory", "later")
+        fork = await manager.fork("a", new_id="fork")
+        assert await fork.freeze_system_prompt() == frozen
+        await manager.delete("a")
+        assert "secret of a" not in await manager.session("a").freeze_system_prompt()
+
+    # declarations
+
+    async def test_set_up_is_final_after_first_use_but_a_handle_may_add_blocks(
+        self, desk: SessionManager, guest: Session
+    ) -> None:
+        await guest.freeze_system_prompt()
+        with pytest.raises(ConfigurationError):
+            desk.with_context("late")
+        with pytest.raises(ConfigurationError):
+            guest.add_context("memory")
+        guest.add_context("late", default_content="I came later.", readonly=True)
+        assert "I came later." in await guest.freeze_system_prompt()
+        assert guest.remove_context("late")
+        assert not guest.remove_context("late")
+        assert "I came later." not in await guest.freeze_system_prompt()
+
+    async def test_session_search_finds_what_was_said_elsewhere(self, desk: SessionManager) -> None:
+        await desk.session("old").append({"id": "m1", "role": "user", "content": "The code of the safe is 4711."})
+        search = desk.tools()["session_search"]
+        assert "The **code** of the **safe** is 4711." in await search(query="safe code")
+        assert await search(query="umbrella") == "No results found."
+        assert (await search()).startswith("Error: ")
+        assert (await search(query="safe", limit=0)).startswith("Error: ")
+
+    async def test_reading_blocks_does_not_make_a_session(self, desk: SessionManager) -> None:
+        await desk.session("ghost").context_blocks()
+        with pytest.raises(SessionNotFoundError):
+            await desk.session("ghost").info()
+        by_key = desk.session(SessionKey("agent", "web", "nobody"))
+        await by_key.context_blocks()
+        await by_key.block_history("memory")
+        assert await by_key.context_changes() is None
+        assert (await desk.list()).items == []

@@ -1,0 +1,240 @@
+"""Erasure: nothing of a person, an agent or a channel stays, and everything of all others does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frontdesk import (
+    DailyNotes,
+    ErasureReport,
+    InvalidInputError,
+    InvalidKeyError,
+    Session,
+    SessionKey,
+    SessionManager,
+    Store,
+)
+from tests.public_api.setup import SessionSetup, path, say, user
+
+ADA = SessionKey("bot", "web", "ada")
+BOB = SessionKey("bot", "web", "bob")
+
+
+@dataclass
+class Mood:
+    text: str = "fine"
+
+
+async def everything(manager: SessionManager, key: SessionKey, word: str) -> Session:
+    """A session with something of every kind that is kept."""
+    session = await manager.create(key=key, name=f"about {word}", tags=[f"tag-{word}"], metadata={"of": word})
+    await session.append_all([user(f"{word}-{number}", f"{word} said {number}") for number in range(6)])
+    await session.update_message(user(f"{word}-4", f"{word} changed"))
+    await session.delete_messages([f"{word}-3"])
+    await session.add_compaction(f"{word} in short", f"{word}-0", f"{word}-1")
+    await session.set_summary(f"{word} in all")
+    await session.set_system_prompt(f"help {word}")
+    await session.set_system_prompt(f"help {word} well")
+    await session.freeze_system_prompt()
+    await manager.add_usage(session.id, input_tokens=5, model="m")
+    await manager.states(Mood).create(session.id)
+    return session
+
+
+async def erased_events(manager: SessionManager) -> list[str | None]:
+    return [
+        event.session_id async for event in manager.events("start", follow=False) if event.kind == "session.deleted"
+    ]
+
+
+class Listener:
+    """A hook that notes ends, and can break off what goes on."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[str, str]] = []
+        self.breaks: asyncio.Task[Any] | None = None
+
+    async def on_session_end(self, session: Session, reason: str) -> None:
+        self.ends.append((session.id, reason))
+        if self.breaks is not None and len(self.ends) == 3:
+            self.breaks.cancel()
+
+
+class ErasureContract(SessionSetup):
+    """What `erase` promises."""
+
+    async def test_everything_of_a_peer_goes_and_everything_of_others_stays(self, manager: SessionManager) -> None:
+        first = await everything(manager, ADA, "quagga")
+        second = await manager.new(ADA)
+        await say(second, "again")
+        other = await everything(manager, BOB, "okapi")
+        await manager.reindex()
+        report = await manager.erase(peer="ada")
+        assert report == ErasureReport(
+            sessions=2, messages=6, summaries=1, block_versions=2, states=1, usage_lines=1, queued_messages=0
+        )
+        assert [await manager.get(id) for id in (first.id, second.id)] == [None, None]
+        assert (await manager.search("quagga again")).total == 0
+        assert [info.id for info in await manager.list()] == [other.id]
+        assert len(await path(other)) == 5
+        assert {hit.session_id for hit in await manager.search("okapi")} == {other.id}
+        assert await manager.states(Mood).get(other.id) == Mood()
+        assert (await manager.usage()).input_tokens == 10
+        assert await manager.erase(peer="ada") == ErasureReport()
+
+    async def test_each_filter_erases_what_it_names_and_several_what_they_name_together(
+        self, manager: SessionManager
+    ) -> None:
+        keys = [SessionKey(agent, channel, "ada", thread) for agent, channel, thread in
+                (("a", "x", None), ("a", "x", "t"), ("a", "y", None), ("b", "x", None), ("b", "y", None))]  # fmt: skip
+        for key in keys:
+            await manager.create(key=key)
+
+        async def left() -> set[str]:
+            return {str(info.key) for info in await manager.list()}
+
+        assert (await manager.erase(key=keys[0])).sessions == 1
+        assert str(keys[1]) in await left()
+        assert (await manager.erase(agent="a", channel="x")).sessions == 1
+        assert (await manager.erase(channel="x")).sessions == 1
+        assert (await manager.erase(agent="b")).sessions == 1
+        assert await left() == {str(keys[2])}
+
+    async def test_sessions_of_every_status_go(self, manager: SessionManager) -> None:
+        for thread, change in (("1", manager.archive), ("2", manager.suspend)):
+            key = SessionKey("bot", "web", "ada", thread)
+            await manager.append(key, user("m"))
+            await change(key)
+        await manager.append(ADA, user("m"))
+        assert (await manager.erase(peer="ada")).sessions == 3
+        assert (await manager.stats()).sessions == 0
+
+    async def test_forks_go_even_through_others_that_are_gone_or_were_emptied(self, manager: SessionManager) -> None:
+        source = await manager.create(key=ADA)
+        await say(source, "m1", "m2")
+        fork = await manager.fork(source.id)
+        await say(fork, "m3")
+        of_fork = await manager.fork(fork.id, "m1")
+        await say(of_fork, "m4")
+        assert await manager.delete(fork.id)
+        emptied = await manager.fork(source.id)
+        await emptied.clear_messages()
+        below = await manager.create(parent=emptied.id)
+        split = await manager.compact_and_split(source.id, "in short")
+        report = await manager.erase(peer="ada")
+        assert (report.sessions, report.messages) == (5, 3)
+        for session in (source, of_fork, emptied, below, split):
+            assert await manager.get(session.id) is None
+        assert (await manager.stats()).sessions == 0
+
+    async def test_what_a_session_was_begun_under_stays_and_what_others_began_under_it_forgets_it(
+        self, manager: SessionManager
+    ) -> None:
+        above = await manager.create(id="above")
+        ada = await manager.create(key=ADA, parent=above.id)
+        bob = await manager.create(key=BOB, parent=ada.id)
+        assert (await manager.erase(peer="ada")).sessions == 1
+        assert {info.id for info in await manager.list()} == {above.id, bob.id}
+        assert (await bob.info()).parent_session_id is None
+        created = [event async for event in manager.events("start", session=bob.id, follow=False)]
+        assert ada.id not in repr(created)
+
+    async def test_sessions_that_are_each_others_parents_go(self, manager: SessionManager) -> None:
+        await manager.create(id="one", key=ADA, parent="two")
+        await say(manager.session("one"), "m")
+        await manager.fork("one", new_id="two")
+        assert (await manager.erase(peer="ada")).sessions == 2
+
+    async def test_an_erasure_wants_to_know_of_whom(self, manager: SessionManager) -> None:
+        with pytest.raises(InvalidInputError):
+            await manager.erase()
+        with pytest.raises(InvalidInputError):
+            await manager.erase(key=ADA, peer="ada")
+        with pytest.raises(InvalidInputError):
+            await manager.erase(peer=5)  # type: ignore[arg-type]
+        with pytest.raises(InvalidKeyError):
+            await manager.erase(key="bot:web:ada")  # type: ignore[arg-type]
+
+    async def test_keys_are_those_that_isolation_makes_of_them(self, store: Store, namespace: str) -> None:
+        async with SessionManager(store, namespace=namespace).with_isolation("agent", "peer") as manager:
+            await manager.append(ADA, user("m"))
+            with pytest.raises(InvalidInputError, match="channel"):
+                await manager.erase(channel="web")
+            elsewhere = SessionKey("bot", "phone", "ada", "t")
+            assert (await manager.erase(key=elsewhere)).sessions == 1
+
+    async def test_another_namespace_is_left_alone(self, store: Store, manager: SessionManager, namespace: str) -> None:
+        async with SessionManager(store, namespace=f"{namespace}-2") as other:
+            await everything(other, ADA, "okapi")
+            await manager.append(ADA, user("m"))
+            assert (await manager.erase(peer="ada")).sessions == 1
+            assert (await other.stats()).messages == 5
+
+    async def test_what_is_told_of_it_does_not_say_who_it_was(self, manager: SessionManager) -> None:
+        session = await everything(manager, ADA, "quagga")
+        await manager.delete((await manager.create(id="by hand")).id)
+        await manager.erase(peer="ada")
+        assert await erased_events(manager) == ["by hand", None]
+        events = [event async for event in manager.events("start", follow=False)]
+        assert session.id not in repr(events)
+
+    async def test_hooks_are_told_of_an_end_and_notes_are_not_taken(
+        self, manager: SessionManager, tmp_path: Path
+    ) -> None:
+        listener = Listener()
+        manager.register_hook(listener)
+        manager.register_hook(DailyNotes(tmp_path))
+        session = await everything(manager, ADA, "quagga")
+        await manager.erase(peer="ada")
+        assert listener.ends == [(session.id, "erase")]
+        assert await asyncio.to_thread(lambda: list(tmp_path.rglob("*.md"))) == []
+
+    async def test_states_in_other_stores_go(self, manager: SessionManager) -> None:
+        moods = manager.states(Mood, store="memory://")
+        session = await manager.create(key=ADA)
+        await moods.create(session.id)
+        assert (await manager.erase(peer="ada")).states == 1
+        assert await moods.get(session.id) is None
+
+    async def test_one_that_was_broken_off_is_finished_by_calling_it_again(self, manager: SessionManager) -> None:
+        for number in range(100):
+            session = await manager.create(key=SessionKey("bot", "web", "ada", str(number)))
+            await say(session, "m1")
+            if number % 10 == 0:
+                await say(await manager.fork(session.id), "m2")
+        listener = Listener()
+        manager.register_hook(listener)
+        listener.breaks = asyncio.ensure_future(manager.erase(peer="ada"))
+        with pytest.raises(asyncio.CancelledError):
+            await listener.breaks
+        left = (await manager.stats()).sessions
+        assert 0 < left <= 110
+        assert (await manager.erase(peer="ada")).sessions == left
+        assert (await manager.stats()).sessions == 0
+
+    async def test_beside_others_who_write_nothing_of_before_is_left(self, manager: SessionManager) -> None:
+        done = asyncio.Event()
+
+        async def write(number: int) -> None:
+            key = SessionKey("bot", "web", "ada", str(number % 3))
+            index = 0
+            while not done.is_set():
+                await manager.append(key, user(f"{number}-{index}"))
+                index += 1
+                await asyncio.sleep(0)
+
+        for number in range(40):
+            await manager.append(SessionKey("bot", "web", "ada", f"old {number}"), user("before"))
+        writers = [asyncio.ensure_future(write(number)) for number in range(4)]
+        await manager.erase(peer="ada")
+        done.set()
+        await asyncio.gather(*writers)
+        assert (await manager.search("before")).total == 0
+        assert {info.key.thread for info in await manager.list() if info.key} <= {"0", "1", "2"}
+        await manager.erase(peer="ada")
+        assert (await manager.stats()).sessions == 0

@@ -1,0 +1,199 @@
+"""Events: what `manager.events()` gives, from where, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+import pytest
+
+from frontdesk import ChangesTrimmedError, Event, InvalidCursorError, InvalidInputError, Session, SessionManager, Store
+from frontdesk.messages import new_id
+from tests.public_api.setup import SessionSetup, path, say, user
+
+PATIENCE = 60.0
+
+
+async def so_far(manager: SessionManager, after: str | None = "start", **options: Any) -> list[Event]:
+    return [event async for event in manager.events(after, follow=False, **options)]
+
+
+def brief(events: list[Event]) -> list[tuple[str, str | None, str | None]]:
+    return [(event.kind, event.session_id, event.message_id) for event in events]
+
+
+class Following:
+    """The events that arrive from now on, collected by a task."""
+
+    def __init__(self, manager: SessionManager, after: str | None = None) -> None:
+        self.events: list[Event] = []
+        self._stream = cast(AsyncGenerator[Event], manager.events(after))
+        self.task = asyncio.create_task(self._collect())
+
+    async def _collect(self) -> None:
+        async for event in self._stream:
+            self.events.append(event)
+
+    async def until(self, message_id: str) -> list[Event]:
+        """What came up to the event about a message."""
+        async with asyncio.timeout(PATIENCE):
+            while all(event.message_id != message_id for event in self.events):
+                assert not self.task.done()
+                await asyncio.sleep(0.002)
+        return self.events
+
+
+class EventContract(SessionSetup):
+    """What the stream of events promises."""
+
+    async def test_each_message_is_an_event_of_its_own(self, manager: SessionManager, session: Session) -> None:
+        await say(session, "m1", "m2")
+        await session.append({"id": "m3", "role": "assistant", "content": "secret"})
+        events = await so_far(manager)
+        assert brief(events) == [
+            ("session.created", "chat", None),
+            ("message.appended", "chat", "m1"),
+            ("message.appended", "chat", "m2"),
+            ("message.appended", "chat", "m3"),
+        ]
+        assert [event.data for event in events[1:]] == [{"role": "user"}, {"role": "user"}, {"role": "assistant"}]
+        info = await session.info()
+        assert info.created_at <= events[-1].at <= info.updated_at
+        assert "secret" not in repr(events)
+
+    async def test_everything_that_changes_is_told(self, manager: SessionManager, session: Session) -> None:
+        await say(session, "m1", "m2", "m3")
+        await session.update_message(user("m2", "changed"))
+        compaction = await session.add_compaction("in short", "m1", "m2")
+        await session.undo_compaction(compaction.id)
+        await session.switch("m1")
+        await session.delete_messages(["m3", "m2"])
+        await session.rename("private name")
+        session.add_context("memory")
+        await session.replace_context_block("memory", "private text")
+        await manager.add_usage("chat", input_tokens=1)
+        await manager.fork("chat", new_id="fork")
+        await session.clear_messages()
+        await manager.delete("fork")
+        events = [event for event in await so_far(manager) if event.kind != "message.appended"]
+        assert [(event.kind, event.message_id, event.data) for event in events] == [
+            ("session.created", None, {}),
+            ("compaction.added", None, {"id": compaction.id, "kind": "summary"}),
+            ("compaction.removed", None, {"id": compaction.id}),
+            ("message.deleted", "m2", {}),
+            ("message.deleted", "m3", {}),
+            ("session.changed", None, {"changed": ["name"]}),
+            ("block.changed", None, {"label": "memory"}),
+            ("usage.added", None, {}),
+            ("messages.cleared", None, {}),
+            ("session.deleted", None, {}),
+        ]
+        assert [event.session_id for event in events] == ["chat"] * 9 + ["fork"]
+
+    async def test_changes_of_messages_name_them(self, manager: SessionManager, session: Session) -> None:
+        await say(session, "m1", "m2")
+        fork = await manager.fork("chat", new_id="fork")
+        await session.update_message(user("m2", "changed in place or not"))
+        await fork.update_message(user("m1", "changed for the fork alone"))
+        await session.switch("m1")
+        assert brief(await so_far(manager))[3:] == [
+            ("session.created", "fork", None),
+            ("message.updated", "chat", "m2"),
+            ("message.updated", "fork", "m1"),
+            ("head.moved", "chat", "m1"),
+        ]
+
+    async def test_a_reader_goes_on_behind_any_event(self, manager: SessionManager, session: Session) -> None:
+        await say(session, *(f"m{number}" for number in range(300)))
+        await session.delete_messages([f"m{number}" for number in range(5, 9)])
+        await manager.create(id="other")
+        whole = await so_far(manager)
+        assert len({event.position for event in whole}) == len(whole) == 1 + 296 + 4 + 1
+        for index in (0, 1, 3, 5, 6, 127, 200, 296, 297, 298, 300, 301):
+            assert await so_far(manager, whole[index].position) == whole[index + 1 :]
+
+    async def test_a_place_in_a_run_survives_deletions_in_it(self, manager: SessionManager, session: Session) -> None:
+        await say(session, *(f"m{number}" for number in range(10)))
+        third = (await so_far(manager))[3]
+        await session.delete_messages(["m0", "m1", "m4"])
+        rest = [event.message_id for event in await so_far(manager, third.position) if event.kind == "message.appended"]
+        assert rest == ["m3", "m5", "m6", "m7", "m8", "m9"]
+
+    async def test_one_session_can_be_followed(self, manager: SessionManager, session: Session) -> None:
+        await say(session, "m1")
+        await manager.append("other", user("o1"))
+        await say(session, "m2")
+        await manager.delete("other")
+        mine = await so_far(manager, session="chat")
+        assert brief(mine)[1:] == [("message.appended", "chat", "m1"), ("message.appended", "chat", "m2")]
+        assert await so_far(manager, mine[1].position, session="chat") == mine[2:]
+        assert [event.kind for event in await so_far(manager, session="other")] == ["session.deleted"]
+
+    async def test_without_a_position_it_begins_now(self, manager: SessionManager, session: Session) -> None:
+        await say(session, "old")
+        following = Following(manager)
+        number = 0
+        while not following.events:
+            await say(session, f"new{number}")
+            number += 1
+            await asyncio.sleep(0.005)
+        assert following.events[0].kind == "message.appended"
+        assert following.events[0].message_id != "old"
+        following.task.cancel()
+
+    async def test_it_follows_what_other_managers_write(
+        self, manager: SessionManager, store: Store, namespace: str
+    ) -> None:
+        following = Following(manager, "start")
+        async with SessionManager(store, namespace=namespace) as other, SessionManager(store) as elsewhere:
+            await elsewhere.session(new_id()).append(user("foreign"))
+            await asyncio.gather(*(other.append(f"s{number % 3}", user(f"m{number}")) for number in range(40)))
+            await other.append("s0", user("last"))
+            events = await following.until("last")
+            for name in ("s0", "s1", "s2"):
+                told = [event.message_id for event in events if event.session_id == name and event.message_id]
+                assert told == await path(other.session(name))
+        assert "foreign" not in {event.message_id for event in events}
+        following.task.cancel()
+
+    async def test_it_ends_when_the_manager_is_closed_or_its_task_is_cancelled(
+        self, store: Store, namespace: str
+    ) -> None:
+        manager = SessionManager(store, namespace=namespace)
+        following, cancelled = Following(manager, "start"), Following(manager, "start")
+        await manager.append("chat", user("m1"))
+        await following.until("m1")
+        await cancelled.until("m1")
+        cancelled.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled.task
+        await manager.close()
+        async with asyncio.timeout(PATIENCE):
+            await following.task
+
+    async def test_positions_of_other_namespaces_and_altered_ones_are_refused(
+        self, manager: SessionManager, store: Store, session: Session
+    ) -> None:
+        await say(session, "m1")
+        position = (await so_far(manager))[-1].position
+        async with SessionManager(store, namespace=new_id()) as elsewhere:
+            with pytest.raises(InvalidCursorError, match="position"):
+                await so_far(elsewhere, position)
+        page = await manager.list(limit=1)
+        for wrong in (position[:-1], "A" + position, "", "Start", "0", page.next_cursor or "x"):
+            with pytest.raises(InvalidCursorError, match="position"):
+                await so_far(manager, wrong)
+        with pytest.raises(InvalidInputError):
+            await so_far(manager, 3)  # type: ignore[arg-type]
+
+    async def test_a_position_that_was_trimmed_is_an_error_and_not_a_gap(
+        self, manager: SessionManager, store: Store, namespace: str, session: Session
+    ) -> None:
+        for number in range(4):
+            await say(session, f"m{number}")
+        whole = await so_far(manager)
+        assert await store.trim_changes(namespace, 1 << 60, 3) == 3
+        with pytest.raises(ChangesTrimmedError, match=r"events\(after=None\)"):
+            await so_far(manager, whole[1].position)
+        assert await so_far(manager, whole[2].position) == await so_far(manager) == whole[3:]

@@ -1,0 +1,79 @@
+"""Stand-ins for models, which a contract cannot call: they answer by a script and can be held up."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from frontdesk import SessionManager, Store
+from tests.public_api.setup import user
+
+PATIENCE = 20.0
+LENGTH = 100
+"""tokens of what `said` gives, where a character is a token"""
+
+
+class Scripted:
+    """A model that gives the answers of its script (an error is raised) and then short ones that count its calls."""
+
+    def __init__(self, *script: Any, answer: str = "summary {}") -> None:
+        self.script = list(script)
+        self.prompts: list[str] = []
+        self.answer = answer
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def __call__(self, prompt: str) -> Any:
+        self.prompts.append(prompt)
+        await self.free.wait()
+        answer = self.script.pop(0) if self.script else self.answer.format(len(self.prompts))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def hold(self) -> None:
+        self.free.clear()
+
+    def release(self) -> None:
+        self.free.set()
+
+    async def asked(self, times: int = 1) -> None:
+        """Wait until it was called so often."""
+        await eventually(lambda: len(self.prompts) >= times)
+
+    @property
+    def shown(self) -> list[list[str]]:
+        """The names of the messages in each prompt, in order."""
+        return [re.findall(r"\bm\d+\b", prompt.partition("<conversation>")[2]) for prompt in self.prompts]
+
+
+async def eventually(holds: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Wait until something holds; what never does fails the test."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = holds()
+        if found if isinstance(found, bool) else await found:
+            return
+        assert time.monotonic() < deadline, "this never came true"
+        await asyncio.sleep(0.005)
+
+
+def said(number: int) -> dict[str, Any]:
+    """Message number so and so, of `LENGTH` tokens, that names itself."""
+    name = f"m{number}"
+    return user(name, f"{name} ".ljust(LENGTH - 4, "x"))
+
+
+@asynccontextmanager
+async def compacting(
+    store: Store, namespace: str, summarize: Any = None, **options: Any
+) -> AsyncIterator[SessionManager]:
+    """A manager that compacts, with a window of 1,000 tokens of one character each, and a short head and tail."""
+    chosen = {"max_tokens": 1000, "protect_head": 1, "tail_tokens": 200, **options}
+    manager = SessionManager(store, namespace=namespace).with_token_counter(len)
+    async with manager.with_compaction(summarize, **chosen):
+        yield manager

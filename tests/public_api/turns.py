@@ -1,0 +1,485 @@
+"""Turns: one holder at a time, served in order, renewed, lost, interrupted, and with messages queued for the holder."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from frontdesk import (
+    ConfigurationError,
+    InvalidInputError,
+    Message,
+    Session,
+    SessionKey,
+    SessionManager,
+    Store,
+    Turn,
+    TurnBusyError,
+    TurnLostError,
+)
+from frontdesk.store import TURN, LeaseWanted
+from tests.public_api.setup import SessionSetup, ids, path, say, user, view
+
+SOON = 30.0
+"""seconds that are more than enough for what is to happen soon"""
+
+
+async def lets_wait(task: asyncio.Task[None], session: Session, store: Store, namespace: str, ahead: int) -> None:
+    """Until a task stands in line behind `ahead` others."""
+    async with asyncio.timeout(SOON):
+        while not task.done():
+            wanted = LeaseWanted(namespace=namespace, session_id=session.id, name=TURN, holder="looks", ttl=1)
+            if (await store.queue_lease(wanted)).ahead > ahead:
+                return
+            await asyncio.sleep(0.005)
+    raise AssertionError("it did not wait")
+
+
+async def die(store: Store, namespace: str, session: Session, seconds: float) -> int:
+    """Take the turn of a session as one who does nothing more; gives its number."""
+    await session._ensure()
+    wanted = LeaseWanted(
+        namespace=namespace, session_id=session.id, name=TURN, holder="dead", ttl=round(seconds * 1_000_000)
+    )
+    lease = (await store.queue_lease(wanted)).lease
+    assert lease is not None
+    return lease.number
+
+
+class TurnContract(SessionSetup):
+    """`Session.turn` and `Turn`."""
+
+    # one after the other
+
+    async def test_a_turn_is_the_session_and_makes_it_if_needed(self, session: Session) -> None:
+        async with session.turn() as turn:
+            assert isinstance(turn, Session)
+            assert turn.id == "chat"
+            assert not turn.lost
+            await turn.append(user("a"))
+            await turn.append_all([user("b"), user("c")])
+            await turn.upsert(user("b", "changed"))
+            await turn.rename("named")
+            assert await view(turn) == ["a", "changed", "c"]
+        assert await view(session) == ["a", "changed", "c"]
+        assert (await session.info()).name == "named"
+        async with session.turn() as later:
+            assert later.number > turn.number
+
+    async def test_a_turn_by_key_is_that_of_the_current_session(self, manager: SessionManager) -> None:
+        key = SessionKey("agent", "web", "ana")
+        async with manager.session(key).turn() as turn:
+            await turn.append(user("a"))
+        assert await path(manager.session(key)) == ["a"]
+
+    async def test_turns_are_never_interleaved_and_come_in_the_order_of_arrival(
+        self, store: Store, namespace: str, session: Session
+    ) -> None:
+        order: list[int] = []
+
+        async def work(manager: SessionManager, n: int) -> None:
+            async with manager.session("chat").turn(wait=timedelta(seconds=SOON * 2)) as turn:
+                order.append(n)
+                before = await path(turn)
+                await turn.append(user(f"{n} asks"))
+                await asyncio.sleep(0)
+                await turn.append(user(f"{n} is answered"))
+                assert await path(turn) == [*before, f"{n} asks", f"{n} is answered"]
+
+        managers = [SessionManager(store, namespace=namespace) for _ in range(3)]
+        tasks = []
+        async with session.turn() as first:
+            for n in range(20):
+                tasks.append(asyncio.create_task(work(managers[n % 3], n)))
+                await lets_wait(tasks[-1], session, store, namespace, n)
+            await first.append(user("first"))
+            assert order == []
+        await asyncio.gather(*tasks)
+        assert order == list(range(20))
+
+    async def test_handing_over_within_a_process_does_not_wait_for_the_next_look(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        times: list[float] = []
+
+        async def work() -> None:
+            async with session.turn():
+                times.append(time.monotonic())
+
+        async with session.turn():
+            tasks = [asyncio.create_task(work()) for _ in range(20)]
+            await lets_wait(tasks[-1], session, store, namespace, 19)
+            await asyncio.sleep(1)
+            started = time.monotonic()
+        await asyncio.gather(*tasks)
+        assert times[-1] - started < 20 * 0.1, "as many looks as there were turns"
+
+    async def test_turns_of_different_sessions_do_not_wait_for_each_other(self, manager: SessionManager) -> None:
+        async with manager.session("a").turn(), manager.session("b").turn(on_busy="reject") as turn:
+            assert not turn.lost
+
+    async def test_a_turn_ends_when_its_body_raises(self, session: Session) -> None:
+        with pytest.raises(ZeroDivisionError):
+            async with session.turn():
+                raise ZeroDivisionError
+        async with session.turn(on_busy="reject"):
+            pass
+
+    async def test_a_plain_write_stays_allowed_in_the_turn_of_another(self, session: Session) -> None:
+        async with session.turn() as turn:
+            await say(session, "plain")
+            await turn.append(user("fenced"))
+        assert await path(session) == ["plain", "fenced"]
+
+    async def test_a_turn_has_no_turns_and_impossible_requests_are_refused(self, session: Session) -> None:
+        async with session.turn() as turn:
+            with pytest.raises(ConfigurationError, match="end it"):
+                turn.turn()
+        for wrong in (
+            {"on_busy": "hope"},
+            {"on_busy": "queue"},
+            {"message": user("a")},
+            {"wait": -1},
+            {"wait": "long"},
+            {"ttl": 0},
+            {"ttl": float("inf")},
+            {"ttl": None},
+        ):
+            with pytest.raises(InvalidInputError):
+                session.turn(**wrong)
+
+    async def test_blocks_and_prompt_of_the_handle_are_those_of_its_turn(self, session: Session) -> None:
+        session.add_context("notes", default_content="of this handle")
+        prompt = await session.freeze_system_prompt()
+        async with session.turn() as turn:
+            assert await turn.freeze_system_prompt() == prompt
+            await turn.replace_context_block("notes", "written in the turn")
+        assert (await session.context_block("notes")).content == "written in the turn"
+
+    async def test_what_an_append_starts_beside_the_conversation_outlives_the_turn(
+        self, store: Store, namespace: str
+    ) -> None:
+        ended = asyncio.Event()
+        failures: list[str] = []
+
+        async def summarise(_: str) -> str:
+            await ended.wait()
+            return "what was said in the turn"
+
+        async with SessionManager(store, namespace=namespace).with_compaction(
+            summarise, max_messages=20, on_error=lambda session_id, error: failures.append(repr(error))
+        ) as manager:
+            session = manager.session("chat")
+            async with session.turn() as turn:
+                await turn.append_all([user(f"m{n}", f"text {n} " * 20) for n in range(40)])
+            ended.set()
+        assert failures == []
+        async with SessionManager(store, namespace=namespace) as manager:
+            assert len(await manager.session("chat").compactions()) == 1
+
+    # losing it
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda turn: turn.append(user("late")),
+            lambda turn: turn.append_all([user("late"), user("later")]),
+            lambda turn: turn.append(user("late"), parent=None),
+            lambda turn: turn.append(user("a")),
+            lambda turn: turn.upsert(user("a", "late")),
+            lambda turn: turn.upsert(user("late")),
+            lambda turn: turn.update_message(user("a", "late")),
+            lambda turn: turn.delete_messages(["a"]),
+            lambda turn: turn.clear_messages(),
+            lambda turn: turn.switch("a"),
+            lambda turn: turn.rename("late"),
+            lambda turn: turn.add_tags("late"),
+            lambda turn: turn.set_metadata(late=True),
+            lambda turn: turn.set_summary("late"),
+            lambda turn: turn.add_compaction("late", "a", "b"),
+            lambda turn: turn.take_queued(),
+        ],
+    )
+    async def test_nothing_can_be_written_in_a_turn_that_is_over(
+        self, session: Session, write: Callable[[Turn], Awaitable[object]]
+    ) -> None:
+        await say(session, "a", "b")
+        async with session.turn() as turn:
+            pass
+        before = await session.info()
+        assert turn.lost
+        assert not turn.interrupted
+        async with session.turn() as other:
+            with pytest.raises(TurnLostError, match="take another turn") as refused:
+                await write(turn)
+            assert (refused.value.session_id, refused.value.number) == ("chat", turn.number)
+            assert not other.lost
+        assert await session.info() == before
+        assert await view(session) == ["a", "b"]
+
+    async def test_a_holder_that_died_is_replaced_after_its_time(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        started = time.monotonic()
+        dead = await die(store, namespace, session, 0.4)
+        with pytest.raises(TurnBusyError):
+            async with session.turn(on_busy="reject"):
+                pass
+        async with session.turn(wait=SOON) as turn:
+            assert time.monotonic() - started > 0.3
+            assert turn.number > dead
+
+    async def test_a_waiter_that_died_holds_up_nobody(self, session: Session, store: Store, namespace: str) -> None:
+        async with session.turn():
+            gone = LeaseWanted(
+                namespace=namespace, session_id="chat", name=TURN, holder="gone", ttl=1, patience=300_000
+            )
+            await store.queue_lease(gone)
+            waits = asyncio.create_task(self._pass_through(session))
+            await lets_wait(waits, session, store, namespace, 1)
+        async with asyncio.timeout(SOON):
+            await waits
+
+    async def _pass_through(self, session: Session, **options: float) -> None:
+        async with session.turn(**options):  # type: ignore[call-overload]
+            pass
+
+    async def test_a_turn_is_renewed_for_as_long_as_the_work_takes(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        async with session.turn(ttl=0.5) as turn:
+            waits = asyncio.create_task(self._pass_through(session))
+            await lets_wait(waits, session, store, namespace, 0)
+            await asyncio.sleep(2)
+            assert not waits.done()
+            assert not turn.lost
+            await turn.append(user("after a long time"))
+        await waits
+
+    async def test_a_holder_whose_loop_was_blocked_for_too_long_has_lost_its_turn(self, session: Session) -> None:
+        async with session.turn(ttl=0.1) as turn:
+            time.sleep(0.3)
+            assert turn.lost
+            with pytest.raises(TurnLostError):
+                await turn.append(user("late"))
+        assert await path(session) == []
+
+    async def test_a_deleted_session_is_not_made_again_by_a_turn(
+        self, session: Session, manager: SessionManager
+    ) -> None:
+        async with session.turn() as turn:
+            await turn.append(user("a"))
+            await manager.delete("chat")
+            for write in (turn.append(user("b")), turn.rename("late"), turn.take_queued(), turn.upsert(user("a"))):
+                with pytest.raises(TurnLostError):
+                    await write
+            assert await manager.get("chat") is None
+            await say(session, "anew")
+            async with session.turn(on_busy="reject"):
+                with pytest.raises(TurnLostError):
+                    await turn.append(user("late"))
+        assert await path(session) == ["anew"]
+
+    # not waiting
+
+    async def test_reject_raises_at_once_and_says_who_is_there(self, session: Session) -> None:
+        before = datetime.now(UTC) - timedelta(seconds=2)
+        async with session.turn():
+            for options in ({"on_busy": "reject"}, {"wait": 0}, {"wait": 0.05}):
+                with pytest.raises(TurnBusyError) as busy:
+                    async with session.turn(**options):
+                        pass
+                assert busy.value.session_id == "chat"
+                assert busy.value.since is not None
+                assert before < busy.value.since < datetime.now(UTC) + timedelta(seconds=2)
+                assert str(busy.value.holder) in str(busy.value)
+        async with session.turn(on_busy="reject"):
+            pass
+
+    async def test_reject_does_not_go_ahead_of_those_who_wait(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        async with session.turn():
+            first = LeaseWanted(
+                namespace=namespace, session_id="chat", name=TURN, holder="first", ttl=1, patience=60_000_000
+            )
+            await store.queue_lease(first)
+        with pytest.raises(TurnBusyError, match="others wait") as busy:
+            async with session.turn(on_busy="reject"):
+                pass
+        assert busy.value.holder is None
+
+    async def test_one_who_waited_for_too_long_or_was_cancelled_leaves_the_line(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        async with session.turn():
+            cancelled = asyncio.create_task(self._pass_through(session))
+            await lets_wait(cancelled, session, store, namespace, 0)
+            impatient = asyncio.create_task(self._pass_through(session, wait=0.3))
+            await lets_wait(impatient, session, store, namespace, 1)
+            stays = asyncio.create_task(self._pass_through(session))
+            await lets_wait(stays, session, store, namespace, 2)
+            cancelled.cancel()
+            with suppress(asyncio.CancelledError):
+                await cancelled
+            with pytest.raises(TurnBusyError):
+                await impatient
+            looks = LeaseWanted(namespace=namespace, session_id="chat", name=TURN, holder="looks", ttl=1)
+            assert (await store.queue_lease(looks)).ahead == 1
+        async with asyncio.timeout(5):
+            await stays
+
+    # interrupting
+
+    async def test_interrupt_takes_over_at_once_and_ahead_of_those_who_wait(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        async def wait() -> None:
+            async with session.turn() as turn:
+                await turn.append(user("waited"))
+
+        async with session.turn() as old:
+            await old.append(user("before"))
+            waits = asyncio.create_task(wait())
+            await lets_wait(waits, session, store, namespace, 0)
+            async with session.turn(on_busy="interrupt") as new:
+                with pytest.raises(TurnLostError):
+                    await old.run(asyncio.sleep(SOON))
+                assert old.lost
+                assert old.interrupted
+                with pytest.raises(TurnLostError):
+                    await old.append(user("late"))
+                await new.append(user("new"))
+                assert not new.lost
+        await waits
+        assert await path(session) == ["before", "new", "waited"]
+
+    async def test_interrupt_is_a_plain_turn_when_nobody_is_there(self, session: Session) -> None:
+        async with session.turn(on_busy="interrupt") as turn:
+            await turn.append(user("a"))
+
+    async def test_work_run_in_a_turn_is_cancelled_when_another_manager_interrupts_it(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        stopped = asyncio.Event()
+        started = asyncio.Event()
+
+        async def think() -> str:
+            started.set()
+            try:
+                await asyncio.sleep(SOON)
+            finally:
+                stopped.set()
+            return "too late"
+
+        async def answer() -> None:
+            async with session.turn() as turn:
+                assert await turn.run(asyncio.sleep(0, "quick")) == "quick"
+                with pytest.raises(ZeroDivisionError):
+                    await turn.run(self._fail())
+                await turn.append(user(await turn.run(think())))
+
+        answering = asyncio.create_task(answer())
+        await started.wait()
+        other = SessionManager(store, namespace=namespace).session("chat")
+        async with other.turn(on_busy="interrupt"), asyncio.timeout(SOON / 2):
+            with pytest.raises(TurnLostError):
+                await answering
+        assert stopped.is_set()
+        assert await path(session) == []
+
+    async def _fail(self) -> None:
+        raise ZeroDivisionError
+
+    # queueing
+
+    async def test_a_queued_message_is_handed_to_the_holder(self, session: Session) -> None:
+        async with session.turn() as holder:
+            await holder.append(user("first"))
+            for name in ("second", "third"):
+                async with session.turn(on_busy="queue", message=user(name)) as turn:
+                    assert turn is None
+            assert await path(session) == ["first"], "it is not in the conversation before it is taken"
+            taken = [await holder.take_queued(), await holder.take_queued(), await holder.take_queued()]
+            assert [message and message.id for message in taken] == ["second", "third", None]
+            assert taken[1] is not None
+            assert taken[1].parent_id == "second"
+        assert await path(session) == ["first", "second", "third"]
+
+    async def test_who_queues_while_nobody_holds_is_the_holder_of_its_own_message(self, session: Session) -> None:
+        async with session.turn(on_busy="queue", message=user("mine")) as turn:
+            assert turn is not None
+            message = await turn.take_queued()
+            assert message is not None
+            assert message.id == "mine"
+            await turn.append(user("answer"))
+        assert await path(session) == ["mine", "answer"]
+
+    async def test_nothing_is_left_behind_when_messages_come_while_the_holder_ends(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        """Each is answered by somebody, once, right after it was asked."""
+
+        async def arrive(manager: SessionManager, n: int) -> None:
+            await asyncio.sleep(n * 0.003)
+            async with manager.session("chat").turn(on_busy="queue", message=user(f"q{n}")) as turn:
+                while turn is not None and (message := await turn.take_queued()) is not None:
+                    await turn.append(user(f"answer to {message.id}"))
+
+        async with SessionManager(store, namespace=namespace) as other:
+            managers = [SessionManager(store, namespace=namespace), other]
+            await asyncio.gather(*(arrive(managers[n % 2], n) for n in range(40)))
+        said = await path(session)
+        assert sorted(said[::2]) == sorted(f"q{n}" for n in range(40))
+        assert said[1::2] == [f"answer to {question}" for question in said[::2]]
+
+    async def test_what_a_holder_left_or_a_dead_one_never_took_goes_to_the_next(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        async with session.turn(), session.turn(on_busy="queue", message=user("a")) as turn:
+            assert turn is None
+        await die(store, namespace, session, 0.2)
+        async with session.turn(on_busy="queue", message=user("b")) as turn:
+            assert turn is None
+        async with session.turn() as turn:
+            taken = [message async for message in self._all(turn)]
+        assert ids(taken) == ["a", "b"]
+
+    async def _all(self, turn: Turn):  # type: ignore[no-untyped-def]
+        while (message := await turn.take_queued()) is not None:
+            yield message
+
+    async def test_a_message_that_the_session_has_is_not_handed_out_again(self, session: Session) -> None:
+        async with session.turn() as turn:
+            await turn.append(user("a"))
+            for name in ("a", "b", "b"):
+                async with session.turn(on_busy="queue", message=user(name)) as other:
+                    assert other is None
+            taken: list[Message] = [message async for message in self._all(turn)]
+        assert ids(taken) == ["b"]
+        assert await path(session) == ["a", "b"]
+
+    async def test_a_holder_that_found_no_more_is_waited_for(
+        self, session: Session, store: Store, namespace: str
+    ) -> None:
+        async def ask() -> None:
+            async with session.turn(on_busy="queue", message=user("late")) as turn:
+                assert turn is not None
+                assert await turn.take_queued() is not None
+
+        async with session.turn() as turn:
+            assert await turn.take_queued() is None
+            asks = asyncio.create_task(ask())
+            await lets_wait(asks, session, store, namespace, 0)
+            await turn.append(user("still mine"))
+        await asks
+        assert await path(session) == ["still mine", "late"]
+
+    async def test_a_queued_message_is_checked_at_once(self, session: Session) -> None:
+        with pytest.raises(InvalidInputError):
+            session.turn(on_busy="queue", message={"role": 3})
