@@ -24,7 +24,7 @@ from typing import Any
 from bench.conversations import Conversation, generated, locomo
 from bench.recall import NOTHING, Recall, Share, ask
 from frontdesk import CompactionError, Message, Session, SessionManager, models
-from frontdesk.compaction.settings import Strategy
+from frontdesk.config.settings import Strategy
 
 _HERE = Path(__file__).parent
 _BUILD = _HERE.parent / "build" / "bench"

@@ -56,7 +56,7 @@ async def measure_speed(messages: int) -> None:
 
 def _hold_the_index_back(manager: SessionManager) -> None:
     """No indexing beside what is measured."""
-    manager._scope.later = lambda *_: None  # type: ignore[method-assign]
+    manager._runtime.background.later = lambda *_: None  # type: ignore[method-assign]
 
 
 async def _measure_indexing(manager: SessionManager, messages: int) -> None:

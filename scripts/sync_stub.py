@@ -87,7 +87,9 @@ class Rewriter(ast.NodeTransformer):
     def default(self, node: ast.expr) -> ast.expr:
         """Literals as they are, constants by their value, everything else as `...`."""
         value: Any = self.module.namespace.get(node.id, ...) if isinstance(node, ast.Name) else ...
-        if isinstance(value, int | str):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            value = getattr(self.module.namespace.get(node.value.id), node.attr, ...)
+        if isinstance(value, int | float | str):
             return ast.Constant(value)
         is_literal = isinstance(node, ast.Constant) or (isinstance(node, ast.Tuple) and not node.elts)
         return node if is_literal else ast.Constant(...)
@@ -102,7 +104,7 @@ def class_stub(source: type, needed: set[tuple[str, str]]) -> str:
     body: list[ast.stmt] = []
     seen: set[str] = set()
     twin = next((base for base in source.__mro__[1:] if base.__name__ in TWINS), object)
-    for base in source.__mro__[: source.__mro__.index(twin)]:
+    for base in (base for base in source.__mro__ if base not in twin.__mro__):
         if not base.__module__.startswith("frontdesk"):
             continue
         module = Module(base.__module__)

@@ -208,7 +208,7 @@ async def test_a_message_that_cannot_be_kept_is_refused(manager: SessionManager,
 
 async def test_a_message_over_the_size_limit_is_refused(manager: SessionManager) -> None:
     await refused(manager, MessageTooLargeError, lambda m, s: s.append(text("big", "x" * (16 * 1024 * 1024))))
-    small = SessionManager(manager._scope.store, namespace=manager.namespace, max_message_bytes=1000)
+    small = SessionManager(manager._runtime.store, namespace=manager.namespace, max_message_bytes=1000)
     await refused(
         small,
         MessageTooLargeError,

@@ -59,6 +59,6 @@ def test_isolation_is_by_parts_of_a_key(parts: tuple[str, ...]) -> None:
 def test_keys_share_an_address_if_the_parts_that_count_are_alike(
     one: SessionKey, other: SessionKey, parts: set[str]
 ) -> None:
-    scope = SessionManager("memory://").with_isolation(*parts)._scope
+    runtime = SessionManager("memory://").with_isolation(*parts)._runtime
     alike = all(getattr(one, part) == getattr(other, part) for part in parts)
-    assert (scope.address(one) == scope.address(other)) == alike
+    assert (runtime.address(one) == runtime.address(other)) == alike

@@ -294,7 +294,7 @@ class TestPlaces:
         url = f"sqlite:///{tmp_path}/agents.db"
         async with SessionManager(url) as manager:
             manager.states(Plain, store=url)
-            assert manager._scope.other_state_stores() == []
+            assert manager._runtime.other_state_stores() == []
 
     async def test_a_store_that_keeps_no_states_is_refused(self) -> None:
         class Bare:

@@ -21,7 +21,7 @@ import frontdesk
 from frontdesk import sync
 from frontdesk.store import Item, Piece, SessionQuery, SessionRow
 from frontdesk.stores.memory import MemoryStore
-from frontdesk.sync import Session, SessionManager
+from frontdesk.sync import Session, SessionManager, StandaloneSession
 
 ROOT = Path(__file__).parents[1]
 TWINS = [name for name in frontdesk.__all__ if getattr(sync, name) is not getattr(frontdesk, name)]
@@ -110,18 +110,18 @@ def test_the_builder_gives_the_sync_class_for_chaining() -> None:
     manager = SessionManager("memory://")
     assert manager.with_token_counter(len) is manager
     with Session.create("memory://").for_session("z").with_token_counter(len) as session:
-        assert type(session) is Session
+        assert type(session) is StandaloneSession
         assert session.append(said("one")).message.tokens >= len("one")
         assert session.id == "z"
     manager.close()
 
 
 def test_a_subclass_stays_itself() -> None:
-    class Mine(Session):
+    class Mine(SessionManager):
         pass
 
-    with Mine.create("memory://").for_session("z") as session:
-        assert type(session) is Mine
+    with Mine("memory://").with_token_counter(len) as manager:
+        assert type(manager) is Mine
 
 
 def test_closing_twice_is_fine_and_use_afterwards_an_error() -> None:

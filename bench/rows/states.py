@@ -61,7 +61,7 @@ class Setting:
 
     def __init__(self, manager: SessionManager, url: str) -> None:
         self._states = manager.states(State, name="set", store=url)
-        self._store = manager._scope.state_store(url)
+        self._store = manager._runtime.state_store(url)
         self._key = StateKey("default", "one", "set")
         self._text, self._state, self._mark, self._count = "", State(), "", 0
 

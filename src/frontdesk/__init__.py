@@ -79,7 +79,7 @@ from frontdesk.records import (
     Usage,
     UsageDay,
 )
-from frontdesk.session.session import Session, Turn
+from frontdesk.session.session import Session, StandaloneSession, Turn
 from frontdesk.states import StateInfo, States
 from frontdesk.states.orchestration import OrchestrationState, Orchestrator
 from frontdesk.store import FOLLOW_HEAD, StateStore, Store
@@ -151,6 +151,7 @@ __all__ = [
     "SessionManager",
     "SessionNotFoundError",
     "SessionStatus",
+    "StandaloneSession",
     "StateExistsError",
     "StateInfo",
     "StateMismatchError",

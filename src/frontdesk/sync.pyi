@@ -100,12 +100,19 @@ from frontdesk import (
     render_prompt,
     truncate_older_messages,
 )
-from frontdesk.compaction.settings import Model, Planner, Sink, Strategy
-from frontdesk.config.scope import Clock, Scope
-from frontdesk.context.settings import PromptStore, Renderer
+from frontdesk.config.runtime import Clock, Runtime
+from frontdesk.config.settings import (
+    Embed,
+    Model,
+    OnError,
+    Planner,
+    PromptStore,
+    Renderer,
+    SessionFilter,
+    Sink,
+    Strategy,
+)
 from frontdesk.lifecycle.transitions import ManagersOwn
-from frontdesk.search.embeddings import Embed
-from frontdesk.search.visible import SessionScope
 from frontdesk.session.session import R
 from frontdesk.session.turns import Duration, Holding
 from frontdesk.session.writing import Given
@@ -179,6 +186,7 @@ __all__ = [
     "SessionManager",
     "SessionNotFoundError",
     "SessionStatus",
+    "StandaloneSession",
     "StateExistsError",
     "StateInfo",
     "StateMismatchError",
@@ -269,26 +277,11 @@ class Session:
     A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
     """
 
-    @classmethod
+    @staticmethod
     def create(
-        cls,
-        store: Store | str,
-        *,
-        namespace: str = "default",
-        max_message_bytes: int = 16777216,
-        clock: Clock | None = None,
-    ) -> Self:
-        """One conversation without a manager, called "default" unless `for_session` says otherwise.
-
-        Takes the same set-up calls as `SessionManager`; close it, or use it in `with`."""
-
-    def for_session(self, ref: str | SessionKey) -> Self:
-        """Choose which session a `Session.create` handle is. `ConfigurationError` after first use."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
-    def close(self) -> None:
-        """Let go of the store, if this handle came from `Session.create`; idempotent."""
+        store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216, clock: Clock | None = None
+    ) -> StandaloneSession:
+        """One conversation without a manager, called "default" unless `for_session` says otherwise."""
 
     def info(self) -> SessionInfo:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
@@ -298,12 +291,12 @@ class Session:
         self,
         *,
         wait: Duration | None = None,
-        ttl: Duration = ...,
+        ttl: Duration = 30.0,
         on_busy: Literal["wait", "reject", "interrupt"] = "wait",
     ) -> AbstractContextManager[Turn]: ...
     @overload
     def turn(
-        self, *, wait: Duration | None = None, ttl: Duration = ..., on_busy: Literal["queue"], message: Given
+        self, *, wait: Duration | None = None, ttl: Duration = 30.0, on_busy: Literal["queue"], message: Given
     ) -> AbstractContextManager[Turn | None]: ...
     def history(
         self,
@@ -531,125 +524,10 @@ class Session:
 
         The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
 
-    def __init__(self, scope: Scope, ref: str | SessionKey, *, configurable: bool = False) -> None: ...
+    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
     @property
     def id(self) -> str:
         """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
-
-    def with_token_counter(self, counter: TokenCounter) -> Self:
-        """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
-
-    def with_context(
-        self,
-        label: str,
-        *,
-        description: str | None = None,
-        default_content: str = "",
-        max_tokens: int | None = None,
-        readonly: bool = False,
-        shared: bool = False,
-        provider: Any = None,
-    ) -> Self:
-        """Declare a context block of every session.
-
-        Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
-        `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
-
-    def with_searchable_history(
-        self,
-        label: str,
-        *,
-        description: str | None = "Earlier conversations",
-        scope: SessionScope | None = None,
-        max_tokens: int = 2000,
-    ) -> Self:
-        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
-
-        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
-        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
-
-    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
-        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
-        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
-        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
-
-    def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
-        """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
-        or in an object with `get(session_id)` and `set(session_id, text)`."""
-
-    def with_prompt_renderer(self, render: Renderer) -> Self:
-        """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
-
-    def with_compaction(
-        self,
-        summarize: Model | None = None,
-        *,
-        max_tokens: int | None = None,
-        max_messages: int | None = None,
-        soft_ratio: float = 0.6,
-        hard_ratio: float = 0.8,
-        protect_head: int = 3,
-        tail_tokens: int = 20000,
-        min_tail_messages: int = 2,
-        summary_tokens: int = 2000,
-        input_tokens: int = 60000,
-        strategy: Strategy = "summarize",
-        auto: bool = True,
-        timeout: float = 120.0,
-        attempts: int = 3,
-        planner: Planner = ...,
-        on_error: Callable[[str, Exception], Any] | None = None,
-    ) -> Self:
-        """Keep the view of every session within its window.
-
-        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
-        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
-        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
-        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
-        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
-
-    def with_memory_refresh(
-        self,
-        extract: Model,
-        sink: Sink | None = None,
-        *,
-        label: str = "memory",
-        enabled: bool = True,
-        prompt: str | None = None,
-        max_extract_tokens: int = 500,
-        timeout: float = 60.0,
-        on_error: Callable[[str, Exception], Any] | None = None,
-    ) -> Self:
-        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
-        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
-        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
-
-    def with_lifecycle(
-        self,
-        idle_after: timedelta | None = ...,
-        archive_after: timedelta | None = ...,
-        delete_after: timedelta | None = None,
-        keep_events: timedelta | None = ...,
-        every: timedelta | None = ...,
-    ) -> Self:
-        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
-
-        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
-        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
-        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
-        thresholds of its own."""
-
-    def with_isolation(self, *parts: str) -> Self:
-        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
-
-        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
-        key has "*" for what does not count."""
-
-    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
-        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
-
-        All who use a namespace must say the same: an index made otherwise is built anew.
-        Raises `ConfigurationError` for a language without a stemmer."""
 
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
@@ -759,7 +637,7 @@ class SessionManager:
         sessions apart (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if somebody who reads the
         store keeps the last bytes there."""
 
-    def register_hook(self, hook: Any, *, timeout: float = ...) -> None:
+    def register_hook(self, hook: Any, *, timeout: float = 10.0) -> None:
         """Have an object told of what happens: it has any of `on_session_start(session)`,
         `on_message(session, message)`, `on_compaction(session, compaction)` and `on_session_end(session, reason)`, sync
         or async.
@@ -863,7 +741,7 @@ class SessionManager:
         one is found by words. `on_progress(done, total)` is told how many texts are done and about how many there are,
         first of the index, then of the vectors. Raises what the embedding raises, and `EmbeddingError`."""
 
-    def tools(self, *, scope: SessionScope | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
+    def tools(self, *, scope: SessionFilter | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search` and `read_session`.
 
         `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope is
@@ -995,7 +873,7 @@ class SessionManager:
         label: str,
         *,
         description: str | None = "Earlier conversations",
-        scope: SessionScope | None = None,
+        scope: SessionFilter | None = None,
         max_tokens: int = 2000,
     ) -> Self:
         """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
@@ -1032,8 +910,8 @@ class SessionManager:
         auto: bool = True,
         timeout: float = 120.0,
         attempts: int = 3,
-        planner: Planner = ...,
-        on_error: Callable[[str, Exception], Any] | None = None,
+        planner: Planner | None = None,
+        on_error: OnError | None = None,
     ) -> Self:
         """Keep the view of every session within its window.
 
@@ -1053,7 +931,135 @@ class SessionManager:
         prompt: str | None = None,
         max_extract_tokens: int = 500,
         timeout: float = 60.0,
-        on_error: Callable[[str, Exception], Any] | None = None,
+        on_error: OnError | None = None,
+    ) -> Self:
+        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
+        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
+        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
+
+    def with_lifecycle(
+        self,
+        idle_after: timedelta | None = ...,
+        archive_after: timedelta | None = ...,
+        delete_after: timedelta | None = None,
+        keep_events: timedelta | None = ...,
+        every: timedelta | None = ...,
+    ) -> Self:
+        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+
+        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
+        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
+        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
+        thresholds of its own."""
+
+    def with_isolation(self, *parts: str) -> Self:
+        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+
+        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
+        key has "*" for what does not count."""
+
+    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+
+        All who use a namespace must say the same: an index made otherwise is built anew.
+        Raises `ConfigurationError` for a language without a stemmer."""
+
+class StandaloneSession(Session):
+    """One conversation without a manager: every call of a session, and the set-up calls of a manager.
+
+    Close it, or use it in `with`. Comes from `Session.create`."""
+
+    def for_session(self, ref: str | SessionKey) -> StandaloneSession:
+        """Choose which session it is. Raises `ConfigurationError` after first use."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def close(self) -> None:
+        """Finish background work and close the store; idempotent."""
+
+    def with_token_counter(self, counter: TokenCounter) -> Self:
+        """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
+
+    def with_context(
+        self,
+        label: str,
+        *,
+        description: str | None = None,
+        default_content: str = "",
+        max_tokens: int | None = None,
+        readonly: bool = False,
+        shared: bool = False,
+        provider: Any = None,
+    ) -> Self:
+        """Declare a context block of every session.
+
+        Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
+        `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+
+    def with_searchable_history(
+        self,
+        label: str,
+        *,
+        description: str | None = "Earlier conversations",
+        scope: SessionFilter | None = None,
+        max_tokens: int = 2000,
+    ) -> Self:
+        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+
+        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
+        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+
+    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
+        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
+        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+
+    def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
+        """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
+        or in an object with `get(session_id)` and `set(session_id, text)`."""
+
+    def with_prompt_renderer(self, render: Renderer) -> Self:
+        """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
+
+    def with_compaction(
+        self,
+        summarize: Model | None = None,
+        *,
+        max_tokens: int | None = None,
+        max_messages: int | None = None,
+        soft_ratio: float = 0.6,
+        hard_ratio: float = 0.8,
+        protect_head: int = 3,
+        tail_tokens: int = 20000,
+        min_tail_messages: int = 2,
+        summary_tokens: int = 2000,
+        input_tokens: int = 60000,
+        strategy: Strategy = "summarize",
+        auto: bool = True,
+        timeout: float = 120.0,
+        attempts: int = 3,
+        planner: Planner | None = None,
+        on_error: OnError | None = None,
+    ) -> Self:
+        """Keep the view of every session within its window.
+
+        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
+        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
+        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
+        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
+        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
+
+    def with_memory_refresh(
+        self,
+        extract: Model,
+        sink: Sink | None = None,
+        *,
+        label: str = "memory",
+        enabled: bool = True,
+        prompt: str | None = None,
+        max_extract_tokens: int = 500,
+        timeout: float = 60.0,
+        on_error: OnError | None = None,
     ) -> Self:
         """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
@@ -1094,7 +1100,7 @@ class States(Generic[T]):
 
     def __init__(
         self,
-        scope: Scope,
+        runtime: Runtime,
         kind: type[T],
         *,
         name: str = "sessions",

@@ -383,12 +383,13 @@ class DirectoryContract(SessionSetup):
         await manager.history("s")
         with pytest.raises(ConfigurationError):
             manager.with_token_counter(len)
-        with pytest.raises(ConfigurationError):
-            manager.session("s").with_token_counter(len)
         session = Session.create(store, namespace=namespace)
         await session.history()
         with pytest.raises(ConfigurationError):
             session.for_session("other")
+
+    async def test_a_handle_of_a_manager_has_no_set_up_calls(self, manager: SessionManager) -> None:
+        assert not [name for name in dir(manager.session("s")) if name.startswith("with_")]
 
     async def test_a_closed_manager_refuses_and_leaves_a_given_store_open(self, store: Store, namespace: str) -> None:
         manager = SessionManager(store, namespace=namespace)

@@ -204,10 +204,10 @@ class MessageContract(SessionSetup):
 
     async def test_an_unchanged_update_writes_nothing(self, manager: SessionManager, session: Session) -> None:
         await say(session, "m1", "m2")
-        row = await manager._scope.store.get(manager.namespace, "chat")
+        row = await manager._runtime.store.get(manager.namespace, "chat")
         await session.update_message(user("m1"))
         await session.upsert(user("m2"))
-        assert await manager._scope.store.get(manager.namespace, "chat") == row
+        assert await manager._runtime.store.get(manager.namespace, "chat") == row
 
     async def test_update_of_an_unknown_id_is_refused_and_leaves_no_ghost(
         self, manager: SessionManager, session: Session

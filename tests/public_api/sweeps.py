@@ -198,7 +198,7 @@ class SweepContract(ClockSetup):
 
     async def test_recover_leaves_the_living_alone(self, manager: SessionManager) -> None:
         await manager.append("s", user("m"))
-        async with holding(manager._scope, "s", COMPACTION_LEASE):
+        async with holding(manager._runtime, "s", COMPACTION_LEASE):
             assert (await manager.recover()).leases_freed == 0
             assert await status(manager, "s") == ("compacting", None)
 

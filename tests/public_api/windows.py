@@ -126,7 +126,7 @@ class WindowContract(SessionSetup):
         assert rest == {"role": "user", "content": "m3"}
 
     async def test_the_token_counter_of_the_manager_decides(self, manager: SessionManager) -> None:
-        counted = SessionManager(manager._scope.store, namespace=manager.namespace).with_token_counter(letters)
+        counted = SessionManager(manager._runtime.store, namespace=manager.namespace).with_token_counter(letters)
         session = counted.session("letters")
         await say(session, "x" * 100, "y" * 200)
         first, second = await session.history()

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontdesk import ConfigurationError, EmbeddingError, ModelError, SessionManager
-from frontdesk.config.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES, EmbeddingSettings
 from frontdesk.search import vectors
-from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, embed_texts
+from frontdesk.search.embeddings import EmbeddingHealth, embed_texts
 from frontdesk.stores import open_url
 from tests.servers.postgres import PostgresServer
 
@@ -214,13 +215,13 @@ async def test_what_a_failure_left_undone_is_done_and_nothing_is_asked_for_twice
     texts = [f"text {'x' * number}" for number in range(10)]
     async with SessionManager(url) as manager:
         await manager.session("chat").append_all([{"role": "user", "content": text} for text in texts])
-    scope = Scope(url, "default", DEFAULT_MAX_MESSAGE_BYTES)
-    scope.set_settings(EmbeddingSettings(embed, 2, batch_size=2))
+    runtime = Runtime(url, "default", DEFAULT_MAX_MESSAGE_BYTES)
+    runtime.configure(embeddings=EmbeddingSettings(embed, 2, batch_size=2))
     with pytest.raises(SystemExit):
-        await vectors.run(scope)
-    await vectors.run(scope)
+        await vectors.run(runtime)
+    await vectors.run(runtime)
     assert sorted(filter(None, asked)) == sorted(texts)
-    await scope.close()
+    await runtime.close()
 
 
 async def test_without_embeddings_nothing_of_theirs_is_loaded() -> None:

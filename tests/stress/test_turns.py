@@ -124,7 +124,7 @@ async def line_of(manager: SessionManager, length: int) -> None:
     looks = LeaseWanted(namespace=NAMESPACE, session_id="chat", name=TURN, holder="looks", ttl=1)
     async with asyncio.timeout(PATIENCE):
         for pause in count(1):
-            if (await manager._scope.store.queue_lease(looks)).ahead >= length:
+            if (await manager._runtime.store.queue_lease(looks)).ahead >= length:
                 return
             await asyncio.sleep(pause / 200)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import CompactionNotFoundError, InvalidRangeError, MessageNotFoundError
 from frontdesk.history import reading
 from frontdesk.messages import SUMMARY_PREFIX
@@ -24,7 +24,7 @@ def find(tree: Tree, compaction_id: str) -> OverlayRow:
     raise CompactionNotFoundError(compaction_id, tree.session.id)
 
 
-async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[Place, Place]:
+async def range_of(runtime: Runtime, tree: Tree, from_id: str, to_id: str) -> tuple[Place, Place]:
     """The range that two ids mean, without the system messages that its path begins with.
 
     Raises `MessageNotFoundError`, `InvalidRangeError`."""
@@ -36,7 +36,7 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
             to_id=to_id,
         )
     path = tree.lay(end, overlays=False)
-    lead = len(await reading.leading_system(scope, path))
+    lead = len(await reading.leading_system(runtime, path))
     start = _place(tree.between(start, end)[0])
     if lead > (position_of(path, start) or 0):
         rest = first_items(drop_first(path, lead), 1)
@@ -50,10 +50,10 @@ async def range_of(scope: Scope, tree: Tree, from_id: str, to_id: str) -> tuple[
     return start, end
 
 
-async def all_said(scope: Scope, tree: Tree) -> tuple[Place, Place] | None:
+async def all_said(runtime: Runtime, tree: Tree) -> tuple[Place, Place] | None:
     """The range from behind the leading system messages to the head; None if the view shows nothing of it."""
     path = tree.lay(tree.session.head, overlays=False)
-    lead = len(await reading.leading_system(scope, path))
+    lead = len(await reading.leading_system(runtime, path))
     rest = first_items(drop_first(path, lead), 1)
     if tree.session.head is None or not rest or count(tree.lay(tree.session.head)) <= lead:
         return None
@@ -92,13 +92,13 @@ def _place(item: Item) -> Place:
     return item.place if isinstance(item, EditItem) else Place(item.segment, item.first)
 
 
-async def to_compactions(scope: Scope, tree: Tree, overlays: Sequence[OverlayRow]) -> list[Compaction]:
+async def to_compactions(runtime: Runtime, tree: Tree, overlays: Sequence[OverlayRow]) -> list[Compaction]:
     """Overlays with their summaries and the ids of the first and last message that is left under each."""
     items: list[Item] = []
     for overlay in overlays:
         covered = tree.covered_items(overlay)
         items += [OverlayItem(overlay.number, 0, None), *first_items(covered, 1), *last_items(covered, 1)]
-    pieces = await scope.store.read(items)
+    pieces = await runtime.store.read(items)
     found = []
     for index, row in enumerate(overlays):
         whole, first, last = pieces[3 * index : 3 * index + 3]

@@ -9,7 +9,7 @@ from typing import Any
 
 from frontdesk.calls import call
 from frontdesk.compaction import summaries
-from frontdesk.compaction.settings import CompactionSettings, Model
+from frontdesk.config.settings import CompactionSettings, Model
 from frontdesk.errors import CompactionError, ModelRefusedError
 from frontdesk.messages import Message
 from frontdesk.messages.tokens import MESSAGE_TOKENS, TokenCounter

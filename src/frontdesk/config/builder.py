@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
+import Stemmer
+
 from frontdesk.checks import check_count
-from frontdesk.compaction.planning import plan
-from frontdesk.compaction.settings import CompactionSettings, MemorySettings, Model, Planner, Sink, Strategy
-from frontdesk.config.scope import KEY_PARTS, Scope
-from frontdesk.context.blocks import Declaration
-from frontdesk.context.past import SearchableHistory
-from frontdesk.context.settings import ContextSettings, PromptStore, Renderer
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import (
+    ANSWER_TOKENS,
+    KEY_PARTS,
+    CompactionSettings,
+    Declaration,
+    Embed,
+    EmbeddingSettings,
+    HistorySearch,
+    LifecycleSettings,
+    MemorySettings,
+    Model,
+    OnError,
+    Planner,
+    PromptStore,
+    Renderer,
+    SearchSettings,
+    SessionFilter,
+    Sink,
+    Strategy,
+    check_answer_tokens,
+    threshold,
+)
 from frontdesk.errors import ConfigurationError
-from frontdesk.lifecycle.transitions import LifecycleSettings, threshold
 from frontdesk.messages.tokens import TokenCounter
-from frontdesk.search.embeddings import Embed, EmbeddingSettings
-from frontdesk.search.settings import SearchSettings
-from frontdesk.search.tokeniser import tokeniser_for
-from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens
-from frontdesk.search.visible import Past, SessionScope
+
+_COMPACTION, _MEMORY, _SEARCH, _EMBEDDINGS = (
+    CompactionSettings(),
+    MemorySettings(),
+    SearchSettings(),
+    EmbeddingSettings(),
+)
 
 
 class Configurable:
-    """Set-up calls; each gives the object back. After first use they raise `ConfigurationError`."""
+    """Set-up calls; each returns the object itself. After first use they raise `ConfigurationError`."""
 
-    _scope: Scope
-    _configurable = True
+    _runtime: Runtime
 
     def with_token_counter(self, counter: TokenCounter) -> Self:
         """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
         if not callable(counter):
             raise ConfigurationError(f"a token counter is a callable from text to int, not {type(counter).__name__}")
-        self._unused().counter = counter
+        self._runtime.configure(counter=counter)
         return self
 
     def with_context(
@@ -58,7 +77,7 @@ class Configurable:
         label: str,
         *,
         description: str | None = "Earlier conversations",
-        scope: SessionScope | None = None,
+        scope: SessionFilter | None = None,
         max_tokens: int = ANSWER_TOKENS,
     ) -> Self:
         """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
@@ -66,39 +85,46 @@ class Configurable:
         What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
         of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
         check_answer_tokens(max_tokens)
-        past = seen_past(self._scope, scope)
-        return self._declare(
-            Declaration(label, description, provider=lambda session_id: SearchableHistory(past, session_id, max_tokens))
-        )
+        if scope is not None and not callable(scope):
+            raise ConfigurationError(
+                f"a scope is a callable from SessionInfo to true or false, not {type(scope).__name__}"
+            )
+        return self._declare(Declaration(label, description, provider=HistorySearch(scope, max_tokens)))
 
-    def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
+    def with_embeddings(
+        self,
+        embed: Embed,
+        *,
+        dimensions: int,
+        batch_size: int = _EMBEDDINGS.batch_size,
+        timeout: float = _EMBEDDINGS.timeout,
+    ) -> Self:
         """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
         each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
         and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
-        self._unused().set_settings(EmbeddingSettings(embed, dimensions, batch_size, timeout))
+        self._runtime.configure(embeddings=EmbeddingSettings(embed, dimensions, batch_size, timeout))
         return self
 
     def _declare(self, declaration: Declaration) -> Self:
-        declarations = self._unused().settings(ContextSettings).declarations
+        declarations = self._runtime.settings.context.declarations
         if any(declared.label == declaration.label for declared in declarations):
             raise ConfigurationError(f"there is a context block {declaration.label!r} already")
-        declarations.append(declaration)
+        return self._configure_context(declarations=(*declarations, declaration))
+
+    def _configure_context(self, **values: Any) -> Self:
+        self._runtime.configure(context=replace(self._runtime.settings.context, **values))
         return self
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
         or in an object with `get(session_id)` and `set(session_id, text)`."""
-        settings = self._unused().settings(ContextSettings)
-        settings.caches_prompt = True
-        settings.prompt_store = store
-        return self
+        return self._configure_context(caches_prompt=True, prompt_store=store)
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
         """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
         if not callable(render):
             raise ConfigurationError(f"a renderer is a callable from blocks to text, not {type(render).__name__}")
-        self._unused().settings(ContextSettings).renderer = render
-        return self
+        return self._configure_context(renderer=render)
 
     def with_compaction(
         self,
@@ -106,19 +132,19 @@ class Configurable:
         *,
         max_tokens: int | None = None,
         max_messages: int | None = None,
-        soft_ratio: float = 0.6,
-        hard_ratio: float = 0.8,
-        protect_head: int = 3,
-        tail_tokens: int = 20_000,
-        min_tail_messages: int = 2,
-        summary_tokens: int = 2_000,
-        input_tokens: int = 60_000,
-        strategy: Strategy = "summarize",
+        soft_ratio: float = _COMPACTION.soft_ratio,
+        hard_ratio: float = _COMPACTION.hard_ratio,
+        protect_head: int = _COMPACTION.protect_head,
+        tail_tokens: int = _COMPACTION.tail_tokens,
+        min_tail_messages: int = _COMPACTION.min_tail_messages,
+        summary_tokens: int = _COMPACTION.summary_tokens,
+        input_tokens: int = _COMPACTION.input_tokens,
+        strategy: Strategy = _COMPACTION.strategy,
         auto: bool = True,
-        timeout: float = 120.0,
-        attempts: int = 3,
-        planner: Planner = plan,
-        on_error: Callable[[str, Exception], Any] | None = None,
+        timeout: float = _COMPACTION.timeout,
+        attempts: int = _COMPACTION.attempts,
+        planner: Planner | None = None,
+        on_error: OnError | None = None,
     ) -> Self:
         """Keep the view of every session within its window.
 
@@ -149,8 +175,8 @@ class Configurable:
                 f"max_messages={max_messages} leaves no room beside protect_head={protect_head} and"
                 f" min_tail_messages={min_tail_messages}: raise it, or lower them"
             )
-        self._unused().set_settings(
-            CompactionSettings(
+        self._runtime.configure(
+            compaction=CompactionSettings(
                 summarize=summarize,
                 is_set_up=True,
                 max_tokens=max_tokens,
@@ -177,12 +203,12 @@ class Configurable:
         extract: Model,
         sink: Sink | None = None,
         *,
-        label: str = "memory",
-        enabled: bool = True,
+        label: str = _MEMORY.label,
+        enabled: bool = _MEMORY.enabled,
         prompt: str | None = None,
-        max_extract_tokens: int = 500,
-        timeout: float = 60.0,
-        on_error: Callable[[str, Exception], Any] | None = None,
+        max_extract_tokens: int = _MEMORY.max_extract_tokens,
+        timeout: float = _MEMORY.timeout,
+        on_error: OnError | None = None,
     ) -> Self:
         """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
         every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
@@ -190,8 +216,8 @@ class Configurable:
         if not callable(extract):
             raise ConfigurationError(f"an extractor is a callable from prompt to text, not {type(extract).__name__}")
         check_count(max_extract_tokens, "max_extract_tokens")
-        self._unused().set_settings(
-            MemorySettings(
+        self._runtime.configure(
+            memory=MemorySettings(
                 extract=extract,
                 sink=sink,
                 label=label,
@@ -227,7 +253,7 @@ class Configurable:
         thresholds = {what: threshold(span, what) for what, span in spans.items()}
         threshold(every, "every")
         seconds = None if every is None else every.total_seconds()
-        self._unused().set_settings(LifecycleSettings(**thresholds, every=seconds))
+        self._runtime.configure(lifecycle=LifecycleSettings(**thresholds, every=seconds))
         return self
 
     def with_isolation(self, *parts: str) -> Self:
@@ -238,26 +264,16 @@ class Configurable:
         wanted = set(parts)
         if not wanted or not wanted <= set(KEY_PARTS):
             raise ConfigurationError(f"isolation is by one or more of {', '.join(KEY_PARTS)}, not {parts!r}")
-        self._unused().isolation = tuple(part for part in KEY_PARTS if part in wanted)
+        self._runtime.configure(isolation=tuple(part for part in KEY_PARTS if part in wanted))
         return self
 
-    def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
+    def with_search(self, *, language: str = _SEARCH.language, reasoning: bool = _SEARCH.reasoning) -> Self:
         """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
 
         All who use a namespace must say the same: an index made otherwise is built anew.
         Raises `ConfigurationError` for a language without a stemmer."""
-        tokeniser_for(language)
-        self._unused().set_settings(SearchSettings(language=language, reasoning=bool(reasoning)))
+        if language not in Stemmer.algorithms():
+            known = ", ".join(sorted(Stemmer.algorithms()))
+            raise ConfigurationError(f"there is no stemmer for {language!r}: choose one of {known}")
+        self._runtime.configure(search=SearchSettings(language=language, reasoning=bool(reasoning)))
         return self
-
-    def _unused(self) -> Scope:
-        if not self._configurable:
-            raise ConfigurationError("a handle has no settings of its own: set them on the manager that made it")
-        if self._scope.used:
-            raise ConfigurationError("settings are final after first use: call every with_...() before it")
-        return self._scope
-
-
-def seen_past(scope: Scope, sees: SessionScope | None) -> Past:
-    """All conversations of a namespace, for those who may see what `sees` lets pass."""
-    return Past(scope, lambda limit, model: scope.settings(CompactionSettings).window(limit, model), sees)

@@ -10,12 +10,7 @@ from typing import Any
 
 import msgspec
 
-from frontdesk.checks import check_count, check_text
-from frontdesk.errors import ConfigurationError
-from frontdesk.messages import check_id
-
-SYSTEM_LABEL = "system"
-RESERVED = "frontdesk:"
+from frontdesk.config.settings import Declaration
 
 
 class BlockKind(StrEnum):
@@ -49,54 +44,19 @@ class BlockVersion:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """A block as `with_context` declares it; `provider` is an object, a factory `(session_id) -> provider`, or None."""
+def kind_of(declaration: Declaration, provider: Any) -> BlockKind:
+    """What a block is, given its provider (None: it lives in the store)."""
+    if provider is None:
+        return BlockKind.READONLY if declaration.readonly else BlockKind.WRITABLE
+    if hasattr(provider, "search"):
+        return BlockKind.SEARCHABLE
+    if hasattr(provider, "load"):
+        return BlockKind.SKILL
+    return BlockKind.WRITABLE if is_writable(declaration, provider) else BlockKind.READONLY
 
-    label: str
-    description: str | None = None
-    default_content: str = ""
-    max_tokens: int | None = None
-    readonly: bool = False
-    shared: bool = False
-    provider: Any = None
 
-    def __post_init__(self) -> None:
-        check_id(self.label, "label")
-        check_text(self.default_content, "default_content")
-        if self.description is not None:
-            check_text(self.description, "description")
-        check_count(self.max_tokens, "max_tokens")
-        if any(not character.isprintable() for character in self.label + (self.description or "")):
-            raise ConfigurationError(
-                f"label and description of block {self.label!r} must be one line of printable text"
-            )
-        if self.label == SYSTEM_LABEL or self.label.startswith(RESERVED):
-            raise ConfigurationError(f"the label {self.label!r} is taken by Frontdesk itself: choose another")
-        if self.provider is not None and not (callable(self.provider) or hasattr(self.provider, "get")):
-            raise ConfigurationError(
-                f"the provider of block {self.label!r} has no `get`: give an object that has, or a factory for one"
-            )
-        if self.provider is not None and (self.default_content or self.shared):
-            raise ConfigurationError(f"block {self.label!r} has a provider: default_content and shared are up to that")
-
-    @property
-    def makes_provider(self) -> bool:
-        """Whether `provider` is a factory."""
-        return isinstance(self.provider, type) or (callable(self.provider) and not hasattr(self.provider, "get"))
-
-    def kind(self, provider: Any) -> BlockKind:
-        """What the block is, given its provider (None: it lives in the store)."""
-        if provider is None:
-            return BlockKind.READONLY if self.readonly else BlockKind.WRITABLE
-        if hasattr(provider, "search"):
-            return BlockKind.SEARCHABLE
-        if hasattr(provider, "load"):
-            return BlockKind.SKILL
-        return BlockKind.WRITABLE if self.is_writable(provider) else BlockKind.READONLY
-
-    def is_writable(self, provider: Any) -> bool:
-        return not self.readonly and (provider is None or hasattr(provider, "set"))
+def is_writable(declaration: Declaration, provider: Any) -> bool:
+    return not declaration.readonly and (provider is None or hasattr(provider, "set"))
 
 
 def fingerprint(declarations: list[tuple[Declaration, BlockKind]], renderer: str) -> str:

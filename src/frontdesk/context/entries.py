@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frontdesk.checks import check_text
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.messages import check_id
 from frontdesk.search.ranking import rank_texts
 from frontdesk.search.tokeniser import TOKENISER
@@ -22,11 +22,11 @@ class StoreSearch:
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
         self._label = ""
-        self._scope: Scope | None = None
+        self._runtime: Runtime | None = None
 
-    def attach(self, scope: Scope, label: str) -> None:
+    def attach(self, runtime: Runtime, label: str) -> None:
         """Say in which store, and under which label, the entries are."""
-        self._scope, self._label = scope, label
+        self._runtime, self._label = runtime, label
 
     async def get(self) -> str | None:
         entries = await self._entries()
@@ -39,27 +39,29 @@ class StoreSearch:
         return "\n\n".join(f"[{row.key}]\n{row.content}" for row in best) or None
 
     async def set(self, key: str, content: str) -> None:
-        scope = self._store()
+        runtime = self._store()
         owner = None if self.shared else self._session_id
         while True:
-            rows = await scope.store.get_documents(scope.namespace, owner, [(self._label, key)])
+            rows = await runtime.store.get_documents(runtime.namespace, owner, [(self._label, key)])
             row = DocumentRow(
                 label=self._label,
                 key=check_id(key, "key"),
                 version=rows[0].version + 1 if rows else 1,
                 content=check_text(content, "content"),
-                created_at=scope.now(),
+                created_at=runtime.now(),
             )
-            if await scope.store.put_document(scope.namespace, owner, row):
+            if await runtime.store.put_document(runtime.namespace, owner, row):
                 return
 
     async def _entries(self) -> list[DocumentRow]:
-        scope = self._store()
-        return await scope.store.list_documents(scope.namespace, None if self.shared else self._session_id, self._label)
+        runtime = self._store()
+        return await runtime.store.list_documents(
+            runtime.namespace, None if self.shared else self._session_id, self._label
+        )
 
-    def _store(self) -> Scope:
-        assert self._scope is not None, "a provider of the store is attached before it is used"
-        return self._scope
+    def _store(self) -> Runtime:
+        assert self._runtime is not None, "a provider of the store is attached before it is used"
+        return self._runtime
 
 
 class SharedStoreSearch(StoreSearch):

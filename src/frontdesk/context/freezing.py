@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from frontdesk.calls import call
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import ContextSettings, Renderer
 from frontdesk.context.blocks import ContextBlock, digest, fingerprint
-from frontdesk.context.settings import ContextSettings
+from frontdesk.context.prompt import render_prompt
 from frontdesk.context.working import WorkingContext
 from frontdesk.store import PromptRow, SessionRow
 
@@ -20,12 +21,19 @@ CHANGES_PREFIX = "context-changes:"
 class FrozenPrompt:
     """The prompt of one session handle, wherever it is kept: the store, a store of the user's, or this handle."""
 
-    def __init__(self, scope: Scope, context: WorkingContext) -> None:
-        self._scope = scope
+    def __init__(self, runtime: Runtime, context: WorkingContext) -> None:
+        self._runtime = runtime
         self._context = context
-        self._settings = scope.settings(ContextSettings)
         self._own: PromptRow | None = None
         self._known_tokens = 0
+
+    @property
+    def _settings(self) -> ContextSettings:
+        return self._runtime.settings.context
+
+    @property
+    def _renderer(self) -> Renderer:
+        return self._settings.renderer or render_prompt
 
     async def freeze(self) -> str:
         """The frozen prompt; rendered and stored if there is none, or if the declarations changed since."""
@@ -52,7 +60,7 @@ class FrozenPrompt:
         """Forget a prompt that the store does not keep (in the store it goes with the change that outdates it)."""
         self._own = None
         if self._settings.prompt_store is not None:
-            await call(self._settings.prompt_store.set, self._scope.namespace, session_id, None)
+            await call(self._settings.prompt_store.set, self._runtime.namespace, session_id, None)
 
     async def copy_to(self, session_id: str) -> None:
         """Give a fork the prompt of its source, where the store did not do that."""
@@ -93,25 +101,25 @@ class FrozenPrompt:
         if not changed and not gone:
             return None
         told = ["These parts of the context have changed; what follows replaces them."] if changed else []
-        told += [self._settings.renderer(changed)] if changed else []
+        told += [self._renderer(changed)] if changed else []
         told += [f"No longer part of the context: {', '.join(gone)}."] if gone else []
         state = msgspec.json.encode([frozen.number, [_state(block) for block in changed], gone])
         return {"id": CHANGES_PREFIX + digest(state), "role": "system", "content": "\n\n".join(told)}
 
     async def _fingerprint(self) -> str:
         declared = [(slot.declaration, slot.kind) for slot in await self._context.slots()]
-        return fingerprint(declared, getattr(self._settings.renderer, "__qualname__", ""))
+        return fingerprint(declared, getattr(self._renderer, "__qualname__", ""))
 
     async def _render(self, mark: str) -> PromptRow:
         blocks = await self._context.blocks()
-        text = self._settings.renderer(blocks)
+        text = self._renderer(blocks)
         return PromptRow(
             number=0,
             text=text,
             tokens=self._context.count(text),
             fingerprint=mark,
             blocks=_states(blocks),
-            created_at=self._scope.now(),
+            created_at=self._runtime.now(),
         )
 
     async def _get(self) -> PromptRow | None:
@@ -119,21 +127,21 @@ class FrozenPrompt:
         if session_id is None or not self._settings.caches_prompt:
             return self._own
         if self._settings.prompt_store is None:
-            return await self._scope.store.get_prompt(self._scope.namespace, session_id)
-        text = await call(self._settings.prompt_store.get, self._scope.namespace, session_id)
+            return await self._runtime.store.get_prompt(self._runtime.namespace, session_id)
+        text = await call(self._settings.prompt_store.get, self._runtime.namespace, session_id)
         return None if text is None else msgspec.json.decode(text, type=PromptRow)
 
     async def _put(self, session_id: str, prompt: PromptRow, replaced: PromptRow | None) -> PromptRow:
         """Store a prompt in place of one that was seen; gives the one that there is then."""
         if self._is_with_session:
             number = None if replaced is None else replaced.number
-            return await self._scope.store.put_prompt(self._scope.namespace, session_id, prompt, number)
+            return await self._runtime.store.put_prompt(self._runtime.namespace, session_id, prompt, number)
         prompt = msgspec.structs.replace(prompt, number=_next(replaced))
         if self._settings.prompt_store is None:
             self._own = prompt
         else:
             text = msgspec.json.encode(prompt).decode()
-            await call(self._settings.prompt_store.set, self._scope.namespace, session_id, text)
+            await call(self._settings.prompt_store.set, self._runtime.namespace, session_id, text)
         return prompt
 
 

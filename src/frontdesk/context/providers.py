@@ -8,15 +8,15 @@ if there is one, runs once, before the first `get`.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from frontdesk.calls import call
+from frontdesk.config.settings import Maybe
 from frontdesk.errors import InvalidInputError
 
 T = TypeVar("T")
-Maybe: TypeAlias = T | Awaitable[T]
 
 
 class Provider(Protocol):

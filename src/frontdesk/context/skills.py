@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from frontdesk.context.blocks import RESERVED
+from frontdesk.config.settings import RESERVED_PREFIX
 from frontdesk.context.working import WorkingContext
 from frontdesk.messages import Message, StoredMessage, ToolResultPart
 from frontdesk.store import DocumentRow
 
-_LABEL = RESERVED + "skills"
+_LABEL = RESERVED_PREFIX + "skills"
 _MARK = "[skill "
 
 Rewrite = Callable[[str, Callable[[Any], Any]], Awaitable[None]]

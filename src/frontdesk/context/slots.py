@@ -8,10 +8,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from frontdesk.calls import call
-from frontdesk.config.scope import Scope
-from frontdesk.context.blocks import BlockKind, Declaration
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import Declaration, HistorySearch
+from frontdesk.context.blocks import BlockKind, is_writable, kind_of
 from frontdesk.context.entries import StoreSearch
+from frontdesk.context.past import SearchableHistory
 from frontdesk.errors import ConfigurationError
+from frontdesk.search.visible import Past
 
 _MOST_SESSIONS = 10_000
 
@@ -31,17 +34,17 @@ class Slot:
 
     @property
     def kind(self) -> BlockKind:
-        return self.declaration.kind(self.provider)
+        return kind_of(self.declaration, self.provider)
 
     @property
     def is_writable(self) -> bool:
-        return self.declaration.is_writable(self.provider)
+        return is_writable(self.declaration, self.provider)
 
     @property
     def is_keyed(self) -> bool:
         return self.kind in (BlockKind.SKILL, BlockKind.SEARCHABLE)
 
-    async def prepare(self, scope: Scope, session_id: str) -> None:
+    async def prepare(self, runtime: Runtime, session_id: str) -> None:
         """Make the provider and introduce it to its block, once."""
         async with self._making:
             if self.ready:
@@ -50,8 +53,11 @@ class Slot:
                 self.provider = await call(self.declaration.provider, session_id)
                 if not hasattr(self.provider, "get"):
                     raise ConfigurationError(f"the factory of block {self.label!r} gave an object without `get`")
+            if isinstance(self.provider, HistorySearch):
+                past = Past(runtime, self.provider.sees)
+                self.provider = SearchableHistory(past, session_id, self.provider.max_tokens)
             if isinstance(self.provider, StoreSearch):
-                self.provider.attach(scope, self.label)
+                self.provider.attach(runtime, self.label)
             if hasattr(self.provider, "init"):
                 await call(self.provider.init, self.label, session_id)
             self.ready = True

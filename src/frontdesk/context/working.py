@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from frontdesk.calls import call
 from frontdesk.checks import check_text
-from frontdesk.config.scope import Scope
-from frontdesk.context.blocks import SYSTEM_LABEL, BlockKind, BlockVersion, ContextBlock, Declaration
-from frontdesk.context.settings import ContextSettings
-from frontdesk.context.slots import Slot
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import SYSTEM_LABEL, Declaration
+from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
+from frontdesk.context.slots import Slot, Slots
 from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
@@ -30,24 +30,23 @@ class WorkingContext:
 
     def __init__(
         self,
-        scope: Scope,
+        runtime: Runtime,
         find: Callable[[], Awaitable[str | None]],
         make: Callable[[], Awaitable[SessionRow]],
     ) -> None:
-        self._scope = scope
+        self._runtime = runtime
         self.find_owner = find
         self._make = make
-        self._settings = scope.settings(ContextSettings)
         self._added: dict[str, Slot] = {}
         self._left_out: set[str] = set()
 
     def count(self, text: str) -> int:
-        return self._scope.counter(text) if text else 0
+        return self._runtime.settings.counter(text) if text else 0
 
     async def make_owner(self) -> str:
         """The session's id, for a write: the session is made if there is none."""
         session_id = await self.find_owner()
-        row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
+        row = None if session_id is None else await self._runtime.store.get(self._runtime.namespace, session_id)
         return (await self._make()).id if row is None else row.id
 
     # declarations
@@ -66,20 +65,20 @@ class WorkingContext:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        declared = (declaration.label for declaration in self._settings.declarations)
+        declared = (declaration.label for declaration in self._runtime.settings.context.declarations)
         return (*(label for label in declared if label not in self._left_out), *self._added)
 
     async def slots(self) -> list[Slot]:
         """The blocks, their providers made."""
-        declared = [one for one in self._settings.declarations if one.label not in self._left_out]
+        declared = [one for one in self._runtime.settings.context.declarations if one.label not in self._left_out]
         with_provider = any(one.provider is not None for one in declared) or any(
             not slot.ready for slot in self._added.values()
         )
         session_id = (await self.find_owner() or (await self._make()).id) if with_provider else ""
-        slots = [*(self._settings.slots.get(session_id, one) for one in declared), *self._added.values()]
+        slots = [*(self._runtime.shared(Slots).get(session_id, one) for one in declared), *self._added.values()]
         for slot in slots:
             if not slot.ready:
-                await slot.prepare(self._scope, session_id)
+                await slot.prepare(self._runtime, session_id)
         return slots
 
     async def slot(self, label: str) -> Slot:
@@ -110,7 +109,7 @@ class WorkingContext:
         owner = await self.find_owner()
         if owner is None:
             return None
-        rows = await self._scope.store.get_documents(self._scope.namespace, owner, [(label, "")])
+        rows = await self._runtime.store.get_documents(self._runtime.namespace, owner, [(label, "")])
         return rows[0] if rows else None
 
     async def _documents(self, slots: Sequence[Slot]) -> dict[str, DocumentRow]:
@@ -122,7 +121,7 @@ class WorkingContext:
             names += [] if shared else [(SYSTEM_LABEL, "")]
             owner = None if shared else await self.find_owner()
             if names and (shared or owner is not None):
-                rows = await self._scope.store.get_documents(self._scope.namespace, owner, names)
+                rows = await self._runtime.store.get_documents(self._runtime.namespace, owner, names)
                 found |= {row.label: row for row in rows}
         return found
 
@@ -178,11 +177,11 @@ class WorkingContext:
                 await call(slot.provider.set, content)
                 return await self.block(label)
             row = self._version(label, block.version + 1, content, author)
-            if await self._scope.store.put_document(self._scope.namespace, owner, row):
+            if await self._runtime.store.put_document(self._runtime.namespace, owner, row):
                 return await self.block(label)
 
     def _version(self, label: str, version: int, content: str, author: str | None = None) -> DocumentRow:
-        return DocumentRow(label=label, version=version, content=content, author=author, created_at=self._scope.now())
+        return DocumentRow(label=label, version=version, content=content, author=author, created_at=self._runtime.now())
 
     def _check_size(self, slot: Slot, content: str) -> None:
         limit, tokens = slot.declaration.max_tokens, self.count(content)
@@ -196,7 +195,7 @@ class WorkingContext:
         while True:
             present = await self.document(SYSTEM_LABEL)
             row = self._version(SYSTEM_LABEL, 1 if present is None else present.version + 1, text, author)
-            if await self._scope.store.put_document(self._scope.namespace, owner, row, drop_prompt=True):
+            if await self._runtime.store.put_document(self._runtime.namespace, owner, row, drop_prompt=True):
                 return owner
 
     async def note(self, label: str, content: str, version: int, *, makes_session: bool = False) -> bool:
@@ -205,9 +204,9 @@ class WorkingContext:
         Raises `SessionNotFoundError` if there is no session and it is not made."""
         owner = await self.make_owner() if makes_session else await self.find_owner()
         if owner is None:
-            raise SessionNotFoundError("(under a key)", self._scope.namespace)
+            raise SessionNotFoundError("(under a key)", self._runtime.namespace)
         row = self._version(label, version, content)
-        return await self._scope.store.put_document(self._scope.namespace, owner, row, keep_history=False)
+        return await self._runtime.store.put_document(self._runtime.namespace, owner, row, keep_history=False)
 
     async def write_entry(self, label: str, key: str, content: str, description: str | None) -> None:
         """Store an entry of a skill or searchable block under its key."""
@@ -234,7 +233,7 @@ class WorkingContext:
         owner = None if shared else await self.find_owner()
         if not shared and owner is None:
             return []
-        rows = await self._scope.store.document_versions(self._scope.namespace, owner, label, "")
+        rows = await self._runtime.store.document_versions(self._runtime.namespace, owner, label, "")
         return [BlockVersion(row.version, row.content, row.author, to_datetime(row.created_at)) for row in rows]
 
     async def restore(self, label: str, version: int, author: str | None) -> ContextBlock:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from frontdesk import cursors
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidCursorError, StoreClosedError
 from frontdesk.messages import StoredMessage
 from frontdesk.records import to_datetime
@@ -54,38 +54,38 @@ class _Part(msgspec.Struct, frozen=True):
     count: int
 
 
-async def follow(scope: Scope, after: str | None, session_id: str | None, *, forever: bool) -> AsyncIterator[Event]:
+async def follow(runtime: Runtime, after: str | None, session_id: str | None, *, forever: bool) -> AsyncIterator[Event]:
     """The events after a position (None: after now), those of one session if given; ends when the manager is closed,
     and unless `forever` with what was committed at the beginning."""
-    place, given = _unsealed(after, scope.namespace) if after not in (None, START) else (None, _WHOLE)
+    place, given = _unsealed(after, runtime.namespace) if after not in (None, START) else (None, _WHOLE)
     resumed = place
     if place is not None and given != _WHOLE:
         place = place[0], place[1] - 1
     try:
-        newest, unsettled = await _committed(scope.store, scope.namespace)
+        newest, unsettled = await _committed(runtime.store, runtime.namespace)
         passed = set(unsettled) if after is None else set()
-        reader = _Reader(scope, newest if after is None else place, forever, max(unsettled, default=newest))
+        reader = _Reader(runtime, newest if after is None else place, forever, max(unsettled, default=newest))
         async for lines in reader.batches():
             wanted = [line for line in lines if line.position not in passed]
             parts = [_part(line, given + 1 if line.position == resumed else 0) for line in wanted]
             about = [part for part in parts if session_id is None or _session_of(part.line) == session_id]
             for portion in _portions(about):
-                for event in await _events(scope.store, portion, scope.namespace):
+                for event in await _events(runtime.store, portion, runtime.namespace):
                     yield event
     except StoreClosedError:
-        if not scope.closed:
+        if not runtime.closed:
             raise
 
 
-async def trim(scope: Scope, keep: int, most: int | None = None) -> int:
+async def trim(runtime: Runtime, keep: int, most: int | None = None) -> int:
     """Remove lines of the log that are older than `keep` microseconds, all of them or about `most`; never any that the
     search index has not taken in. Gives how many went."""
-    store, namespace = scope.store, scope.namespace
+    store, namespace = runtime.store, runtime.namespace
     index = await store.index_state(namespace)
     until = None if index is None else index.state.position
     removed = 0
-    while not scope.closing and (most is None or removed < most):
-        gone = await store.trim_changes(namespace, scope.now() - keep, _LINES, until=until)
+    while not runtime.background.closing and (most is None or removed < most):
+        gone = await store.trim_changes(namespace, runtime.now() - keep, _LINES, until=until)
         removed += gone
         if gone < _LINES:
             break
@@ -95,17 +95,17 @@ async def trim(scope: Scope, keep: int, most: int | None = None) -> int:
 class _Reader:
     """Reads on in the log, and waits where it ends."""
 
-    def __init__(self, scope: Scope, after: Position | None, forever: bool, end: Position) -> None:
-        self._scope = scope
+    def __init__(self, runtime: Runtime, after: Position | None, forever: bool, end: Position) -> None:
+        self._runtime = runtime
         self._after = after
         self._forever = forever
         self._end = end
 
     async def batches(self) -> AsyncIterator[list[ChangeRow]]:
-        store, namespace = self._scope.store, self._scope.namespace
+        store, namespace = self._runtime.store, self._runtime.namespace
         pause = _FIRST_PAUSE
         complete = False
-        while not self._scope.closed:
+        while not self._runtime.closed:
             lines = await store.changes(namespace, self._after, _LINES)
             if lines:
                 yield lines

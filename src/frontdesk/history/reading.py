@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import (
     CompactionNotFoundError,
     ConcurrentChangeError,
@@ -32,74 +32,80 @@ class _MovedError(Exception):
     """Rows went or were replaced between looking at the tree and reading them: look again."""
 
 
-async def load_tree(scope: Scope, session_id: str, *, find: Sequence[str] = (), family: bool = False) -> Tree | None:
+async def load_tree(
+    runtime: Runtime, session_id: str, *, find: Sequence[str] = (), family: bool = False
+) -> Tree | None:
     for message_id in find:
         check_id(message_id, "message id")
-    rows = await scope.store.tree(scope.namespace, session_id, find=find, family=family)
+    rows = await runtime.store.tree(runtime.namespace, session_id, find=find, family=family)
     return None if rows is None else Tree(rows)
 
 
-async def measure(scope: Scope, tree: Tree, items: Sequence[Item]) -> int:
+async def measure(runtime: Runtime, tree: Tree, items: Sequence[Item]) -> int:
     """The tokens of some items, by arithmetic."""
     places = tree.needed_sums(items)
-    sums = await scope.store.sums(places) if places else []
+    sums = await runtime.store.sums(places) if places else []
     return tree.tokens(items, dict(zip(places, sums, strict=True)))
 
 
-async def settle(scope: Scope, tree: Tree) -> tuple[SessionRow, list[Item]]:
+async def settle(runtime: Runtime, tree: Tree) -> tuple[SessionRow, list[Item]]:
     """Compute a view that a change left open and hand it back to the store; again if the session moved on meanwhile."""
     attempts = _ATTEMPTS
     while True:
         session = tree.session
         items = tree.lay(session.head)
-        tokens, messages = await measure(scope, tree, items), count(items)
-        settled = await _hand_back(scope, plans.settle(tree, tree.view(session.head), tokens, messages, scope.now()))
+        tokens, messages = await measure(runtime, tree, items), count(items)
+        settled = await _hand_back(
+            runtime, plans.settle(tree, tree.view(session.head), tokens, messages, runtime.now())
+        )
         attempts -= 1
-        later = None if settled or not attempts else await load_tree(scope, session.id)
+        later = None if settled or not attempts else await load_tree(runtime, session.id)
         if later is None:
             return plans.with_totals(session, tokens, messages), items
         tree = later
 
 
-async def _hand_back(scope: Scope, plan: Plan) -> bool:
+async def _hand_back(runtime: Runtime, plan: Plan) -> bool:
     """Store what a reader computed, for the next one; a store that cannot be written can still be read."""
     try:
-        return await scope.store.apply(plan)
+        return await runtime.store.apply(plan)
     except StoreError:
         return True
 
 
-async def settled_row(scope: Scope, row: SessionRow) -> SessionRow:
+async def settled_row(runtime: Runtime, row: SessionRow) -> SessionRow:
     """The row with its totals known."""
     if row.view != "stale":
         return row
-    tree = await load_tree(scope, row.id)
-    return row if tree is None else (await settle(scope, tree))[0]
+    tree = await load_tree(runtime, row.id)
+    return row if tree is None else (await settle(runtime, tree))[0]
 
 
-async def measured_row(scope: Scope, row: SessionRow) -> SessionRow:
+async def measured_row(runtime: Runtime, row: SessionRow) -> SessionRow:
     """The row with its totals known, for this reader only: nothing is written."""
-    tree = await load_tree(scope, row.id) if row.view == "stale" else None
+    tree = await load_tree(runtime, row.id) if row.view == "stale" else None
     if tree is None:
         return row
     items = tree.lay(tree.session.head)
-    return plans.with_totals(tree.session, await measure(scope, tree, items), count(items))
+    return plans.with_totals(tree.session, await measure(runtime, tree, items), count(items))
 
 
-async def read_view(scope: Scope, session_id: str, leaf: str | None = None, last: int | None = None) -> list[Message]:
+async def read_view(
+    runtime: Runtime, session_id: str, leaf: str | None = None, last: int | None = None
+) -> list[Message]:
     """The messages the model sees; see `Session.history`."""
-    messages = await _view_at_head(scope, session_id, last) if leaf is None else None
+    messages = await _view_at_head(runtime, session_id, last) if leaf is None else None
     if messages is not None:
         return messages
 
     async def read() -> list[Message]:
-        return await _read_whole(scope, await _view_items(scope, session_id, leaf, last))
+        return await _read_whole(runtime, await _view_items(runtime, session_id, leaf, last))
 
     return await _undisturbed(read, session_id)
 
 
 async def fit_view(
-    scope: Scope,
+    runtime: Runtime,
     session_id: str,
     leaf: str | None,
     last: int | None,
@@ -111,8 +117,8 @@ async def fit_view(
     id `until` shortened. Raises `ContextOverflowError` if the last turn does not fit."""
 
     async def read() -> Fitted:
-        items = await _view_items(scope, session_id, leaf, last)
-        return await _fit(scope, items, max_tokens, session_id, shorten, until)
+        items = await _view_items(runtime, session_id, leaf, last)
+        return await _fit(runtime, items, max_tokens, session_id, shorten, until)
 
     return await _undisturbed(read, session_id)
 
@@ -130,7 +136,7 @@ async def _undisturbed(read: Callable[[], Awaitable[T]], session_id: str) -> T:
     )
 
 
-async def _view_at_head(scope: Scope, session_id: str, last: int | None) -> list[Message] | None:
+async def _view_at_head(runtime: Runtime, session_id: str, last: int | None) -> list[Message] | None:
     """The common case in one trip to the store; None if the view must be computed first."""
 
     def choose(session: SessionRow, view: ViewRow) -> Sequence[Item]:
@@ -139,13 +145,13 @@ async def _view_at_head(scope: Scope, session_id: str, last: int | None) -> list
         items = whole_view(session, view)
         return items if last is None else last_items(items, last)
 
-    read = await scope.store.view(scope.namespace, session_id, choose)
+    read = await runtime.store.view(runtime.namespace, session_id, choose)
     if read is None:
         return []
     return None if read.session.view == "stale" else to_messages(read.items, read.pieces)
 
 
-async def view_at_head(scope: Scope, session_id: str) -> tuple[SessionRow, ViewRow] | None:
+async def view_at_head(runtime: Runtime, session_id: str) -> tuple[SessionRow, ViewRow] | None:
     """A session's row and its view as stored, with nothing read of its messages."""
     views: list[ViewRow] = []
 
@@ -153,12 +159,12 @@ async def view_at_head(scope: Scope, session_id: str) -> tuple[SessionRow, ViewR
         views.append(view)
         return ()
 
-    read = await scope.store.view(scope.namespace, session_id, choose)
+    read = await runtime.store.view(runtime.namespace, session_id, choose)
     return None if read is None else (read.session, views[-1])
 
 
-async def _view_items(scope: Scope, session_id: str, leaf: str | None, last: int | None) -> list[Item]:
-    tree = await load_tree(scope, session_id, find=() if leaf is None else (leaf,))
+async def _view_items(runtime: Runtime, session_id: str, leaf: str | None, last: int | None) -> list[Item]:
+    tree = await load_tree(runtime, session_id, find=() if leaf is None else (leaf,))
     if tree is None:
         if leaf is not None:
             raise MessageNotFoundError(leaf, session_id)
@@ -166,18 +172,18 @@ async def _view_items(scope: Scope, session_id: str, leaf: str | None, last: int
     if leaf is not None:
         items = tree.lay(place_of(tree, leaf))
     elif tree.session.view == "stale":
-        items = (await settle(scope, tree))[1]
+        items = (await settle(runtime, tree))[1]
     else:
         items = whole_view(tree.session, tree.rows.view)
     return items if last is None else last_items(items, last)
 
 
-async def read_items(scope: Scope, items: Sequence[Item]) -> list[Message]:
-    return to_messages(items, await scope.store.read(items)) if items else []
+async def read_items(runtime: Runtime, items: Sequence[Item]) -> list[Message]:
+    return to_messages(items, await runtime.store.read(items)) if items else []
 
 
-async def _read_whole(scope: Scope, items: Sequence[Item]) -> list[Message]:
-    messages = await read_items(scope, items)
+async def _read_whole(runtime: Runtime, items: Sequence[Item]) -> list[Message]:
+    messages = await read_items(runtime, items)
     if len(messages) != count(items):
         raise _MovedError
     return messages
@@ -202,7 +208,7 @@ class Fitted(NamedTuple):
 
 
 async def _fit(
-    scope: Scope,
+    runtime: Runtime,
     items: list[Item],
     budget: int,
     session_id: str,
@@ -210,14 +216,14 @@ async def _fit(
     until: str | None,
 ) -> Fitted:
     """Read from the end backwards until no more fits."""
-    lead = await leading_system(scope, items)
+    lead = await leading_system(runtime, items)
     rest = drop_first(items, len(lead))
     room = budget - sum(message.tokens for message in lead)
     kept: list[Message] = []
     used = 0
     is_older = False
     for batch in batches(rest, BATCH, reverse=True):
-        older = await _read_whole(scope, batch)
+        older = await _read_whole(runtime, batch)
         for index in range(len(older) - 1, -1, -1):
             is_older = is_older or older[index].id == until
             older[index] = shorten(older[index]) if is_older else older[index]
@@ -261,11 +267,11 @@ def _last_turn(messages: Sequence[Message]) -> int | None:
     return None
 
 
-async def leading_system(scope: Scope, items: Sequence[Item]) -> list[Message]:
+async def leading_system(runtime: Runtime, items: Sequence[Item]) -> list[Message]:
     """The system messages that a path begins with, summaries excepted."""
     lead: list[Message] = []
     for batch in batches(items, _LEAD):
-        for message in await read_items(scope, batch):
+        for message in await read_items(runtime, batch):
             if message.role != "system" or message.is_summary:
                 return lead
             lead.append(message)
@@ -276,7 +282,7 @@ Load = Callable[[str | None, int], Awaitable[list[Item]]]
 """gives the items behind a message (None: from the beginning) after so many messages were given, as they are now"""
 
 
-async def portions(scope: Scope, load: Load, *, reverse: bool = False) -> AsyncIterator[list[Message]]:
+async def portions(runtime: Runtime, load: Load, *, reverse: bool = False) -> AsyncIterator[list[Message]]:
     """Messages in portions, so that a path of any length needs the memory of one portion.
 
     Where a session is changed while it is read, what is left is looked up anew: no message that stays is left out."""
@@ -285,7 +291,7 @@ async def portions(scope: Scope, load: Load, *, reverse: bool = False) -> AsyncI
     items = await load(None, 0)
     while items:
         for batch in batches(items, PORTION, reverse=reverse):
-            messages = await read_items(scope, batch)
+            messages = await read_items(runtime, batch)
             if len(messages) != count(batch):
                 items = await _rest(load, last, total)
                 break
@@ -319,7 +325,7 @@ def fixed(items: Sequence[Item]) -> Load:
 
 
 def transcript_load(
-    scope: Scope, session_id: str, leaf: str | None, after: str | None, limit: int | None, reverse: bool
+    runtime: Runtime, session_id: str, leaf: str | None, after: str | None, limit: int | None, reverse: bool
 ) -> Load:
     """The path as it was written, to where it ended when it was first looked at; see `Session.transcript`."""
     end: Place | None = None
@@ -328,10 +334,10 @@ def transcript_load(
         nonlocal end
         start = behind or after
         wanted = [message_id for message_id in (leaf, start) if message_id is not None]
-        tree = await load_tree(scope, session_id, find=wanted)
+        tree = await load_tree(runtime, session_id, find=wanted)
         if tree is None:
             if given or not wanted:
-                return _nothing_left(scope, session_id, given)
+                return _nothing_left(runtime, session_id, given)
             raise MessageNotFoundError(wanted[0], session_id)
         if not given:
             end = tree.session.head if leaf is None else place_of(tree, leaf)
@@ -344,14 +350,16 @@ def transcript_load(
     return load
 
 
-def covered_load(scope: Scope, session_id: str, compaction_id: str, find: Callable[[Tree, str], OverlayRow]) -> Load:
+def covered_load(
+    runtime: Runtime, session_id: str, compaction_id: str, find: Callable[[Tree, str], OverlayRow]
+) -> Load:
     """The messages under a compaction; see `Session.expand`."""
 
     async def load(behind: str | None, given: int) -> list[Item]:
-        tree = await load_tree(scope, session_id, find=[behind] if behind else ())
+        tree = await load_tree(runtime, session_id, find=[behind] if behind else ())
         if tree is None:
             if given:
-                return _nothing_left(scope, session_id, given)
+                return _nothing_left(runtime, session_id, given)
             raise CompactionNotFoundError(compaction_id, session_id)
         return _behind(tree, tree.covered_items(find(tree, compaction_id)), behind, False)
 
@@ -368,10 +376,10 @@ def _behind(tree: Tree, items: list[Item], after: str | None, reverse: bool) -> 
     return drop_last(items, count(items) - ahead) if reverse else drop_first(items, ahead + 1)
 
 
-def _nothing_left(scope: Scope, session_id: str, given: int) -> list[Item]:
+def _nothing_left(runtime: Runtime, session_id: str, given: int) -> list[Item]:
     """A session that was never written to has an empty path; one that went while it was read is an error."""
     if given:
-        raise SessionNotFoundError(session_id, scope.namespace)
+        raise SessionNotFoundError(session_id, runtime.namespace)
     return []
 
 

@@ -9,7 +9,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError
 from frontdesk.messages import new_id
 from frontdesk.store import LeaseRow, Store
@@ -22,26 +22,26 @@ _PROCESS = new_id()
 
 
 @asynccontextmanager
-async def holding(scope: Scope, session_id: str, name: str) -> AsyncIterator[None]:
+async def holding(runtime: Runtime, session_id: str, name: str) -> AsyncIterator[None]:
     """Hold a lease of a session, after waiting for whoever holds it. When its holder dies, it expires within seconds.
 
     Raises `SessionNotFoundError`."""
     look = _FIRST_LOOK
-    while (lease := await scope.store.acquire_lease(scope.namespace, session_id, name, holder(), _TTL)) is None:
+    while (lease := await runtime.store.acquire_lease(runtime.namespace, session_id, name, holder(), _TTL)) is None:
         await asyncio.sleep(look)
         look = min(look * 2, _LONGEST_LOOK)
-    async with _kept(scope.store, scope.namespace, session_id, lease):
+    async with _kept(runtime.store, runtime.namespace, session_id, lease):
         yield
 
 
 @asynccontextmanager
-async def trying(scope: Scope, name: str) -> AsyncIterator[bool]:
+async def trying(runtime: Runtime, name: str) -> AsyncIterator[bool]:
     """Hold a lease of the namespace, if nobody does; False, and no lease, otherwise."""
-    lease = await scope.store.acquire_lease(scope.namespace, None, name, holder(), _TTL)
+    lease = await runtime.store.acquire_lease(runtime.namespace, None, name, holder(), _TTL)
     if lease is None:
         yield False
         return
-    async with _kept(scope.store, scope.namespace, None, lease):
+    async with _kept(runtime.store, runtime.namespace, None, lease):
         yield True
 
 

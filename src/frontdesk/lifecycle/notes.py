@@ -39,7 +39,7 @@ class DailyNotes:
         info = await session.info()
         if info.message_count < _LEAST_MESSAGES or reason in (EndReason.DELETE, EndReason.ERASE):
             return
-        now = to_datetime(session._scope.now())
+        now = to_datetime(session._runtime.now())
         note = _note(info, reason, now, await session.history(last=_LOOKED_AT))
         if self._block is not None:
             await session.append_context_block(self._block, note)

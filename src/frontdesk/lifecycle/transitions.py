@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError, InvalidTransitionError
 from frontdesk.records import SessionStatus
-from frontdesk.store import NEVER, NewSession, Plan, SessionRow, changes
+from frontdesk.store import NewSession, Plan, SessionRow, changes
 
 COMPACTION_LEASE = "compaction"
 """the lease that whoever compacts a session holds meanwhile"""
@@ -36,17 +35,6 @@ class ManagersOwn:
 MANAGERS_OWN = ManagersOwn()
 
 
-@dataclass(frozen=True)
-class LifecycleSettings:
-    """See `with_lifecycle`; in microseconds, `NEVER` for what never happens."""
-
-    idle_after: int = 30 * 60 * 1_000_000
-    archive_after: int = 168 * 3_600 * 1_000_000
-    delete_after: int = NEVER
-    keep_events: int = 7 * 24 * 3_600 * 1_000_000
-    every: float | None = None
-
-
 def check_transition(session_id: str, status: SessionStatus, wanted: SessionStatus) -> None:
     """Raises `InvalidTransitionError` if a session cannot go from one status to the other."""
     if wanted not in TRANSITIONS[status]:
@@ -63,21 +51,21 @@ def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool
     return IDLE if row.last_active_at + (idle_after if row.idle_after is None else row.idle_after) <= now else ACTIVE
 
 
-async def statuses(scope: Scope, rows: Sequence[SessionRow]) -> list[SessionStatus]:
+async def statuses(runtime: Runtime, rows: Sequence[SessionRow]) -> list[SessionStatus]:
     """The status of each of these sessions, at the cost of one more look however many they are."""
     compacting: set[str | None] = set()
-    store, namespace = scope.store, scope.namespace
+    store, namespace = runtime.store, runtime.namespace
     active = [row.id for row in rows if row.status == ACTIVE]
     if len(active) == 1:
         lease = await store.get_lease(namespace, active[0], COMPACTION_LEASE)
         compacting = set() if lease is None else {active[0]}
     elif active:
         compacting = {held.session_id for held in await store.held_leases(namespace, COMPACTION_LEASE)}
-    now, idle_after = scope.now(), scope.settings(LifecycleSettings).idle_after
+    now, idle_after = runtime.now(), runtime.settings.lifecycle.idle_after
     return [status_of(row, now, idle_after, is_compacting=row.id in compacting) for row in rows]
 
 
-def status_filter(scope: Scope, status: SessionStatus | None) -> dict[str, Any]:
+def status_filter(runtime: Runtime, status: SessionStatus | None) -> dict[str, Any]:
     """What a `SessionQuery` says to find the sessions that have a status."""
     if status is None or status in (SUSPENDED, ARCHIVED):
         return {"status": status}
@@ -87,8 +75,8 @@ def status_filter(scope: Scope, status: SessionStatus | None) -> dict[str, Any]:
         "status": ACTIVE,
         "unleased": COMPACTION_LEASE,
         "idle": status == IDLE,
-        "now": scope.now(),
-        "idle_after": scope.settings(LifecycleSettings).idle_after,
+        "now": runtime.now(),
+        "idle_after": runtime.settings.lifecycle.idle_after,
     }
 
 
@@ -106,13 +94,13 @@ class HavingStatus:
         return status_of(row, self.now, self.idle_after, is_compacting=is_compacting) == self.status
 
 
-async def having(scope: Scope, status: str) -> HavingStatus:
+async def having(runtime: Runtime, status: str) -> HavingStatus:
     """Which sessions have a status. Raises `InvalidInputError` for one that there is not."""
-    held = await scope.store.held_leases(scope.namespace, COMPACTION_LEASE)
+    held = await runtime.store.held_leases(runtime.namespace, COMPACTION_LEASE)
     return HavingStatus(
         check_status(status),
-        scope.now(),
-        scope.settings(LifecycleSettings).idle_after,
+        runtime.now(),
+        runtime.settings.lifecycle.idle_after,
         frozenset(lease.session_id for lease in held),
     )
 
@@ -122,15 +110,6 @@ def check_status(status: str) -> SessionStatus:
     if status not in tuple(SessionStatus):
         raise InvalidInputError(f"status must be one of {', '.join(SessionStatus)}, not {status!r}", status=status)
     return SessionStatus(status)
-
-
-def threshold(value: timedelta | None, what: str) -> int:
-    """A span of time in microseconds; None is never. Raises `InvalidInputError`."""
-    if value is None:
-        return NEVER
-    if not isinstance(value, timedelta) or value <= timedelta(0):
-        raise InvalidInputError(f"{what} must be a timedelta longer than 0, or None for never, not {value!r}")
-    return value // timedelta(microseconds=1)
 
 
 def end(session: SessionRow, reason: str, now: int) -> Plan:

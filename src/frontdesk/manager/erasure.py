@@ -66,7 +66,7 @@ class ErasureCalls(LifecycleCalls):
             async for rows in self._pages(whose):
                 done = await asyncio.gather(*(self._erase(row.id, whose) for row in rows))
                 total = sum(done, total)
-        await self._scope.store.scrub(self.namespace)
+        await self._runtime.store.scrub(self.namespace)
         return total
 
     def _whose(self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None) -> _Whose:
@@ -77,9 +77,9 @@ class ErasureCalls(LifecycleCalls):
         if key is not None:
             if not isinstance(key, SessionKey):
                 raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse`")
-            return _Whose(*self._scope.address(key).parts, is_key=True)
+            return _Whose(*self._runtime.address(key).parts, is_key=True)
         for what in given:
-            if what not in self._scope.isolation:
+            if what not in self._runtime.settings.isolation:
                 raise InvalidInputError(
                     f"this manager does not tell sessions apart by {what}, so that it cannot say whose they are:"
                     " erase by a part that `with_isolation` names",
@@ -99,7 +99,7 @@ class ErasureCalls(LifecycleCalls):
                 thread=whose.thread,
                 after=after,
             )
-            rows = await self._scope.store.page(query)
+            rows = await self._runtime.store.page(query)
             yield [row for row in rows if whose.has(row)]
             if len(rows) < _BATCH:
                 return
@@ -125,10 +125,10 @@ class ErasureCalls(LifecycleCalls):
     async def _below(self, session_id: str, whose: _Whose) -> list[str]:
         """Those that were forked from a session, oldest first, and those that were begun under it and are nobody
         else's. Sessions of others that were begun under it stay, and forget it."""
-        rows = await self._scope.store.tree(self.namespace, session_id, family=True)
+        rows = await self._runtime.store.tree(self.namespace, session_id, family=True)
         found = [] if rows is None else plans.descendants(rows)
         query = SessionQuery(namespace=self.namespace, limit=_BATCH, parent=session_id)
-        while children := await self._scope.store.page(query):
+        while children := await self._runtime.store.page(query):
             for child in children:
                 if child.agent is None or whose.has(child):
                     found.append(child)
@@ -138,15 +138,15 @@ class ErasureCalls(LifecycleCalls):
         return [row.id for row in sorted(found, key=lambda row: row.number)]
 
     async def _orphan(self, row: SessionRow) -> None:
-        session = Session(self._scope, row.id)
+        session = Session(self._runtime, row.id)
         try:
-            await session._alter(lambda row: plans.change_row(row, self._scope.now(), parent_session_id=None))
+            await session._alter(lambda row: plans.change_row(row, self._runtime.now(), parent_session_id=None))
         except SessionNotFoundError:
             pass  # deleted meanwhile
 
     async def _remove(self, session_id: str) -> ErasureReport | None:
         """Remove one session and all that is kept for it; None, and nothing is removed, if it was forked meanwhile."""
-        session = Session(self._scope, session_id)
+        session = Session(self._runtime, session_id)
         removed: ErasureReport | None = None
 
         async def build(tree: Tree) -> Plan | None:
@@ -154,8 +154,8 @@ class ErasureCalls(LifecycleCalls):
             removed = None
             if plans.descendants(tree.rows):
                 return None
-            plan = plans.erase_session(tree.rows, self._scope.now())
-            kept = await self._scope.store.count_rows(tree.session.number, list(_spans(plan)))
+            plan = plans.erase_session(tree.rows, self._runtime.now())
+            kept = await self._runtime.store.count_rows(tree.session.number, list(_spans(plan)))
             removed = ErasureReport(
                 sessions=1,
                 messages=kept.messages,

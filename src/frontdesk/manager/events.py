@@ -26,5 +26,5 @@ class EventCalls(SearchCalls):
         `InvalidCursorError` for a position that is altered or of another namespace, `ChangesTrimmedError` if the log
         does not reach back that far any more."""
         session_id = None if session is None else await self._id_of(session)
-        async for event in feed.follow(self._scope, after, session_id, forever=follow):
+        async for event in feed.follow(self._runtime, after, session_id, forever=follow):
             yield event

@@ -9,18 +9,17 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from frontdesk.compaction import overlays
+from frontdesk.config.hooks import DEFAULT_TIMEOUT
 from frontdesk.errors import FrontdeskError, InvalidKeyError, SessionNotFoundError
 from frontdesk.events import feed
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle import transitions
-from frontdesk.lifecycle.hooks import DEFAULT_TIMEOUT, Hooks
 from frontdesk.lifecycle.leases import holder, holding, is_dead, trying
 from frontdesk.lifecycle.transitions import (
     ACTIVE,
     ARCHIVED,
     COMPACTION_LEASE,
     SUSPENDED,
-    LifecycleSettings,
     check_transition,
     status_of,
 )
@@ -53,15 +52,15 @@ class LifecycleCalls(EventCalls):
         but for ends: those are told, and waited for, before anything changes. A hook that raises, or takes longer than
         `timeout` seconds, is cut off, logged and counted (`stats().hook_failures`); the operation goes on. Raises
         `ConfigurationError` for an object with none of these methods, or one that is registered already."""
-        self._scope.settings(Hooks).register(hook, timeout)
+        self._runtime.hooks.register(hook, timeout)
 
     def unregister_hook(self, hook: Any) -> bool:
         """Tell an object nothing more; False if it was not registered."""
-        return self._scope.settings(Hooks).unregister(hook)
+        return self._runtime.hooks.unregister(hook)
 
     def _begun(self, session_id: str) -> Session:
         """The handle of a session that was just made."""
-        session = Session(self._scope, session_id)
+        session = Session(self._runtime, session_id)
         session._announce("on_session_start")
         return session
 
@@ -70,13 +69,13 @@ class LifecycleCalls(EventCalls):
         """Around the change that ends a session: its hooks are told first, and once, whoever else tries to end it.
 
         Raises `SessionNotFoundError`."""
-        hooks = self._scope.settings(Hooks)
+        hooks = self._runtime.hooks
         if not hooks.listens("on_session_end") or not hooks.tells_end((await session._row()).id):
             yield
             return
-        async with holding(self._scope, session.id, _ENDING):
+        async with holding(self._runtime, session.id, _ENDING):
             if (await session._row()).status != ARCHIVED:
-                await hooks.finish(self._scope, session, reason)
+                await hooks.finish(session, reason)
             yield
 
     # by hand
@@ -88,7 +87,7 @@ class LifecycleCalls(EventCalls):
         session = await self._able(id, ARCHIVED)
         async with self._ending(session, EndReason.ARCHIVE):
             await session._alter(
-                lambda row: transitions.end(self._checked(row, ARCHIVED), EndReason.ARCHIVE, self._scope.now())
+                lambda row: transitions.end(self._checked(row, ARCHIVED), EndReason.ARCHIVE, self._runtime.now())
             )
         session._refresh_beside(session.id)
 
@@ -99,7 +98,7 @@ class LifecycleCalls(EventCalls):
         session = await self._able(id, SUSPENDED)
 
         def suspended(row: SessionRow) -> Plan:
-            return plans.change_row(self._checked(row, SUSPENDED), self._scope.now(), status=SUSPENDED.value)
+            return plans.change_row(self._checked(row, SUSPENDED), self._runtime.now(), status=SUSPENDED.value)
 
         await session._alter(suspended)
 
@@ -108,7 +107,7 @@ class LifecycleCalls(EventCalls):
 
         Raises `SessionNotFoundError`, and `InvalidTransitionError` if it is active."""
         session = await self._able(id, ACTIVE)
-        await session._alter(lambda row: transitions.reopen(self._checked(row, ACTIVE), self._scope.now()))
+        await session._alter(lambda row: transitions.reopen(self._checked(row, ACTIVE), self._runtime.now()))
 
     async def _able(self, ref: str | SessionKey, wanted: SessionStatus) -> Session:
         """A session that can get a status now; whether it still can is checked again when it does."""
@@ -117,8 +116,8 @@ class LifecycleCalls(EventCalls):
         return session
 
     def _checked(self, row: SessionRow, wanted: SessionStatus) -> SessionRow:
-        idle_after = self._scope.settings(LifecycleSettings).idle_after
-        check_transition(row.id, status_of(row, self._scope.now(), idle_after, is_compacting=False), wanted)
+        idle_after = self._runtime.settings.lifecycle.idle_after
+        check_transition(row.id, status_of(row, self._runtime.now(), idle_after, is_compacting=False), wanted)
         return row
 
     async def reset(self, id: str | SessionKey) -> None:
@@ -127,17 +126,17 @@ class LifecycleCalls(EventCalls):
         an end with reason `reset`. If the view is empty already, nothing happens. Raises `SessionNotFoundError`."""
         session = await self._existing(id)
         tree = await session._tree()
-        if tree is None or await overlays.all_said(self._scope, tree) is None:
+        if tree is None or await overlays.all_said(self._runtime, tree) is None:
             return
         async with self._ending(session, EndReason.RESET):
             await session._change(self._hide_all)
         session._refresh_beside(session.id)
 
     async def _hide_all(self, tree: Tree) -> Plan | None:
-        ends = await overlays.all_said(self._scope, tree)
+        ends = await overlays.all_said(self._runtime, tree)
         if ends is None:
             return None
-        now = self._scope.now()
+        now = self._runtime.now()
         start, end = ends
         overlay = NewOverlay(id=new_id(), kind="reset", start=start, end=end, summary=None, tokens=0, created_at=now)
         return plans.reset(tree, overlay, now)
@@ -147,13 +146,13 @@ class LifecycleCalls(EventCalls):
         begin the next: an empty one. Of several at once, each ends the one before it. Raises `InvalidKeyError`."""
         if not isinstance(key, SessionKey):
             raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse` for a text")
-        agent, channel, peer, thread = address = self._scope.address(key).parts
-        store = self._scope.store
+        agent, channel, peer, thread = address = self._runtime.address(key).parts
+        store = self._runtime.store
         while True:
             fresh = NewSession(
                 namespace=self.namespace,
                 id=new_id(),
-                now=self._scope.now(),
+                now=self._runtime.now(),
                 agent=agent,
                 channel=channel,
                 peer=peer,
@@ -168,11 +167,13 @@ class LifecycleCalls(EventCalls):
 
     async def _succeed(self, session_id: str, fresh: NewSession) -> bool:
         """Let a new session follow the current one under a key; False if that is not the current one any more."""
-        session = Session(self._scope, session_id)
+        session = Session(self._runtime, session_id)
         try:
             async with self._ending(session, EndReason.NEW):
                 while (row := await session._row()).key_current:
-                    if await self._scope.store.apply(transitions.succeed(row, fresh, EndReason.NEW, self._scope.now())):
+                    if await self._runtime.store.apply(
+                        transitions.succeed(row, fresh, EndReason.NEW, self._runtime.now())
+                    ):
                         session._refresh_beside(session_id)
                         return True
         except SessionNotFoundError:
@@ -201,7 +202,7 @@ class LifecycleCalls(EventCalls):
         async def build(tree: Tree) -> Plan | None:
             nonlocal deleted
             deleted = is_wanted(tree.session)
-            return plans.delete_session(tree.rows, self._scope.now()) if deleted else None
+            return plans.delete_session(tree.rows, self._runtime.now()) if deleted else None
 
         existed = await session._change(build, family=True)
         if existed and deleted:
@@ -215,14 +216,14 @@ class LifecycleCalls(EventCalls):
         """Archive what was not written to for `archive_after` (reason `timeout`), delete what ended `delete_after` ago,
         and remove expired states and events older than `keep_events`, in the whole namespace (states: in the whole
         store); one worker at a time. All is done in batches, so that memory is bounded."""
-        async with trying(self._scope, _SWEEP) as is_ours:
+        async with trying(self._runtime, _SWEEP) as is_ours:
             if not is_ours:
                 return SweepReport(ran=False)
-            settings = self._scope.settings(LifecycleSettings)
+            settings = self._runtime.settings.lifecycle
             archived = await self._sweep("archive", settings.archive_after, self._time_out)
             deleted = await self._sweep("delete", settings.delete_after, self._let_go)
             states = await self._sweep_states()
-            return SweepReport(True, archived, deleted, states, await feed.trim(self._scope, settings.keep_events))
+            return SweepReport(True, archived, deleted, states, await feed.trim(self._runtime, settings.keep_events))
 
     async def _sweep(
         self,
@@ -234,16 +235,16 @@ class LifecycleCalls(EventCalls):
         done = 0
         for common in (None, threshold) if threshold < NEVER else (None,):
             after: tuple[int, int] | None = None
-            while not self._scope.closing:
+            while not self._runtime.background.closing:
                 query = DueQuery(
                     namespace=self.namespace,
                     what=what,
-                    now=self._scope.now(),
+                    now=self._runtime.now(),
                     limit=_BATCH,
                     threshold=common,
                     after=after,
                 )
-                rows = await self._scope.store.due(query)
+                rows = await self._runtime.store.due(query)
                 done += sum(await asyncio.gather(*map(work, rows)))
                 if len(rows) < _BATCH:
                     break
@@ -252,16 +253,18 @@ class LifecycleCalls(EventCalls):
 
     async def _time_out(self, row: SessionRow) -> bool:
         """Archive a session that was not written to since it was found."""
-        session = Session(self._scope, row.id)
-        if not self._scope.settings(Hooks).listens("on_session_end"):
-            return await self._scope.store.apply(transitions.end(row, EndReason.TIMEOUT, self._scope.now()))
+        session = Session(self._runtime, row.id)
+        if not self._runtime.hooks.listens("on_session_end"):
+            return await self._runtime.store.apply(transitions.end(row, EndReason.TIMEOUT, self._runtime.now()))
         try:
             if not _is_untouched(await session._row(), row):
                 return False
             async with self._ending(session, EndReason.TIMEOUT):
                 # A hook may have changed a tag, or made the view known: that is no reason to stay.
                 while _is_untouched(present := await session._row(), row):
-                    if await self._scope.store.apply(transitions.end(present, EndReason.TIMEOUT, self._scope.now())):
+                    if await self._runtime.store.apply(
+                        transitions.end(present, EndReason.TIMEOUT, self._runtime.now())
+                    ):
                         return True
         except SessionNotFoundError:
             pass  # deleted meanwhile
@@ -270,20 +273,20 @@ class LifecycleCalls(EventCalls):
     async def _let_go(self, row: SessionRow) -> bool:
         """Delete a session that has not been woken since it was found."""
         ended = (row.status, row.ended_at)
-        return await self._delete(Session(self._scope, row.id), lambda now: (now.status, now.ended_at) == ended)
+        return await self._delete(Session(self._runtime, row.id), lambda now: (now.status, now.ended_at) == ended)
 
     def _sweep_beside(self) -> None:
         """Sweep in the background for as long as the manager is open."""
-        every = self._scope.settings(LifecycleSettings).every
+        every = self._runtime.settings.lifecycle.every
         if every is not None:
-            self._scope.spawn(self._keep_sweeping(every), "sweep")
+            self._runtime.background.spawn(self._keep_sweeping(every), "sweep")
 
     async def _keep_sweeping(self, every: float) -> None:
         """One sweep per interval over all workers: whoever takes the pace lease does it, and it runs out by itself."""
-        while await self._scope.pause(every):
+        while await self._runtime.background.pause(every):
             pace = int(every * 900_000)
             try:
-                if await self._scope.store.acquire_lease(self.namespace, None, _PACE, holder(), pace) is not None:
+                if await self._runtime.store.acquire_lease(self.namespace, None, _PACE, holder(), pace) is not None:
                     await self.sweep()
             except FrontdeskError as error:
                 _log.warning("a sweep failed: %s", type(error).__name__)
@@ -296,18 +299,18 @@ class LifecycleCalls(EventCalls):
         other machines run out by themselves, within seconds."""
         freed = [
             held
-            for held in await self._scope.store.held_leases(self.namespace)
+            for held in await self._runtime.store.held_leases(self.namespace)
             if is_dead(held.lease.holder)
-            and await self._scope.store.release_lease(
+            and await self._runtime.store.release_lease(
                 self.namespace, held.session_id, held.lease.name, held.lease.number
             )
         ]
         compacting = sorted(
             held.session_id for held in freed if held.session_id and held.lease.name == COMPACTION_LEASE
         )
-        unindexed = await freshness.missing(self._scope)
+        unindexed = await freshness.missing(self._runtime)
         if unindexed:
-            background.follow(self._scope)
+            background.follow(self._runtime)
         return RecoveryReport(len(freed), tuple(compacting), unindexed)
 
 

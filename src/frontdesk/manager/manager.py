@@ -10,8 +10,8 @@ import msgspec
 
 from frontdesk import cursors
 from frontdesk.checks import check_count, check_json, check_list, check_summary, check_text
-from frontdesk.compaction.settings import CompactionSettings
-from frontdesk.config.scope import DEFAULT_MAX_MESSAGE_BYTES, Clock, Scope
+from frontdesk.config.runtime import Clock, Runtime
+from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.errors import InvalidKeyError, SessionExistsError, SessionNotFoundError
 from frontdesk.history import reading
 from frontdesk.keys import SessionKey
@@ -19,6 +19,7 @@ from frontdesk.lifecycle.ledger import MOST_TOKENS
 from frontdesk.lifecycle.transitions import check_status, status_filter, statuses
 from frontdesk.manager.erasure import ErasureCalls
 from frontdesk.messages import check_id, new_id
+from frontdesk.models.windows import session_window
 from frontdesk.records import (
     EndReason,
     Page,
@@ -56,11 +57,11 @@ class SessionManager(ErasureCalls):
         clock: Clock | None = None,
     ) -> None:
         """`clock` gives the time (a datetime with a zone) in place of the machine's, for tests and simulations."""
-        self._scope = Scope(store, namespace, max_message_bytes, clock)
-        self._scope.when_used(self._sweep_beside)
+        self._runtime = Runtime(store, namespace, max_message_bytes, clock)
+        self._runtime.when_used(self._sweep_beside)
 
     async def __aenter__(self) -> Self:
-        await self._scope.store.open()
+        await self._runtime.store.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -68,10 +69,10 @@ class SessionManager(ErasureCalls):
 
     async def close(self) -> None:
         """Finish what is in flight and let go of the store; idempotent."""
-        await self._scope.close()
+        await self._runtime.close()
 
     def __repr__(self) -> str:
-        return f"SessionManager(namespace={self._scope.namespace!r})"
+        return f"SessionManager(namespace={self._runtime.namespace!r})"
 
     async def create(
         self,
@@ -88,7 +89,7 @@ class SessionManager(ErasureCalls):
     ) -> Session:
         """A new session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
         new = self._new(name, id, key, parent, model, source, max_tokens, tags, metadata)
-        row, created = await self._scope.store.create(new)
+        row, created = await self._runtime.store.create(new)
         if not created:
             raise SessionExistsError(new.id if row.id == new.id else str(key), self.namespace)
         return self._begun(row.id)
@@ -109,8 +110,8 @@ class SessionManager(ErasureCalls):
         key = ref if isinstance(ref, SessionKey) else None
         session_id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
         new = self._new(name, session_id, key, parent, model, source, max_tokens, tags, metadata)
-        row, created = await self._scope.store.create(new)
-        return self._begun(row.id) if created else Session(self._scope, row.id)
+        row, created = await self._runtime.store.create(new)
+        return self._begun(row.id) if created else Session(self._runtime, row.id)
 
     def _new(
         self,
@@ -130,11 +131,11 @@ class SessionManager(ErasureCalls):
         check_count(max_tokens, "max_tokens", most=MOST_TOKENS)
         if key is not None and not isinstance(key, SessionKey):
             raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse` for a text")
-        agent, channel, peer, thread = (None,) * 4 if key is None else self._scope.address(key).parts
+        agent, channel, peer, thread = (None,) * 4 if key is None else self._runtime.address(key).parts
         return NewSession(
             namespace=self.namespace,
             id=new_id() if session_id is None else check_id(session_id, "session id"),
-            now=self._scope.now(),
+            now=self._runtime.now(),
             agent=agent,
             channel=channel,
             peer=peer,
@@ -183,21 +184,24 @@ class SessionManager(ErasureCalls):
         query = msgspec.convert(
             {
                 **filters,
-                **status_filter(self._scope, wanted),
+                **status_filter(self._runtime, wanted),
                 "namespace": self.namespace,
                 "limit": limit + 1,
                 "after": after,
             },
             SessionQuery,
         )
-        rows = await self._scope.store.page(query)
+        rows = await self._runtime.store.page(query)
         shown = rows[:limit]
         more = len(rows) > limit
         next_cursor = cursors.seal([shown[-1].last_active_at, shown[-1].number], call) if more else None
-        window = self._scope.settings(CompactionSettings).window
-        measured = [await reading.measured_row(self._scope, row) for row in shown]
-        known = zip(measured, await statuses(self._scope, measured), strict=True)
-        infos = [SessionInfo.from_row(row, window(row.max_tokens, row.model), status) for row, status in known]
+        compaction = self._runtime.settings.compaction
+        measured = [await reading.measured_row(self._runtime, row) for row in shown]
+        known = zip(measured, await statuses(self._runtime, measured), strict=True)
+        infos = [
+            SessionInfo.from_row(row, session_window(row.max_tokens, compaction.max_tokens, row.model), status)
+            for row, status in known
+        ]
         return Page(infos, next_cursor)
 
     async def iterate(self, **filters: Any) -> AsyncIterator[SessionInfo]:
@@ -225,12 +229,12 @@ class SessionManager(ErasureCalls):
         made = _fork_id(new_id)
 
         def build_at_head(row: SessionRow, view: ViewRow) -> Plan | None:
-            now = self._scope.now()
+            now = self._runtime.now()
             return forks.fork_at_head(row, view, _forked(row, made, name, now), now)
 
         async def build(tree: Tree) -> Plan | None:
             place = tree.session.head if at is None else reading.place_of(tree, at)
-            now = self._scope.now()
+            now = self._runtime.now()
             return forks.fork(tree, _forked(tree.session, made, name, now), place, now)
 
         source = self.session(id)
@@ -255,7 +259,7 @@ class SessionManager(ErasureCalls):
         made = new_id()
 
         async def build(tree: Tree) -> Plan | None:
-            now = self._scope.now()
+            now = self._runtime.now()
             row = tree.session
             key = (row.agent, row.channel, row.peer, row.thread) if row.key_current else (None, None, None, None)
             return forks.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)

@@ -19,11 +19,11 @@ class MessageCalls(Configurable):
 
     @property
     def namespace(self) -> str:
-        return self._scope.namespace
+        return self._runtime.namespace
 
     def session(self, ref: str | SessionKey) -> Session:
         """A handle on a session, by id or key; no I/O."""
-        return Session(self._scope, ref)
+        return Session(self._runtime, ref)
 
     async def _existing(self, ref: str | SessionKey) -> Session:
         session = self.session(ref)

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from frontdesk.config.builder import seen_past
+from frontdesk.config.settings import ANSWER_TOKENS, SessionFilter, check_answer_tokens
 from frontdesk.errors import ConfigurationError
 from frontdesk.manager.states import StateCalls
 from frontdesk.records import SearchInfo, SearchResults
 from frontdesk.search import freshness, indexing, vectors
 from frontdesk.search.across import search_namespace
-from frontdesk.search.embeddings import EmbeddingSettings
 from frontdesk.search.request import understood
-from frontdesk.search.tool import ANSWER_TOKENS, check_answer_tokens, history_tools
-from frontdesk.search.visible import SessionScope
+from frontdesk.search.tool import history_tools
+from frontdesk.search.visible import Past
 from frontdesk.tools import Tool
 
 
@@ -49,7 +48,7 @@ class SearchCalls(StateCalls):
         their keys, by status and by tag. With `group` the hits of a session stand together, in the order of its best.
         Raises `InvalidInputError`, `InvalidCursorError`."""
         request = await understood(
-            self._scope,
+            self._runtime,
             query,
             limit=limit,
             cursor=cursor,
@@ -67,11 +66,11 @@ class SearchCalls(StateCalls):
             peer=peer,
             thread=thread,
         )
-        return await search_namespace(self._scope, request)
+        return await search_namespace(self._runtime, request)
 
     async def search_info(self) -> SearchInfo:
         """How the namespace is searched, and how far its index is."""
-        return await freshness.info(self._scope)
+        return await freshness.info(self._runtime)
 
     async def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
         """Build the search index anew while it is in use. Searches stay right meanwhile, and nothing waits for it.
@@ -81,14 +80,14 @@ class SearchCalls(StateCalls):
         first of the index, then of the vectors. Raises what the embedding raises, and `EmbeddingError`."""
         if on_progress is not None and not callable(on_progress):
             raise ConfigurationError(f"on_progress is a callable, not {type(on_progress).__name__}")
-        await indexing.rebuild(self._scope, on_progress)
-        if self._scope.settings(EmbeddingSettings).embed is not None:
-            await vectors.rebuild(self._scope, on_progress)
+        await indexing.rebuild(self._runtime, on_progress)
+        if self._runtime.settings.embeddings.embed is not None:
+            await vectors.rebuild(self._runtime, on_progress)
         return await self.search_info()
 
-    def tools(self, *, scope: SessionScope | None = None, max_tokens: int = ANSWER_TOKENS) -> dict[str, Tool]:
+    def tools(self, *, scope: SessionFilter | None = None, max_tokens: int = ANSWER_TOKENS) -> dict[str, Tool]:
         """The tools that reach beyond one session, by name: `session_search` and `read_session`.
 
         `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope is
         nowhere to be told from one that does not exist. `max_tokens` is the most that an answer costs."""
-        return history_tools(seen_past(self._scope, scope), check_answer_tokens(max_tokens))
+        return history_tools(Past(self._runtime, scope), check_answer_tokens(max_tokens))

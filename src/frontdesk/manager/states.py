@@ -30,19 +30,19 @@ class StateCalls(UsageCalls):
         or `kind()`. A state expires `ttl` after it was last used; None means never, and without the argument
         SESSION_TTL_SECONDS says how long. `store` is a URL or a `StateStore`; without it FRONTDESK_STATE_URL names one,
         or they live in the manager's own store. Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
-        return States(self._scope, kind, name=name, default=default, ttl=ttl, store=store)
+        return States(self._runtime, kind, name=name, default=default, ttl=ttl, store=store)
 
     async def _sweep_states(self) -> int:
         """Remove expired states, of whoever lives in the same stores; gives how many there were."""
-        stores = self._scope.other_state_stores()
-        if isinstance(own := self._scope.store, StateStore):
+        stores = self._runtime.other_state_stores()
+        if isinstance(own := self._runtime.store, StateStore):
             stores.append(own)
         return sum([await sweep(store) for store in stores])
 
     async def _delete_states(self, session_id: str, *, everywhere: bool) -> int:
         """Remove the states of a session where they do not go with it: in other stores, or `everywhere`. Gives how many
         there were."""
-        stores = self._scope.other_state_stores()
-        if everywhere and isinstance(own := self._scope.store, StateStore):
+        stores = self._runtime.other_state_stores()
+        if everywhere and isinstance(own := self._runtime.store, StateStore):
             stores.append(own)
         return sum([await store.delete_states(self.namespace, session_id) for store in stores])

@@ -7,9 +7,8 @@ from decimal import Decimal
 
 from frontdesk.errors import InvalidInputError
 from frontdesk.keys import SessionKey
-from frontdesk.lifecycle.hooks import Hooks
 from frontdesk.lifecycle.ledger import usage_line
-from frontdesk.lifecycle.transitions import COMPACTION_LEASE, LifecycleSettings
+from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.manager.messages import MessageCalls
 from frontdesk.records import GrowthDay, Stats, Usage, UsageDay
 from frontdesk.store import StatsQuery, UsageQuery
@@ -39,7 +38,7 @@ class UsageCalls(MessageCalls):
 
         `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
         line = usage_line(
-            self._scope.now(),
+            self._runtime.now(),
             {
                 "input_tokens": input_tokens,
                 "output_tokens": output_tokens,
@@ -52,7 +51,7 @@ class UsageCalls(MessageCalls):
             usage_id=usage_id,
             at=at,
         )
-        return await self._scope.store.add_usage(self.namespace, await self._id_of(id), line)
+        return await self._runtime.store.add_usage(self.namespace, await self._id_of(id), line)
 
     async def usage(
         self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
@@ -66,16 +65,16 @@ class UsageCalls(MessageCalls):
             first_day=None if first_day is None else _day(first_day),
             last_day=None if last_day is None else _day(last_day),
         )
-        return Usage(tuple(UsageDay.from_row(row) for row in await self._scope.store.usage(query)))
+        return Usage(tuple(UsageDay.from_row(row) for row in await self._runtime.store.usage(query)))
 
     async def stats(self) -> Stats:
         """Totals over the namespace, from one pass over its sessions: their messages are not looked at."""
-        now = self._scope.now()
-        row = await self._scope.store.stats(
+        now = self._runtime.now()
+        row = await self._runtime.store.stats(
             StatsQuery(
                 namespace=self.namespace,
                 now=now,
-                idle_after=self._scope.settings(LifecycleSettings).idle_after,
+                idle_after=self._runtime.settings.lifecycle.idle_after,
                 leased=COMPACTION_LEASE,
                 since=(now // _DAY - _GROWTH_DAYS + 1) * _DAY,
             )
@@ -89,7 +88,7 @@ class UsageCalls(MessageCalls):
             cost=Decimal(row.cost),
             store_bytes=row.store_bytes,
             growth=tuple(GrowthDay(date.fromisoformat(day), *counts) for day, counts in row.days.items()),
-            hook_failures=self._scope.settings(Hooks).failures,
+            hook_failures=self._runtime.hooks.failures,
         )
 
 

@@ -6,6 +6,8 @@ local server may have loaded a model with less, which only its operator knows.
 
 import re
 
+from frontdesk.messages.tokens import DEFAULT_MAX_TOKENS
+
 _WINDOWS = {
     # OpenAI
     "chatgpt-4o": 128_000,
@@ -139,3 +141,12 @@ def context_window(model: str) -> int | None:
         if (tokens := _BY_FAMILY.get(name[:length])) is not None:
             return tokens
     return None
+
+
+def session_window(own: int | None, configured: int | None, model: str | None) -> int:
+    """The window of a session: its own figure, that of `with_compaction`, what is known of its model, the default."""
+    if own is not None:
+        return own
+    if configured is not None:
+        return configured
+    return (context_window(model) if model else None) or DEFAULT_MAX_TOKENS

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.history.reading import to_messages
 from frontdesk.messages import Message
 from frontdesk.records import SearchHit, key_of, to_datetime
@@ -14,7 +14,7 @@ from frontdesk.search import loading
 from frontdesk.search.attributing import Entry
 from frontdesk.search.loading import Source, Wanted
 from frontdesk.search.request import Request
-from frontdesk.search.settings import SearchSettings
+from frontdesk.search.settings import tokeniser
 from frontdesk.search.snippets import snippet
 from frontdesk.store import Address, Item, OverlayItem, Place, Span
 from frontdesk.tree.items import drop_first, first_items, last_items, position_of
@@ -33,27 +33,29 @@ class _Standing(NamedTuple):
     after: Sequence[Item] = ()
 
 
-async def hits(scope: Scope, request: Request, entries: Sequence[Entry], known: Sequence[Tree] = ()) -> list[SearchHit]:
+async def hits(
+    runtime: Runtime, request: Request, entries: Sequence[Entry], known: Sequence[Tree] = ()
+) -> list[SearchHit]:
     """The hits for these entries; one whose text has gone meanwhile is left out. `known` are trees that need not be
     loaded."""
-    sources = await _sources(scope, entries)
+    sources = await _sources(runtime, entries)
     trees = {tree.session.id: tree for tree in known}
     unknown = {entry.row.id for entry in entries if entry.match.address.kind != "session"} - set(trees)
     if unknown:
-        shapes = await scope.store.trees(scope.namespace, sorted(unknown))
+        shapes = await runtime.store.trees(runtime.namespace, sorted(unknown))
         trees |= {shape.session.id: Tree(shape) for shape in shapes}
     standings = [_standing(trees.get(entry.row.id), entry, request.context) for entry in entries]
     read = _Read(chain.from_iterable((*s.branch, *s.before, *s.after) for s in standings))
-    await read.all(scope)
+    await read.all(runtime)
     found = []
     for entry, standing in zip(entries, standings, strict=True):
         source = sources.get(entry.match.address)
         if source is not None:
-            found.append(_hit(scope, request, entry, source, standing, read))
+            found.append(_hit(runtime, request, entry, source, standing, read))
     return found
 
 
-async def _sources(scope: Scope, entries: Iterable[Entry]) -> dict[Address, Source]:
+async def _sources(runtime: Runtime, entries: Iterable[Entry]) -> dict[Address, Source]:
     wanted = Wanted()
     for entry in entries:
         kind, number, position = entry.match.address
@@ -66,7 +68,7 @@ async def _sources(scope: Scope, entries: Iterable[Entry]) -> dict[Address, Sour
                 wanted.overlays[number] = None
             case "session":
                 wanted.sessions[number] = None
-    return {source.address: source for source in await loading.load(scope, wanted)}
+    return {source.address: source for source in await loading.load(runtime, wanted)}
 
 
 class _Read:
@@ -76,8 +78,8 @@ class _Read:
         self._items = list(dict.fromkeys(items))
         self._messages: dict[Item, list[Message]] = {}
 
-    async def all(self, scope: Scope) -> None:
-        pieces = await scope.store.read(self._items) if self._items else ()
+    async def all(self, runtime: Runtime) -> None:
+        pieces = await runtime.store.read(self._items) if self._items else ()
         for item, piece in zip(self._items, pieces, strict=True):
             self._messages[item] = to_messages([item], [piece])
 
@@ -110,7 +112,9 @@ def _standing(tree: Tree | None, entry: Entry, context: int) -> _Standing:
     return _Standing(position, position_of(view, place) is not None, branch, before, after)
 
 
-def _hit(scope: Scope, request: Request, entry: Entry, source: Source, standing: _Standing, read: _Read) -> SearchHit:
+def _hit(
+    runtime: Runtime, request: Request, entry: Entry, source: Source, standing: _Standing, read: _Read
+) -> SearchHit:
     row, kind = entry.row, entry.match.address.kind
     branch = read.messages(standing.branch)
     return SearchHit(
@@ -118,7 +122,7 @@ def _hit(scope: Scope, request: Request, entry: Entry, source: Source, standing:
         message_id=source.id,
         role=source.role,
         score=entry.score,
-        snippet=snippet(source.text, request.query, scope.settings(SearchSettings).tokeniser),
+        snippet=snippet(source.text, request.query, tokeniser(runtime.settings.search)),
         created_at=to_datetime(row.last_active_at if kind == "session" else source.at),
         kind=_KINDS[kind],  # type: ignore[arg-type]
         session_name=row.name,

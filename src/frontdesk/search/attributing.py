@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.search.finding import Ranked
 from frontdesk.search.request import Request
 from frontdesk.store import IndexMatch, SessionRow, TreeRows
@@ -21,15 +21,15 @@ class Entry(NamedTuple):
     row: SessionRow
 
 
-async def attributed(scope: Scope, request: Request, ranked: Sequence[Ranked]) -> list[Entry]:
+async def attributed(runtime: Runtime, request: Request, ranked: Sequence[Ranked]) -> list[Entry]:
     """The texts that a session sees which passes the filters."""
     families = sorted({one.match.family for one in ranked})
-    rows = await scope.store.relatives(scope.namespace, families) if families else []
+    rows = await runtime.store.relatives(runtime.namespace, families) if families else []
     sessions: dict[int, list[SessionRow]] = {}
     for row in rows:
         sessions.setdefault(row.family, []).append(row)
     shared = _to_be_looked_into(sessions, (one.match for one in ranked))
-    trees = await scope.store.trees(scope.namespace, shared, family=True) if shared else []
+    trees = await runtime.store.trees(runtime.namespace, shared, family=True) if shared else []
     views = {shape.session.family: _Family(shape) for shape in trees}
     by_number = {row.number: row for row in rows}
     entries = []

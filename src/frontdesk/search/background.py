@@ -6,12 +6,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, StoreError
 from frontdesk.events import feed
-from frontdesk.lifecycle.transitions import LifecycleSettings
 from frontdesk.search import indexing, vectors
-from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings
+from frontdesk.search.embeddings import EmbeddingHealth
 
 _PAUSE = 1.0
 """seconds without an append after which it begins"""
@@ -29,56 +28,56 @@ class Backlog:
     last: float = 0.0
 
 
-def notice(scope: Scope, messages: int) -> None:
+def notice(runtime: Runtime, messages: int) -> None:
     """Tell that messages were appended. Costs next to nothing."""
-    backlog = scope.settings(Backlog)
+    backlog = runtime.shared(Backlog)
     backlog.last = time.monotonic()
     backlog.messages += messages
-    scope.later(_PAUSE, lambda: _look(scope), _NAME)
+    runtime.background.later(_PAUSE, lambda: _look(runtime), _NAME)
 
 
-def _look(scope: Scope) -> None:
-    backlog = scope.settings(Backlog)
+def _look(runtime: Runtime) -> None:
+    backlog = runtime.shared(Backlog)
     if time.monotonic() - backlog.last < _PAUSE and backlog.messages < _MUCH:
-        scope.later(_PAUSE, lambda: _look(scope), _NAME)
+        runtime.background.later(_PAUSE, lambda: _look(runtime), _NAME)
         return
     backlog.messages = 0
-    follow(scope)
+    follow(runtime)
 
 
-def follow(scope: Scope) -> None:
+def follow(runtime: Runtime) -> None:
     """Bring the index up to date beside the conversation, and then the vectors, if any are wanted."""
-    if not scope.closing:
-        scope.spawn(_index(scope), _NAME)
+    if not runtime.background.closing:
+        runtime.background.spawn(_index(runtime), _NAME)
 
 
-async def _index(scope: Scope) -> None:
+async def _index(runtime: Runtime) -> None:
     try:
-        if await indexing.run(scope):
+        if await indexing.run(runtime):
             # Without a sweep nobody else would: what comes in one pause is less than what goes in one.
-            await feed.trim(scope, scope.settings(LifecycleSettings).keep_events, 4 * _MUCH)
+            await feed.trim(runtime, runtime.settings.lifecycle.keep_events, 4 * _MUCH)
     except FrontdeskError:
         pass  # whoever searches or appends next tries again
-    _follow_with_vectors(scope)
+    _follow_with_vectors(runtime)
 
 
-def _follow_with_vectors(scope: Scope) -> None:
-    if scope.settings(EmbeddingSettings).embed is None or scope.closing:
+def _follow_with_vectors(runtime: Runtime) -> None:
+    if runtime.settings.embeddings.embed is None or runtime.background.closing:
         return
-    rest = scope.settings(EmbeddingHealth).rest
+    rest = runtime.shared(EmbeddingHealth).rest
     if rest:
-        scope.later(rest, lambda: _follow_with_vectors(scope), _VECTORS)
+        runtime.background.later(rest, lambda: _follow_with_vectors(runtime), _VECTORS)
     else:
-        scope.spawn(_embed(scope), _VECTORS)
+        runtime.background.spawn(_embed(runtime), _VECTORS)
 
 
-async def _embed(scope: Scope) -> None:
+async def _embed(runtime: Runtime) -> None:
     try:
-        await vectors.run(scope)
+        await vectors.run(runtime)
     except StoreError:
         pass
     except FrontdeskError as error:
-        health = scope.settings(EmbeddingHealth)
+        health = runtime.shared(EmbeddingHealth)
         health.failed(error)
-        if not scope.closing:
-            scope.later(health.rest, lambda: _follow_with_vectors(scope), _VECTORS)
+        if not runtime.background.closing:
+            runtime.background.later(health.rest, lambda: _follow_with_vectors(runtime), _VECTORS)

@@ -3,56 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from frontdesk.calls import call
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import EmbeddingSettings
 from frontdesk.errors import ConfigurationError, EmbeddingError, FrontdeskError
 from frontdesk.store import VectorRow, VectorStore
 
-Embed: TypeAlias = Callable[[list[str]], Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]]
-"""texts -> vectors, one for each in the same order; sync or async"""
-
 _log = logging.getLogger("frontdesk.search")
-MOST_DIMENSIONS = 16_000
 _LONGEST_REST = 300.0
 _LONGEST_TEXT = 8_000
 """characters of a text that are embedded; models read little more"""
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingSettings:
-    """What `with_embeddings` was told. Without an `embed` search is lexical."""
-
-    embed: Embed | None = None
-    dimensions: int = 0
-    batch_size: int = 64
-    timeout: float = 60.0
-
-    @property
-    def model(self) -> str:
-        """The name of the model, if the callable tells one."""
-        name = getattr(self.embed, "name", "")
-        return name if isinstance(name, str) else ""
-
-    def __post_init__(self) -> None:
-        if self.embed is None:
-            return
-        if not callable(self.embed):
-            raise ConfigurationError(f"embed is a callable from texts to vectors, not {type(self.embed).__name__}")
-        for what, value, most in (("dimensions", self.dimensions, MOST_DIMENSIONS), ("batch_size", self.batch_size, 0)):
-            if type(value) is not int or value < 1 or (most and value > most):
-                upper = f" and at most {most:,}" if most else ""
-                raise ConfigurationError(f"{what} must be a whole number, at least 1{upper}, not {value!r}")
-        if not self.timeout > 0:
-            raise ConfigurationError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
-        if importlib.util.find_spec("numpy") is None:
-            raise ConfigurationError("embeddings need numpy: pip install 'frontdesk[embeddings]'")
 
 
 async def embed_texts(settings: EmbeddingSettings, texts: Sequence[str]) -> list[bytes | None]:
@@ -135,28 +101,28 @@ class EmbeddingHealth:
         self.failures, self.rests_until, self.error = 0, 0.0, None
 
 
-async def vector_row(scope: Scope) -> VectorRow | None:
+async def vector_row(runtime: Runtime) -> VectorRow | None:
     """The vectors of the namespace, if it has some. Raises `EmbeddingError` if they were made by another model,
     `ConfigurationError` if the store cannot keep any."""
-    settings = scope.settings(EmbeddingSettings)
-    store = vector_store(scope)
-    await store.prepare_vectors(scope.namespace, settings.dimensions)
-    row = await store.vector_state(scope.namespace)
+    settings = runtime.settings.embeddings
+    store = vector_store(runtime)
+    await store.prepare_vectors(runtime.namespace, settings.dimensions)
+    row = await store.vector_state(runtime.namespace)
     made_with = "" if row is None or row.state is None else row.state.made_with
     if made_with and settings.model and made_with != settings.model:
         raise EmbeddingError(
-            f"the vectors of namespace {scope.namespace!r} were made by {made_with!r}, not {settings.model!r}:"
+            f"the vectors of namespace {runtime.namespace!r} were made by {made_with!r}, not {settings.model!r}:"
             " use that, or have them made anew by reindex",
-            namespace=scope.namespace,
+            namespace=runtime.namespace,
             present=made_with,
             wanted=settings.model,
         )
     return row
 
 
-def vector_store(scope: Scope) -> VectorStore:
+def vector_store(runtime: Runtime) -> VectorStore:
     """The store, if it can keep vectors. Raises `ConfigurationError`."""
-    store = scope.store
+    store = runtime.store
     if not isinstance(store, VectorStore):
         raise ConfigurationError(f"{type(store).__name__} keeps no vectors: leave with_embeddings out")
     return store

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from frontdesk.calls import call
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.search import loading
 from frontdesk.search.facets import KINDS, of_period, of_role
 from frontdesk.search.loading import Source, Wanted
@@ -23,7 +23,7 @@ from frontdesk.search.ranking import (
     rank,
 )
 from frontdesk.search.request import Request
-from frontdesk.search.settings import SearchSettings
+from frontdesk.search.settings import tokeniser
 from frontdesk.store import LONGEST_STRETCH, Address, IndexMatch, IndexQuery, IndexRow, Phrase, Place, TextKind
 
 MOST_CANDIDATES = 2_000
@@ -162,7 +162,7 @@ def cut(phrase: Phrase) -> Phrase:
 
 
 async def look_up(
-    scope: Scope,
+    runtime: Runtime,
     request: Request,
     terms: Terms,
     *,
@@ -175,9 +175,9 @@ async def look_up(
     query = request.query
     if query.has_terms and not terms.seek:
         return []
-    return await scope.store.matches(
+    return await runtime.store.matches(
         IndexQuery(
-            namespace=scope.namespace,
+            namespace=runtime.namespace,
             seek=terms.seek,
             count=terms.also,
             phrases=tuple(map(cut, query.phrases)),
@@ -194,17 +194,17 @@ async def look_up(
 
 
 async def scan(
-    scope: Scope, request: Request, wanted: Wanted, findings: Findings, kinds: Collection[TextKind] = tuple(KINDS)
+    runtime: Runtime, request: Request, wanted: Wanted, findings: Findings, kinds: Collection[TextKind] = tuple(KINDS)
 ) -> None:
     """Read texts and take in those that match."""
-    settings = scope.settings(SearchSettings)
+    settings = runtime.settings.search
     matcher = Matcher(request.query)
     owners = sorted(set(wanted.owners.values()) | set(wanted.sessions))
-    rows = await scope.store.sessions(scope.namespace, owners) if owners else []
+    rows = await runtime.store.sessions(runtime.namespace, owners) if owners else []
     families = {row.number: row.family for row in rows}
     for portion in wanted.portions():
-        for source in await loading.load(scope, portion):
-            terms = settings.tokeniser.terms(source.text)
+        for source in await loading.load(runtime, portion):
+            terms = tokeniser(settings).terms(source.text)
             found = matcher.take(terms, findings.statistics)
             kind, number, position = source.address
             if found is None or kind not in kinds or not _passes(source, request):

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ChangesTrimmedError, StoreError
 from frontdesk.lifecycle.leases import holder
 from frontdesk.search import loading
@@ -39,8 +39,8 @@ class Follower(ABC):
     lease: str
     ttl = 30_000_000
 
-    def __init__(self, scope: Scope, budget: int | None = None, progress: Progress | None = None) -> None:
-        self.scope = scope
+    def __init__(self, runtime: Runtime, budget: int | None = None, progress: Progress | None = None) -> None:
+        self.runtime = runtime
         self._budget = budget
         self._progress = progress
         self._done = 0
@@ -73,7 +73,7 @@ class Follower(ABC):
 
     async def alone(self, work: Callable[[], Any]) -> bool:
         """Do some work while nobody else does; False if somebody else is at it."""
-        store, namespace = self.scope.store, self.scope.namespace
+        store, namespace = self.runtime.store, self.runtime.namespace
         self._held = await store.acquire_lease(namespace, None, self.lease, holder(), self.ttl)
         if self._held is None:
             return False
@@ -108,7 +108,7 @@ class Follower(ABC):
             state = await self._take_families(state, state.cursor)
         while not self._is_spent():
             try:
-                lines = await self.scope.store.changes(self.scope.namespace, state.position, LINES)
+                lines = await self.runtime.store.changes(self.runtime.namespace, state.position, LINES)
             except ChangesTrimmedError:
                 await self.begin(state, usable=False)
                 raise OvertakenError from None
@@ -117,7 +117,7 @@ class Follower(ABC):
             wanted = Wanted()
             for line in lines:
                 wanted.add_line(line)
-            await loading.add_orphans(self.scope, wanted)
+            await loading.add_orphans(self.runtime, wanted)
             reached = replace(state, position=lines[-1].position)
             await self.take(state, wanted, reached)
             state = reached
@@ -128,13 +128,13 @@ class Follower(ABC):
         if usable and replaces is not None:
             position = replaces.position
         else:
-            position = await self.scope.store.last_change(self.scope.namespace)
+            position = await self.runtime.store.last_change(self.runtime.namespace)
         state = IndexState(made_with=self.made_with, position=position, cursor=0, usable=usable)
         await self.mark(replaces, state)
         return state
 
     async def _take_families(self, state: IndexState, after: int) -> IndexState:
-        async for family, wanted in loading.families(self.scope, after):
+        async for family, wanted in loading.families(self.runtime, after):
             reached = replace(state, cursor=family)
             await self.take(state, wanted, reached)
             state = reached
@@ -151,7 +151,7 @@ class Follower(ABC):
         """Stay the one who is at it."""
         now = asyncio.get_running_loop().time()
         if self._held is not None and now - self._renewed > _RENEW:
-            await self.scope.store.renew_lease(self.scope.namespace, None, self.lease, self._held.number, self.ttl)
+            await self.runtime.store.renew_lease(self.runtime.namespace, None, self.lease, self._held.number, self.ttl)
             self._renewed = now
 
     async def tell(self, texts: int) -> None:
@@ -160,5 +160,5 @@ class Follower(ABC):
         await self.renew()
         if self._progress is not None and texts:
             if self._total is None:
-                self._total = (await self.scope.store.stats(StatsQuery(namespace=self.scope.namespace))).messages
+                self._total = (await self.runtime.store.stats(StatsQuery(namespace=self.runtime.namespace))).messages
             self._progress(self._done, max(self._done, self._total))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ChangesTrimmedError, ConfigurationError, EmbeddingError
 from frontdesk.records import SearchInfo, to_datetime
 from frontdesk.search import indexing
-from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, vector_row, vector_store
+from frontdesk.search.embeddings import EmbeddingHealth, vector_row, vector_store
 from frontdesk.search.following import LINES
 from frontdesk.search.loading import Wanted
-from frontdesk.search.settings import SearchSettings
+from frontdesk.search.settings import made_with
 from frontdesk.store import ChangeRow, IndexRow, StatsQuery
 
 MOST_SCANNED = 512
@@ -33,63 +33,63 @@ class Met(NamedTuple):
         return wanted
 
 
-async def for_session(scope: Scope) -> Met:
+async def for_session(runtime: Runtime) -> Met:
     """The index for a search in one session, which rather reads the session than wait for the others."""
-    met = await meet(scope)
-    if met.row is None and await indexing.run(scope, _HELP):
-        met = await meet(scope)
+    met = await meet(runtime)
+    if met.row is None and await indexing.run(runtime, _HELP):
+        met = await meet(runtime)
     return met
 
 
-async def for_namespace(scope: Scope) -> Met:
+async def for_namespace(runtime: Runtime) -> Met:
     """The index for a search across sessions, brought up to date if much is missing and nobody is at it."""
-    met = await meet(scope)
-    if (met.row is None or len(met.pending()) > MOST_SCANNED) and await indexing.run(scope):
-        met = await meet(scope)
+    met = await meet(runtime)
+    if (met.row is None or len(met.pending()) > MOST_SCANNED) and await indexing.run(runtime):
+        met = await meet(runtime)
     return met
 
 
-async def meet(scope: Scope) -> Met:
+async def meet(runtime: Runtime) -> Met:
     """The index as it is."""
-    row = await scope.store.index_state(scope.namespace)
-    if row is None or not indexing.is_usable(row.state, scope.settings(SearchSettings)):
+    row = await runtime.store.index_state(runtime.namespace)
+    if row is None or not indexing.is_usable(row.state, runtime.settings.search):
         return Met(None, [])
     try:
-        return Met(row, await _lines(scope, row.state.position))
+        return Met(row, await _lines(runtime, row.state.position))
     except ChangesTrimmedError:
         return Met(None, [])
 
 
-async def _lines(scope: Scope, after: tuple[int, int]) -> list[ChangeRow]:
+async def _lines(runtime: Runtime, after: tuple[int, int]) -> list[ChangeRow]:
     """All lines behind a position, those that may still get company ahead of them included."""
     found: list[ChangeRow] = []
     while True:
-        lines = await scope.store.changes(scope.namespace, after, LINES, settled=False)
+        lines = await runtime.store.changes(runtime.namespace, after, LINES, settled=False)
         found += lines
         if len(lines) < LINES:
             return found
         after = lines[-1].position
 
 
-async def missing(scope: Scope) -> int:
+async def missing(runtime: Runtime) -> int:
     """How many texts the index does not hold yet; about how many, where it is still to be built."""
-    met = await meet(scope)
+    met = await meet(runtime)
     if met.row is not None:
         return len(met.pending())
-    row = await scope.store.index_state(scope.namespace)
-    stats = await scope.store.stats(StatsQuery(namespace=scope.namespace))
+    row = await runtime.store.index_state(runtime.namespace)
+    stats = await runtime.store.stats(StatsQuery(namespace=runtime.namespace))
     return max(stats.messages - (0 if row is None else row.texts), 0 if row is None else 1)
 
 
-async def info(scope: Scope) -> SearchInfo:
+async def info(runtime: Runtime) -> SearchInfo:
     """How the namespace is searched; see `SessionManager.search_info`."""
-    settings = scope.settings(SearchSettings)
-    row = await scope.store.index_state(scope.namespace)
-    met = await meet(scope)
+    settings = runtime.settings.search
+    row = await runtime.store.index_state(runtime.namespace)
+    met = await meet(runtime)
     moment = None
     if met.row is not None:
         # Everything is in the index that happened before what it does not hold yet.
-        moment = to_datetime(met.lines[0].at if met.lines else scope.now())
+        moment = to_datetime(met.lines[0].at if met.lines else runtime.now())
     return SearchInfo(
         language=settings.language,
         reasoning=settings.reasoning,
@@ -97,21 +97,21 @@ async def info(scope: Scope) -> SearchInfo:
         pending=len(met.pending()),
         indexed_up_to=moment,
         building=row is not None and (met.row is None or row.state.cursor is not None),
-        made_with=settings.made_with,
-        **await _meaning(scope),
+        made_with=made_with(settings),
+        **await _meaning(runtime),
     )
 
 
-async def _meaning(scope: Scope) -> dict[str, Any]:
+async def _meaning(runtime: Runtime) -> dict[str, Any]:
     """What `SearchInfo` tells of vectors."""
-    settings = scope.settings(EmbeddingSettings)
+    settings = runtime.settings.embeddings
     if settings.embed is None:
         return {"mode": "lexical"}
-    error = scope.settings(EmbeddingHealth).error
+    error = runtime.shared(EmbeddingHealth).error
     vectors = 0
     try:
-        await vector_row(scope)
-        vectors = await vector_store(scope).count_vectors(scope.namespace)
+        await vector_row(runtime)
+        vectors = await vector_store(runtime).count_vectors(runtime.namespace)
     except (EmbeddingError, ConfigurationError) as refusal:
         error = str(refusal)
     return {

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import SearchSettings
 from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.search.facets import facets_of
-from frontdesk.search.settings import SearchSettings
+from frontdesk.search.settings import tokeniser
 from frontdesk.search.texts import searchable_text
 from frontdesk.store import (
     Address,
@@ -53,7 +54,7 @@ class Source(NamedTuple):
         return IndexText(
             address=self.address,
             at=self.at,
-            terms=settings.tokeniser.terms(self.text),
+            terms=tokeniser(settings).terms(self.text),
             facets=facets_of(self.address.kind, self.role, self.at),
             content=self.content,
         )
@@ -149,30 +150,30 @@ def items_of(tree: Tree) -> list[Item]:
     return items
 
 
-async def families(scope: Scope, after: int) -> AsyncIterator[tuple[int, Wanted]]:
+async def families(runtime: Runtime, after: int) -> AsyncIterator[tuple[int, Wanted]]:
     """The texts of the namespace by family, those with higher numbers than `after`; some families at a time."""
     while True:
-        numbers = await scope.store.families(scope.namespace, after, _FAMILIES)
+        numbers = await runtime.store.families(runtime.namespace, after, _FAMILIES)
         if not numbers:
             return
-        rows = await scope.store.relatives(scope.namespace, numbers)
+        rows = await runtime.store.relatives(runtime.namespace, numbers)
         one_of_each = {row.family: row.id for row in rows}
         wanted = Wanted()
-        for tree in await scope.store.trees(scope.namespace, list(one_of_each.values()), family=True):
+        for tree in await runtime.store.trees(runtime.namespace, list(one_of_each.values()), family=True):
             wanted.add_family(tree)
         after = numbers[-1]
         yield after, wanted
 
 
-async def add_orphans(scope: Scope, wanted: Wanted) -> None:
+async def add_orphans(runtime: Runtime, wanted: Wanted) -> None:
     """Take in what forks inherited from sessions that are gone: of these the log tells nothing any more."""
-    rows = await scope.store.sessions(scope.namespace, list(wanted.forks)) if wanted.forks else []
+    rows = await runtime.store.sessions(runtime.namespace, list(wanted.forks)) if wanted.forks else []
     forks = [row for row in rows if row.base is not None]
     if not forks:
         return
-    relatives = await scope.store.relatives(scope.namespace, [row.family for row in forks])
+    relatives = await runtime.store.relatives(runtime.namespace, [row.family for row in forks])
     living = {row.tree for row in relatives}
-    for shape in await scope.store.trees(scope.namespace, [row.id for row in forks]):
+    for shape in await runtime.store.trees(runtime.namespace, [row.id for row in forks]):
         tree = Tree(shape)
         for segment in tree.visible_segments():
             if segment.tree not in living:
@@ -181,14 +182,14 @@ async def add_orphans(scope: Scope, wanted: Wanted) -> None:
         wanted.add_items([OverlayItem(row.number, 0, None) for row in summaries], shape.session.number)
 
 
-async def load(scope: Scope, wanted: Wanted) -> list[Source]:
+async def load(runtime: Runtime, wanted: Wanted) -> list[Source]:
     """The texts that are still there, in no particular order; without those that say nothing."""
-    settings = scope.settings(SearchSettings)
+    settings = runtime.settings.search
     items: list[Item] = [*wanted.spans, *(EditItem(number, 0, place, None) for number, place in wanted.edits.items())]
     items += [OverlayItem(number, 0, None) for number in wanted.overlays]
     found: list[Source] = []
     torn: list[Item] = []
-    for item, piece in zip(items, await scope.store.read(items) if items else (), strict=True):
+    for item, piece in zip(items, await runtime.store.read(items) if items else (), strict=True):
         if piece.overlay is not None:
             row = piece.overlay
             address = Address("overlay", row.number)
@@ -197,10 +198,10 @@ async def load(scope: Scope, wanted: Wanted) -> list[Source]:
             torn += _apart(item) if piece.messages else ()
         else:
             found += _messages(item, Message.from_run(piece.messages, None), settings)
-    for item, piece in zip(torn, await scope.store.read(torn) if torn else (), strict=True):
+    for item, piece in zip(torn, await runtime.store.read(torn) if torn else (), strict=True):
         found += _messages(item, Message.from_run(piece.messages, None), settings)
     numbers = list(wanted.sessions)
-    for session in await scope.store.sessions(scope.namespace, numbers) if numbers else ():
+    for session in await runtime.store.sessions(runtime.namespace, numbers) if numbers else ():
         found.append(_session(session))
     # Of a message that was changed after it was appended the log tells twice.
     return list({source.address: source for source in found if source.text}.values())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, StoreError
 from frontdesk.search import background, finding
-from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, embed_texts, vector_row, vector_store
+from frontdesk.search.embeddings import EmbeddingHealth, embed_texts, vector_row, vector_store
 from frontdesk.search.facets import KINDS
 from frontdesk.search.freshness import Met
 from frontdesk.search.fusion import NEAREST
@@ -24,7 +24,7 @@ MOST_FAMILIES = 32
 
 
 async def near(
-    scope: Scope,
+    runtime: Runtime,
     request: Request,
     met: Met,
     *,
@@ -35,30 +35,30 @@ async def near(
 
     None without `with_embeddings`, where hits are wanted by time, and where the embedding fails: that is logged, and
     `search_info` tells."""
-    health = scope.settings(EmbeddingHealth)
-    if scope.settings(EmbeddingSettings).embed is None or met.row is None or request.newest or not request.query.words:
+    health = runtime.shared(EmbeddingHealth)
+    if runtime.settings.embeddings.embed is None or met.row is None or request.newest or not request.query.words:
         return []
     if health.rest:
         return []
     try:
-        row = await vector_row(scope)
+        row = await vector_row(runtime)
         if _is_behind(row, met):
-            background.follow(scope)
+            background.follow(runtime)
         if row is None or families == ():
             return []
-        vector = await _vector(scope, request.query.text)
+        vector = await _vector(runtime, request.query.text)
         if within is None and families is not None and len(families) <= MOST_FAMILIES:
-            within = await _texts_of(scope, families)
+            within = await _texts_of(runtime, families)
         is_filtered = bool(finding.facets(request) or request.query.phrases or request.query.excluded)
         limit = _NEAREST_TO_FILTER if is_filtered or families is not None else NEAREST
         ranges = None if within is None else _ranges(within)
-        found = await vector_store(scope).nearest(scope.namespace, vector, limit, ranges) if vector else []
+        found = await vector_store(runtime).nearest(runtime.namespace, vector, limit, ranges) if vector else []
     except StoreError:
         raise
     except FrontdeskError as error:
         health.failed(error)
         return []
-    return await _passing(scope, request, [one.address for one in found], families)
+    return await _passing(runtime, request, [one.address for one in found], families)
 
 
 def _is_behind(row: VectorRow | None, met: Met) -> bool:
@@ -67,18 +67,18 @@ def _is_behind(row: VectorRow | None, met: Met) -> bool:
     return bool(met.lines) or row.state.position != met.row.state.position
 
 
-async def _vector(scope: Scope, text: str) -> bytes | None:
-    settings = scope.settings(EmbeddingSettings)
+async def _vector(runtime: Runtime, text: str) -> bytes | None:
+    settings = runtime.settings.embeddings
     [vector] = await embed_texts(replace(settings, timeout=min(settings.timeout, _LONGEST_WAIT)), [text])
-    scope.settings(EmbeddingHealth).worked()
+    runtime.shared(EmbeddingHealth).worked()
     return vector
 
 
-async def _texts_of(scope: Scope, families: tuple[int, ...]) -> Wanted:
-    rows = await scope.store.relatives(scope.namespace, families)
+async def _texts_of(runtime: Runtime, families: tuple[int, ...]) -> Wanted:
+    rows = await runtime.store.relatives(runtime.namespace, families)
     one_of_each = {row.family: row.id for row in rows}
     wanted = Wanted()
-    for tree in await scope.store.trees(scope.namespace, list(one_of_each.values()), family=True):
+    for tree in await runtime.store.trees(runtime.namespace, list(one_of_each.values()), family=True):
         wanted.add_family(tree)
     return wanted
 
@@ -92,14 +92,14 @@ def _ranges(wanted: Wanted) -> list[Range]:
 
 
 async def _passing(
-    scope: Scope, request: Request, addresses: list[Address], families: tuple[int, ...] | None
+    runtime: Runtime, request: Request, addresses: list[Address], families: tuple[int, ...] | None
 ) -> list[IndexMatch]:
     """What the index knows of these texts, of those that pass the filters, in their order."""
     if not addresses:
         return []
-    matches = await scope.store.matches(
+    matches = await runtime.store.matches(
         IndexQuery(
-            namespace=scope.namespace,
+            namespace=runtime.namespace,
             phrases=tuple(map(finding.cut, request.query.phrases)),
             excluded=tuple(map(finding.cut, request.query.excluded)),
             facets=finding.facets(request) or (tuple(KINDS.values()),),

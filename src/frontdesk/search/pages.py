@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.records import SearchResults
 from frontdesk.search import answering
 from frontdesk.search.attributing import Entry
@@ -17,7 +17,7 @@ NOTHING = SearchResults((), 0, None)
 
 
 async def page(
-    scope: Scope,
+    runtime: Runtime,
     request: Request,
     entries: list[Entry],
     near: Sequence[IndexMatch],
@@ -28,7 +28,7 @@ async def page(
     start = _start(ordered, request)
     end = start + request.limit
     shown = ordered[start:end]
-    hits = await answering.hits(scope, request, shown, trees)
+    hits = await answering.hits(runtime, request, shown, trees)
     cursor = request.cursor(end, shown[-1].match.address) if end < len(ordered) else None
     return SearchResults(tuple(hits), len(ordered), cursor)
 

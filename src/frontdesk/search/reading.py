@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError, SessionNotFoundError
 from frontdesk.history import reading
 from frontdesk.messages import SUMMARY_PREFIX, Message
@@ -34,15 +34,15 @@ class Window(NamedTuple):
     at_head: bool
 
 
-async def read_window(scope: Scope, session_id: str, around: str | None, before: int, after: int) -> Window:
+async def read_window(runtime: Runtime, session_id: str, around: str | None, before: int, after: int) -> Window:
     """Up to `before` messages ahead of one and `after` behind it, as they were written; without `around` the last ones.
 
     The id of a summary means the first message that it covers. Raises `MessageNotFoundError`,
     `SessionNotFoundError`."""
     for _ in range(_ATTEMPTS):
-        tree = await reading.load_tree(scope, session_id, find=[around] if around else ())
+        tree = await reading.load_tree(runtime, session_id, find=[around] if around else ())
         if tree is None:
-            raise SessionNotFoundError(session_id, scope.namespace)
+            raise SessionNotFoundError(session_id, runtime.namespace)
         place = tree.session.head if around is None else _place(tree, around)
         if place is None:
             return Window((), 0, 0, 0, True)
@@ -53,7 +53,7 @@ async def read_window(scope: Scope, session_id: str, around: str | None, before:
         reach = before + after if around is None else before
         start = max(0, position - reach)
         items = first_items(drop_first(path, start), position + after + 1 - start)
-        messages = await reading.read_items(scope, items)
+        messages = await reading.read_items(runtime, items)
         if len(messages) == count(items):
             return Window(messages, position - start, start, count(path), leaf == tree.session.head)
     raise ConcurrentChangeError(

@@ -11,12 +11,12 @@ import msgspec
 
 from frontdesk import cursors
 from frontdesk.checks import check_count
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
 from frontdesk.lifecycle.transitions import HavingStatus, having
 from frontdesk.records import to_microseconds
 from frontdesk.search.query import Query, parse
-from frontdesk.search.settings import SearchSettings
+from frontdesk.search.settings import tokeniser
 from frontdesk.search.tokeniser import fold
 from frontdesk.store import Address, SessionRow
 
@@ -69,7 +69,7 @@ class Request:
 
 
 async def understood(
-    scope: Scope,
+    runtime: Runtime,
     text: str,
     *,
     limit: int,
@@ -100,7 +100,7 @@ async def understood(
             raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
     session, status, tag = _storable(session), _storable(status), _storable(tag)
     key = {name: _storable(value) for name, value in key.items()}
-    query = parse(_storable(text) or "", scope.settings(SearchSettings).tokeniser)
+    query = parse(_storable(text) or "", tokeniser(runtime.settings.search))
     query = replace(
         query,
         roles=frozenset((role.lower(),)) if role is not None else query.roles,
@@ -110,7 +110,7 @@ async def understood(
         before=_earlier(query.before, None if before is None else to_microseconds(before)),
     )
     where = {name: value for name, value in key.items() if value is not None}
-    call = ["search", scope.namespace, within, text, words, query.after, query.before, group, newest]
+    call = ["search", runtime.namespace, within, text, words, query.after, query.before, group, newest]
     given, *last = [0] if cursor is None else cursors.unseal(cursor, call)
     return Request(
         query=query,
@@ -119,7 +119,7 @@ async def understood(
         group=group,
         newest=newest,
         where=where,
-        having=None if status is None else await having(scope, status),
+        having=None if status is None else await having(runtime, status),
         given=given,
         behind=Address(*last) if last else None,
         call=call,

@@ -15,9 +15,6 @@ from frontdesk.search.tokeniser import TOKENISER
 from frontdesk.search.visible import Past
 from frontdesk.tools import Tool, schema
 
-ANSWER_TOKENS = 2_000
-"""what an answer of these tools may cost, if nothing else is said"""
-LEAST_ANSWER_TOKENS = 200
 _HINT_TOKENS = 50
 """what it costs to say how to go on"""
 _HITS = 10
@@ -35,21 +32,12 @@ def history_tools(past: Past, max_tokens: int) -> dict[str, Tool]:
     return {tool.name: tool for tool in tools}
 
 
-def check_answer_tokens(max_tokens: int) -> int:
-    """The most that an answer may cost. Raises `InvalidInputError` where that is no room for one."""
-    if type(max_tokens) is not int or max_tokens < LEAST_ANSWER_TOKENS:
-        raise InvalidInputError(
-            f"max_tokens must be a whole number, at least {LEAST_ANSWER_TOKENS}, not {max_tokens!r}"
-        )
-    return max_tokens
-
-
 async def find_told(
     past: Past, query: str, max_tokens: int, leave_out: Callable[[SearchHit], bool] | None = None
 ) -> str | None:
     """The best hits in words; None if there are none."""
     hits, total = await past.look().hits(query, _HITS, leave_out=leave_out)
-    told = told_hits(hits, max_tokens - _HINT_TOKENS, past.scope.counter)
+    told = told_hits(hits, max_tokens - _HINT_TOKENS, past.runtime.settings.counter)
     more = total - len(told)
     return "\n\n".join([*told, f"({more} more: ask with rarer words.)"] if more else told) or None
 
@@ -67,7 +55,7 @@ def _search_tool(past: Past, max_tokens: int) -> Tool:
         text = f"{_filters(role, after, before)}{query}"
         first, wanted = skip or 0, limit or _HITS
         hits, total = await past.look().hits(text, first + wanted, session_id=session)
-        told = told_hits(hits[first:], max_tokens - _HINT_TOKENS, past.scope.counter)
+        told = told_hits(hits[first:], max_tokens - _HINT_TOKENS, past.runtime.settings.counter)
         if not told:
             return "No results found." if not total else f"No more results: there are {total}."
         return "\n\n".join([*told, _how_to_go_on(first + len(told), total)])
@@ -120,8 +108,8 @@ def _reading_tool(past: Past, max_tokens: int) -> Tool:
     ) -> str:
         info = await past.look().session(session_id)
         reach = _AROUND if before is None else before, _AROUND if after is None else after
-        window = await read_window(past.scope, info.id, around, *reach)
-        return told_window(info, window, max_tokens, past.scope.counter)
+        window = await read_window(past.runtime, info.id, around, *reach)
+        return told_window(info, window, max_tokens, past.runtime.settings.counter)
 
     return Tool(
         name="read_session",

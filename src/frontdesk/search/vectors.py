@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, StoreError
 from frontdesk.search import loading
-from frontdesk.search.embeddings import EmbeddingHealth, EmbeddingSettings, embed_texts, vector_row, vector_store
+from frontdesk.search.embeddings import EmbeddingHealth, embed_texts, vector_row, vector_store
 from frontdesk.search.following import Follower, OvertakenError, Progress
 from frontdesk.search.loading import Source, Wanted
 from frontdesk.store import IndexState, NewVector
@@ -20,18 +20,18 @@ _PROBE = "hello"
 _log = logging.getLogger("frontdesk.search")
 
 
-async def run(scope: Scope) -> bool:
+async def run(runtime: Runtime) -> bool:
     """Bring the vectors up to date; False if another is at it. Raises what the embedding raises, and `EmbeddingError`
     if the namespace has vectors of another kind."""
-    vectors = _Vectors(scope)
+    vectors = _Vectors(runtime)
     return await vectors.alone(vectors.advance_until_closed)
 
 
-async def rebuild(scope: Scope, progress: Progress | None) -> None:
+async def rebuild(runtime: Runtime, progress: Progress | None) -> None:
     """Make all vectors anew, by whichever model and of as many numbers as are set up now; waits for whoever is at it.
 
     Raises what the embedding raises: then the old ones stay if it did not work from the start."""
-    vectors = _Vectors(scope, None, progress)
+    vectors = _Vectors(runtime, None, progress)
     await vectors.alone_at_last(vectors.begin_again)
 
 
@@ -42,10 +42,10 @@ class _ClosingError(Exception):
 class _Vectors(Follower):
     lease = "search-vectors"
 
-    def __init__(self, scope: Scope, budget: int | None = None, progress: Progress | None = None) -> None:
-        super().__init__(scope, budget, progress)
-        self._settings = scope.settings(EmbeddingSettings)
-        self._store = vector_store(scope)
+    def __init__(self, runtime: Runtime, budget: int | None = None, progress: Progress | None = None) -> None:
+        super().__init__(runtime, budget, progress)
+        self._settings = runtime.settings.embeddings
+        self._store = vector_store(runtime)
         self.ttl += round(self._settings.timeout * 1_000_000)
 
     @property
@@ -56,11 +56,11 @@ class _Vectors(Follower):
         return True  # `state` raises if not
 
     async def state(self) -> IndexState | None:
-        row = await vector_row(self.scope)
+        row = await vector_row(self.runtime)
         return None if row is None else row.state
 
     async def mark(self, replaces: IndexState | None, state: IndexState) -> None:
-        namespace, dimensions = self.scope.namespace, self._settings.dimensions
+        namespace, dimensions = self.runtime.namespace, self._settings.dimensions
         if not await self._store.mark_vectors(namespace, dimensions, replaces, state):
             raise OvertakenError
 
@@ -72,14 +72,14 @@ class _Vectors(Follower):
 
     async def begin_again(self) -> None:
         await embed_texts(self._settings, [_PROBE])
-        await self._store.drop_vectors(self.scope.namespace)
+        await self._store.drop_vectors(self.runtime.namespace)
         await self.advance_until_closed()
 
     async def take(self, state: IndexState, wanted: Wanted, reached: IndexState) -> None:
         for portion in wanted.portions():
-            sources = await self._missing(await loading.load(self.scope, portion))
+            sources = await self._missing(await loading.load(self.runtime, portion))
             for start in range(0, len(sources), self._settings.batch_size):
-                if self.scope.closing:
+                if self.runtime.background.closing:
                     raise _ClosingError
                 await self._put(sources[start : start + self._settings.batch_size])
         await self.mark(state, reached)
@@ -88,7 +88,7 @@ class _Vectors(Follower):
         """Those without a vector. The name of a session may have changed while its vector was being made: it gets one
         whenever it is spoken of."""
         others = [source.address for source in sources if source.address.kind != "session"]
-        missing = set(await self._store.without_vectors(self.scope.namespace, others) if others else ())
+        missing = set(await self._store.without_vectors(self.runtime.namespace, others) if others else ())
         return [source for source in sources if source.address.kind == "session" or source.address in missing]
 
     async def _put(self, sources: Sequence[Source]) -> None:
@@ -99,8 +99,8 @@ class _Vectors(Follower):
             if vector is not None
         ]
         if made:
-            await self._store.put_vectors(self.scope.namespace, self._settings.dimensions, made)
-        self.scope.settings(EmbeddingHealth).worked()
+            await self._store.put_vectors(self.runtime.namespace, self._settings.dimensions, made)
+        self.runtime.shared(EmbeddingHealth).worked()
         await self.tell(len(sources))
 
     async def _embed(self, texts: list[str]) -> list[bytes | None]:

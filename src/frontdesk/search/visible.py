@@ -6,27 +6,23 @@ be told from one that does not exist."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from frontdesk.calls import call
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import SessionFilter
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.history import reading
 from frontdesk.lifecycle import transitions
 from frontdesk.messages import SUMMARY_PREFIX, check_id
+from frontdesk.models.windows import session_window
 from frontdesk.records import SearchHit, SearchResults, SessionInfo
 from frontdesk.search.across import search_namespace
 from frontdesk.search.request import understood
 from frontdesk.search.within import search_session
 from frontdesk.store import EditItem, SessionRow
 from frontdesk.tree.tree import Tree
-
-SessionScope: TypeAlias = Callable[[SessionInfo], bool | Awaitable[bool]]
-"""says whether a session may be seen"""
-Window: TypeAlias = Callable[[int | None, str | None], int]
-"""the window of a session, by what it says itself and by its model"""
 
 MOST_HITS_LOOKED_AT = 2_000
 """so many of the best hits are put to the scope; that there were more is not told, for it would tell of the hidden"""
@@ -37,9 +33,8 @@ _PAGE = 100
 class Past:
     """All conversations of a namespace, as those who may see what `sees` lets pass can see them (None: everything)."""
 
-    scope: Scope
-    window: Window
-    sees: SessionScope | None = None
+    runtime: Runtime
+    sees: SessionFilter | None = None
 
     def __post_init__(self) -> None:
         if self.sees is not None and not callable(self.sees):
@@ -61,20 +56,23 @@ class Visible:
 
     async def session(self, session_id: str) -> SessionInfo:
         """A session that may be seen. `SessionNotFoundError` for any other, whether or not it exists."""
-        scope = self._past.scope
+        runtime = self._past.runtime
         if session_id not in self._known:
-            await self._learn(session_id, await scope.store.get(scope.namespace, check_id(session_id, "session id")))
+            await self._learn(
+                session_id, await runtime.store.get(runtime.namespace, check_id(session_id, "session id"))
+            )
         info = self._known[session_id]
         if info is None:
-            raise SessionNotFoundError(session_id, scope.namespace)
+            raise SessionNotFoundError(session_id, runtime.namespace)
         return info
 
     async def _learn(self, session_id: str, row: SessionRow | None) -> None:
         info = None
         if row is not None:
-            row = await reading.measured_row(self._past.scope, row)
-            (status,) = await transitions.statuses(self._past.scope, [row])
-            info = SessionInfo.from_row(row, self._past.window(row.max_tokens, row.model), status)
+            row = await reading.measured_row(self._past.runtime, row)
+            (status,) = await transitions.statuses(self._past.runtime, [row])
+            compaction = self._past.runtime.settings.compaction
+            info = SessionInfo.from_row(row, session_window(row.max_tokens, compaction.max_tokens, row.model), status)
             if self._past.sees is not None and not await call(self._past.sees, info):
                 info = None
         self._known[session_id] = info
@@ -112,17 +110,17 @@ class Visible:
         return seen[:limit], len(seen) + unseen
 
     async def _search(self, text: str, session_id: str | None, limit: int, cursor: str | None) -> SearchResults:
-        scope = self._past.scope
-        request = await understood(scope, text, limit=limit, cursor=cursor, within=session_id)
+        runtime = self._past.runtime
+        request = await understood(runtime, text, limit=limit, cursor=cursor, within=session_id)
         if session_id is None:
-            return await search_namespace(scope, request)
-        return await search_session(scope, session_id, request)
+            return await search_namespace(runtime, request)
+        return await search_session(runtime, session_id, request)
 
     async def _visible(self, hits: list[SearchHit]) -> list[SearchHit]:
         """Those that may be seen; what a hidden session shares with one that may be seen is that one's."""
-        scope = self._past.scope
+        runtime = self._past.runtime
         names = {hit.session_id for hit in hits} - self._known.keys()
-        rows = await asyncio.gather(*(scope.store.get(scope.namespace, name) for name in names))
+        rows = await asyncio.gather(*(runtime.store.get(runtime.namespace, name) for name in names))
         await self._ask(row for row in rows if row is not None)
         hidden: dict[str, list[SearchHit]] = {}
         for hit in hits:
@@ -138,7 +136,7 @@ class Visible:
         """Hits of a hidden session as those of the most recent of its family that may be seen and shows the same."""
         messages = [hit for hit in hits if hit.kind != "session"]
         wanted = [hit.message_id for hit in messages if hit.kind == "message"]
-        hidden = await reading.load_tree(self._past.scope, session_id, find=wanted, family=True) if messages else None
+        hidden = await reading.load_tree(self._past.runtime, session_id, find=wanted, family=True) if messages else None
         if hidden is None or len(hidden.rows.sessions) < 2:
             return {}
         await self._ask(hidden.rows.sessions)

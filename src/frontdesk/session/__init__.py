@@ -1,5 +1,5 @@
 """`Session` and `Turn`: one conversation, alone or in one's turn."""
 
-from frontdesk.session.session import Session, Turn
+from frontdesk.session.session import Session, StandaloneSession, Turn
 
-__all__ = ["Session", "Turn"]
+__all__ = ["Session", "StandaloneSession", "Turn"]

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from frontdesk.checks import check_json, check_text
-from frontdesk.lifecycle.transitions import MANAGERS_OWN, ManagersOwn, threshold
+from frontdesk.config.settings import threshold
+from frontdesk.lifecycle.transitions import MANAGERS_OWN, ManagersOwn
 from frontdesk.messages import check_id
 from frontdesk.session.compacting import CompactionCalls
 from frontdesk.store import SessionRow

@@ -13,11 +13,11 @@ import msgspec
 from frontdesk.checks import check_summary
 from frontdesk.compaction import overlays
 from frontdesk.compaction.expanding import expand_tool
+from frontdesk.compaction.limits import CompactionState, Pauses, choose_range, tell
 from frontdesk.compaction.planning import MIN_TOKENS, Range, leading_system, tool_runs
-from frontdesk.compaction.settings import CompactionSettings, MemorySettings, tell
 from frontdesk.compaction.shortening import shorten
 from frontdesk.compaction.summarising import Request, Summary, summarise, used
-from frontdesk.context.blocks import RESERVED
+from frontdesk.config.settings import RESERVED_PREFIX
 from frontdesk.errors import (
     CompactionError,
     CompactionNotFoundError,
@@ -28,14 +28,13 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.history import reading
-from frontdesk.lifecycle.hooks import Hooks
 from frontdesk.lifecycle.leases import holding
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.records import Compaction, CompactionResult, ContextUsage
 from frontdesk.search.ranking import rank_texts
-from frontdesk.search.settings import SearchSettings
+from frontdesk.search.settings import tokeniser
 from frontdesk.search.texts import searchable_text
 from frontdesk.session.remembering import MemoryCalls
 from frontdesk.store import NewOverlay, Plan, SessionRow
@@ -45,7 +44,7 @@ from frontdesk.tree.items import drop_first, first_items, last_items
 from frontdesk.tree.tree import Tree
 
 _log = logging.getLogger("frontdesk.compaction")
-_SHORTENED = RESERVED + "shortened"
+_SHORTENED = RESERVED_PREFIX + "shortened"
 _TOOL_CHARS, _TEXT_CHARS = 500, 10_000
 _TRIES = 5
 _NO_SUMMARY = Summary()
@@ -112,19 +111,19 @@ class CompactionCalls(MemoryCalls):
         compaction_id = new_id()
 
         async def build(tree: Tree) -> Plan | None:
-            start, end = await overlays.range_of(self._scope, tree, from_id, to_id)
+            start, end = await overlays.range_of(self._runtime, tree, from_id, to_id)
             if made_from and revision != tree.session.revision:
-                present = await reading.read_items(self._scope, overlays.source_items(tree, start, end))
+                present = await reading.read_items(self._runtime, overlays.source_items(tree, start, end))
                 if [message.stored for message in present] != [message.stored for message in made_from]:
                     raise _RangeChangedError
-            now = self._scope.now()
+            now = self._runtime.now()
             overlay = NewOverlay(
                 id=compaction_id,
                 kind=kind,
                 start=start,
                 end=end,
                 summary=summary,
-                tokens=self._scope.summary_tokens(summary),
+                tokens=self._runtime.summary_tokens(summary),
                 created_at=now,
                 details=msgspec.json.encode(details or {}).decode(),
             )
@@ -133,7 +132,7 @@ class CompactionCalls(MemoryCalls):
         if not await self._change(build, find=[from_id, to_id]):
             raise MessageNotFoundError(from_id, self._name())
         await self._prompt.forget(self.id)
-        if self._scope.settings(Hooks).listens("on_compaction"):
+        if self._runtime.hooks.listens("on_compaction"):
             self._announce("on_compaction", await self._compaction(compaction_id))
         return compaction_id
 
@@ -141,20 +140,20 @@ class CompactionCalls(MemoryCalls):
         tree = await self._tree()
         if tree is None:
             raise CompactionNotFoundError(compaction_id, self._name())
-        return (await overlays.to_compactions(self._scope, tree, [overlays.find(tree, compaction_id)]))[0]
+        return (await overlays.to_compactions(self._runtime, tree, [overlays.find(tree, compaction_id)]))[0]
 
     async def compactions(self) -> list[Compaction]:
         """Every overlay that the session has, oldest first; those inside newer ones too."""
         tree = await self._tree()
-        return [] if tree is None else await overlays.to_compactions(self._scope, tree, tree.overlays[::-1])
+        return [] if tree is None else await overlays.to_compactions(self._runtime, tree, tree.overlays[::-1])
 
     async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
         """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
         session_id = await self._readable_id()
         if session_id is None:
             raise CompactionNotFoundError(compaction_id, self._name())
-        load = reading.covered_load(self._scope, session_id, compaction_id, overlays.find)
-        async for portion in reading.portions(self._scope, load):
+        load = reading.covered_load(self._runtime, session_id, compaction_id, overlays.find)
+        async for portion in reading.portions(self._runtime, load):
             for message in portion:
                 yield message
 
@@ -162,7 +161,7 @@ class CompactionCalls(MemoryCalls):
         """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
 
         async def build(tree: Tree) -> Plan | None:
-            return plans.remove_overlay(tree, overlays.find(tree, compaction_id), self._scope.now())
+            return plans.remove_overlay(tree, overlays.find(tree, compaction_id), self._runtime.now())
 
         def is_shared(tree: Tree) -> bool:
             return plans.is_shared(tree, overlays.find(tree, compaction_id))
@@ -173,7 +172,7 @@ class CompactionCalls(MemoryCalls):
     async def tools(self) -> dict[str, Tool]:
         """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
         tools = await super().tools()
-        if self._scope.settings(CompactionSettings).is_set_up:
+        if self._runtime.settings.compaction.is_set_up:
             tool = expand_tool(self._expanded, self._recall)
             tools[tool.name] = tool
         return tools
@@ -190,10 +189,10 @@ class CompactionCalls(MemoryCalls):
         hidden: list[Message] = []
         for _, _, overlay in tree.outermost(tree.path(tree.session.head)):
             if overlay.kind != "reset":
-                async for portion in reading.portions(self._scope, reading.fixed(tree.covered_items(overlay))):
+                async for portion in reading.portions(self._runtime, reading.fixed(tree.covered_items(overlay))):
                     hidden += portion
-        tokeniser = self._scope.settings(SearchSettings).tokeniser
-        ranked = rank_texts(question, map(searchable_text, hidden), tokeniser, in_line=True)
+        terms = tokeniser(self._runtime.settings.search)
+        ranked = rank_texts(question, map(searchable_text, hidden), terms, in_line=True)
         return [hidden[index] for index, _ in ranked]
 
     # how full it is
@@ -211,18 +210,18 @@ class CompactionCalls(MemoryCalls):
 
     async def _settled(self) -> SessionRow | None:
         session_id = await self._readable_id()
-        row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
-        return None if row is None else await reading.settled_row(self._scope, row)
+        row = None if session_id is None else await self._runtime.store.get(self._runtime.namespace, session_id)
+        return None if row is None else await reading.settled_row(self._runtime, row)
 
     async def _usage(self, row: SessionRow | None, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
         limit = self._window(row)
-        used = sum(self._scope.counter(msgspec.json.encode(tool).decode()) for tool in tools)
+        used = sum(self._runtime.settings.counter(msgspec.json.encode(tool).decode()) for tool in tools)
         if row is not None:
             used += row.view_tokens + await self._prompt.tokens(row)
         return ContextUsage(used, limit, used / limit)
 
     def _is_full(self, row: SessionRow, used: int) -> bool:
-        settings = self._scope.settings(CompactionSettings)
+        settings = self._runtime.settings.compaction
         if settings.max_messages is not None and row.view_messages > settings.max_messages:
             return True
         return used >= settings.hard_ratio * self._window(row)
@@ -235,10 +234,10 @@ class CompactionCalls(MemoryCalls):
         When not all of it fits, the tool outputs of all turns but the last are shortened, and stay so: up to which
         message is remembered, so that what a provider has cached of the view stays the same from call to call."""
         if max_tokens is None:
-            return await reading.read_view(self._scope, session_id, leaf, last)
+            return await reading.read_view(self._runtime, session_id, leaf, last)
 
         async def fit(until: str | None) -> reading.Fitted:
-            return await reading.fit_view(self._scope, session_id, leaf, last, max_tokens, self._shortened, until)
+            return await reading.fit_view(self._runtime, session_id, leaf, last, max_tokens, self._shortened, until)
 
         row = await self._context.document(_SHORTENED) if shortens else None
         fitted = await fit(None if row is None else row.content)
@@ -256,7 +255,11 @@ class CompactionCalls(MemoryCalls):
             pass  # deleted meanwhile: what was read is still a view of it
 
     def _shortened(self, message: Message) -> Message:
-        return shorten(message, _TOOL_CHARS, _TEXT_CHARS, self._scope.counter)
+        return shorten(message, _TOOL_CHARS, _TEXT_CHARS, self._runtime.settings.counter)
+
+    @property
+    def _pauses(self) -> Pauses:
+        return self._runtime.shared(CompactionState).pauses
 
     # the compactor
 
@@ -290,7 +293,7 @@ class CompactionCalls(MemoryCalls):
         if tree is None:
             return None
         before = {overlay.id for overlay in tree.overlays}
-        async with holding(self._scope, session_id, COMPACTION_LEASE):
+        async with holding(self._runtime, session_id, COMPACTION_LEASE):
             tree = await self._tree()
             overlaid = tree.overlays if tree is not None else []
             joined = [made.id for made in overlaid if made.id not in before and made.details != "{}"]
@@ -301,11 +304,11 @@ class CompactionCalls(MemoryCalls):
     async def _compact_holding(
         self, instructions: str | None, prompt: str | None, harder: bool
     ) -> CompactionResult | None:
-        settings = self._scope.settings(CompactionSettings)
+        settings = self._runtime.settings.compaction
         for _ in range(_TRIES):
             row = await self._row()
-            view = await reading.read_view(self._scope, row.id)
-            part = settings.plan(view, self._window(row), harder=harder)
+            view = await reading.read_view(self._runtime, row.id)
+            part = choose_range(settings, view, self._window(row), harder=harder)
             if part is None:
                 return None
             self._refresh_beside(row.id)
@@ -316,7 +319,7 @@ class CompactionCalls(MemoryCalls):
         raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")
 
     async def _replace_range(self, chosen: _Chosen, instructions: str | None, prompt: str | None) -> CompactionResult:
-        settings = self._scope.settings(CompactionSettings)
+        settings = self._runtime.settings.compaction
         started = time.monotonic()
         if settings.strategy == "truncate":
             return await self._hide([chosen], started)
@@ -329,26 +332,26 @@ class CompactionCalls(MemoryCalls):
             hidden = [chosen.within(run) for run in tool_runs(chosen.covered)]
             if settings.strategy != "hybrid" or not hidden:
                 raise
-            settings.pauses.failed(self.id, time.monotonic())
+            self._pauses.failed(self.id, time.monotonic())
             await self._tell(self.id, error)
             return await self._hide(hidden, started)
         result = await self._hide([chosen], started, made, source, used(request.calls))
-        settings.pauses.succeeded(self.id)
+        self._pauses.succeeded(self.id)
         return result
 
     async def _source(self, from_id: str, to_id: str) -> _Source:
         tree = await self._tree(find=[from_id, to_id])
         if tree is None:
             raise MessageNotFoundError(from_id, self._name())
-        items = overlays.source_items(tree, *await overlays.range_of(self._scope, tree, from_id, to_id))
-        messages = await reading.read_items(self._scope, items)
+        items = overlays.source_items(tree, *await overlays.range_of(self._runtime, tree, from_id, to_id))
+        messages = await reading.read_items(self._runtime, items)
         if not messages:
             raise MessageNotFoundError(from_id, self._name())
         return _Source(tree.session.revision, messages)
 
     async def _ask(self, request: Request) -> Summary:
         try:
-            return await summarise(self._scope.settings(CompactionSettings), request, self._scope.counter)
+            return await summarise(self._runtime.settings.compaction, request, self._runtime.settings.counter)
         finally:
             await self._record_usage(request.calls)
 
@@ -393,7 +396,7 @@ class CompactionCalls(MemoryCalls):
     async def _summarise_all(self) -> _Whole | None:
         """A summary of the whole view, for a session that goes on elsewhere; None if there is nothing to summarise, or
         nothing but a summary, which goes along."""
-        view = await reading.read_view(self._scope, self.id)
+        view = await reading.read_view(self._runtime, self.id)
         said = view[leading_system(view) :]
         source = (await self._source(said[0].id, said[-1].id)).messages if said else []
         if not source or (len(source) == 1 and source[0].is_summary):
@@ -421,21 +424,21 @@ class CompactionCalls(MemoryCalls):
         """The first and the last message of the path that may be compacted."""
         tree = await self._tree()
         path = [] if tree is None else tree.lay(tree.session.head, overlays=False)
-        rest = drop_first(path, len(await reading.leading_system(self._scope, path)))
+        rest = drop_first(path, len(await reading.leading_system(self._runtime, path)))
         if not rest:
             return None
-        first, last = await reading.read_items(self._scope, [*first_items(rest, 1), *last_items(rest, 1)])
+        first, last = await reading.read_items(self._runtime, [*first_items(rest, 1), *last_items(rest, 1)])
         return first.id, last.id
 
     # beside the conversation
 
     def _after_append(self, row: SessionRow, added: int) -> None:
         """Start what this append of `added` tokens made necessary, beside the conversation; costs nothing otherwise."""
-        settings = self._scope.settings(CompactionSettings)
+        settings = self._runtime.settings.compaction
         if row.view != "stale":
             self._start_what_is_due(row, added)
-        elif self._scope.settings(MemorySettings).on or (settings.auto and settings.can_compact):
-            self._scope.spawn(self._look_closer(added), f"look {row.id} {new_id()}")
+        elif self._runtime.settings.memory.is_on or (settings.auto and settings.can_compact):
+            self._runtime.background.spawn(self._look_closer(added), f"look {row.id} {new_id()}")
 
     async def _look_closer(self, added: int) -> None:
         """After an append to a view whose figures are not known."""
@@ -447,23 +450,24 @@ class CompactionCalls(MemoryCalls):
             self._start_what_is_due(row, added)
 
     def _start_what_is_due(self, row: SessionRow, added: int) -> None:
-        settings = self._scope.settings(CompactionSettings)
+        settings = self._runtime.settings.compaction
         total = row.view_tokens + self._prompt.known_tokens(row)
         if total - added < settings.soft_ratio * self._window(row) <= total:
             self._refresh_beside(row.id)
-        if not settings.auto or not settings.can_compact or settings.pauses.holds(row.id, time.monotonic()):
+        if not settings.auto or not settings.can_compact or self._pauses.holds(row.id, time.monotonic()):
             return
         if not self._is_full(row, total):
             return
-        if row.id in settings.running:
-            settings.running[row.id] = True
+        running = self._runtime.shared(CompactionState).running
+        if row.id in running:
+            running[row.id] = True
         else:
-            settings.running[row.id] = False
-            self._scope.spawn(self._compact_beside(row.id), f"compact {row.id} {new_id()}")
+            running[row.id] = False
+            self._runtime.background.spawn(self._compact_beside(row.id), f"compact {row.id} {new_id()}")
 
     async def _compact_beside(self, session_id: str) -> None:
         """Compact, and look again if an append asked for it meanwhile: what was read may have been too little then."""
-        running = self._scope.settings(CompactionSettings).running
+        running = self._runtime.shared(CompactionState).running
         try:
             await self._compact_while_full(session_id)
             while running[session_id]:
@@ -473,22 +477,22 @@ class CompactionCalls(MemoryCalls):
             del running[session_id]
 
     async def _compact_while_full(self, session_id: str) -> None:
-        settings = self._scope.settings(CompactionSettings)
+        settings = self._runtime.settings.compaction
         try:
-            if await self._scope.store.get_lease(self._scope.namespace, session_id, COMPACTION_LEASE) is not None:
+            if await self._runtime.store.get_lease(self._runtime.namespace, session_id, COMPACTION_LEASE) is not None:
                 return
-            while not settings.pauses.holds(session_id, time.monotonic()) and await self.needs_compaction():
+            while not self._pauses.holds(session_id, time.monotonic()) and await self.needs_compaction():
                 made = await self.compact()
                 if made is None:
                     return
                 if made.tokens_after >= settings.hard_ratio * (await self.context_usage()).max:
                     # What must stay is too long by itself: the next append is no reason to ask the model again.
-                    settings.pauses.failed(session_id, time.monotonic())
+                    self._pauses.failed(session_id, time.monotonic())
         except SessionNotFoundError:
             pass  # deleted meanwhile: there is nothing left to compact
         except Exception as error:
-            settings.pauses.failed(session_id, time.monotonic())
+            self._pauses.failed(session_id, time.monotonic())
             await self._tell(session_id, error)
 
     async def _tell(self, session_id: str, error: Exception) -> None:
-        await tell(_log, self._scope.settings(CompactionSettings).on_error, session_id, error)
+        await tell(_log, self._runtime.settings.compaction.on_error, session_id, error)

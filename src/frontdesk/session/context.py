@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontdesk.context.blocks import BlockVersion, ContextBlock, Declaration
+from frontdesk.config.settings import Declaration
+from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.context.freezing import FrozenPrompt
 from frontdesk.context.skills import LoadedSkills, may_carry
 from frontdesk.context.toolset import build_tools
@@ -30,13 +31,13 @@ class ContextCalls(Handle):
     @property
     def _context(self) -> WorkingContext:
         if self._working is None:
-            self._working = WorkingContext(self._scope, self._readable_id, self._ensure)
+            self._working = WorkingContext(self._runtime, self._readable_id, self._ensure)
         return self._working
 
     @property
     def _prompt(self) -> FrozenPrompt:
         if self._frozen is None:
-            self._frozen = FrozenPrompt(self._scope, self._context)
+            self._frozen = FrozenPrompt(self._runtime, self._context)
         return self._frozen
 
     @property

@@ -10,12 +10,10 @@ from typing import Any
 
 import msgspec
 
-from frontdesk.config.builder import Configurable
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError
 from frontdesk.history import reading
 from frontdesk.keys import SessionKey
-from frontdesk.lifecycle.hooks import Hooks
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.store import NewSession, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import plans
@@ -25,15 +23,14 @@ _ATTEMPTS = 1000
 _EAGER_ATTEMPTS = 3
 
 
-class Handle(Configurable):
+class Handle:
     """A session by id, or by a key that is resolved at the first I/O."""
 
     _fence: int | None = None
     """the number of the turn that all writes are made in, if any"""
 
-    def __init__(self, scope: Scope, ref: str | SessionKey, *, configurable: bool = False) -> None:
-        self._scope = scope
-        self._configurable = configurable
+    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None:
+        self._runtime = runtime
         self._key = ref if isinstance(ref, SessionKey) else None
         self._id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
 
@@ -50,7 +47,7 @@ class Handle(Configurable):
     async def _readable_id(self) -> str | None:
         """The id to read by; None if nothing was ever written under the key."""
         if self._id is None and self._key is not None:
-            row = await self._scope.store.get_current(self._scope.namespace, self._scope.address(self._key).parts)
+            row = await self._runtime.store.get_current(self._runtime.namespace, self._runtime.address(self._key).parts)
             self._id = None if row is None else row.id
         return self._id
 
@@ -60,13 +57,13 @@ class Handle(Configurable):
 
     async def _ensure(self) -> SessionRow:
         agent, channel, peer, thread = (
-            self._scope.address(self._key).parts if self._key and self._id is None else (None,) * 4
+            self._runtime.address(self._key).parts if self._key and self._id is None else (None,) * 4
         )
-        row, made = await self._scope.store.create(
+        row, made = await self._runtime.store.create(
             NewSession(
-                namespace=self._scope.namespace,
+                namespace=self._runtime.namespace,
                 id=self._id or new_id(),
-                now=self._scope.now(),
+                now=self._runtime.now(),
                 agent=agent,
                 channel=channel,
                 peer=peer,
@@ -80,20 +77,20 @@ class Handle(Configurable):
 
     def _announce(self, event: str, *values: Any) -> None:
         """Tell the hooks, beside what is going on."""
-        self._scope.settings(Hooks).announce(self._scope, self, event, *values)
+        self._runtime.hooks.announce(self, event, *values)
 
     async def _row(self) -> SessionRow:
         session_id = await self._readable_id()
-        row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
+        row = None if session_id is None else await self._runtime.store.get(self._runtime.namespace, session_id)
         if row is None:
-            raise SessionNotFoundError(self._name(), self._scope.namespace)
+            raise SessionNotFoundError(self._name(), self._runtime.namespace)
         return row
 
     async def _tree(self, *, find: Sequence[str] = (), family: bool = False) -> Tree | None:
         session_id = await self._readable_id()
         if session_id is None:
             return None
-        return await reading.load_tree(self._scope, session_id, find=find, family=family)
+        return await reading.load_tree(self._runtime, session_id, find=find, family=family)
 
     async def _look(
         self, choose: Callable[[Tree], Sequence[Place]], *, find: Sequence[str] = ()
@@ -104,7 +101,7 @@ class Handle(Configurable):
             if tree is None:
                 return None
             items = [item for place in choose(tree) for item in tree.between(place, place)]
-            messages = await reading.read_items(self._scope, items)
+            messages = await reading.read_items(self._runtime, items)
             if len(messages) == len(items):
                 return messages
             await _pause(attempt)
@@ -139,7 +136,7 @@ class Handle(Configurable):
         False, and nothing changed, if the session does not exist or `build` gives None: then the tree is needed."""
         session_id = await self._readable_id()
         for attempt in range(_ATTEMPTS):
-            known = None if session_id is None else await reading.view_at_head(self._scope, session_id)
+            known = None if session_id is None else await reading.view_at_head(self._runtime, session_id)
             plan = None if known is None else build(*known)
             if plan is None:
                 return False
@@ -152,9 +149,9 @@ class Handle(Configurable):
         """Change columns of the session's row, making the session if needed; gives the row as it was written."""
         for attempt in range(_ATTEMPTS):
             session_id = await self._readable_id()
-            row = None if session_id is None else await self._scope.store.get(self._scope.namespace, session_id)
+            row = None if session_id is None else await self._runtime.store.get(self._runtime.namespace, session_id)
             row = row or await self._ensure()
-            plan = plans.change_row(row, self._scope.now(), **values(row))
+            plan = plans.change_row(row, self._runtime.now(), **values(row))
             if await self._apply(plan):
                 return plans.changed_row(row, plan)
             await _pause(attempt)
@@ -162,7 +159,7 @@ class Handle(Configurable):
 
     async def _apply(self, plan: Plan) -> bool:
         fenced = plan if self._fence is None else msgspec.structs.replace(plan, fence=self._fence)
-        return await self._scope.store.apply(fenced)
+        return await self._runtime.store.apply(fenced)
 
     async def _alter(self, build: Callable[[SessionRow], Plan]) -> SessionRow:
         """Change an existing session by a plan made from its row; gives the row as it was. `SessionNotFoundError`."""

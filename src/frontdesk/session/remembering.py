@@ -10,20 +10,21 @@ import msgspec
 
 from frontdesk.calls import call
 from frontdesk.compaction import memory, summaries
-from frontdesk.compaction.settings import CompactionSettings, MemorySettings, tell
+from frontdesk.compaction.limits import tell
 from frontdesk.compaction.summarising import ask, used
-from frontdesk.context.blocks import RESERVED
+from frontdesk.config.settings import RESERVED_PREFIX, MemorySettings
 from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
 from frontdesk.history import reading
 from frontdesk.lifecycle.leases import holding
 from frontdesk.lifecycle.ledger import usage_line
 from frontdesk.messages import Message, new_id
+from frontdesk.models.windows import session_window
 from frontdesk.session.context import ContextCalls
 from frontdesk.store import SessionRow
 from frontdesk.tree.items import count, drop_first, position_of
 
 _log = logging.getLogger("frontdesk.memory")
-_LABEL = RESERVED + "memory"
+_LABEL = RESERVED_PREFIX + "memory"
 _LEASE = "memory"
 _MOST_FINGERPRINTS = 5_000
 _LEAST_MESSAGES = 3
@@ -46,13 +47,13 @@ class MemoryCalls(ContextCalls):
     async def needs_memory_refresh(self) -> bool:
         """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
         session_id = await self._readable_id()
-        if not self._scope.settings(MemorySettings).on or session_id is None:
+        if not self._runtime.settings.memory.is_on or session_id is None:
             return False
-        row = await self._scope.store.get(self._scope.namespace, session_id)
+        row = await self._runtime.store.get(self._runtime.namespace, session_id)
         if row is None:
             return False
-        row = await reading.settled_row(self._scope, row)
-        if row.view_tokens < self._scope.settings(CompactionSettings).soft_ratio * self._window(row):
+        row = await reading.settled_row(self._runtime, row)
+        if row.view_tokens < self._runtime.settings.compaction.soft_ratio * self._window(row):
             return False
         return len((await self._unextracted())[0]) >= _LEAST_MESSAGES
 
@@ -61,22 +62,22 @@ class MemoryCalls(ContextCalls):
         them. A fact counts as known only after the sink took it. Waits for an extraction that is running. Raises what
         extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
         `ConfigurationError` without `with_memory_refresh`."""
-        settings = self._scope.settings(MemorySettings)
+        settings = self._runtime.settings.memory
         if settings.extract is None:
             raise ConfigurationError("there is no extractor: give one to `with_memory_refresh(extract)`")
         session_id = await self._readable_id()
-        if session_id is None or await self._scope.store.get(self._scope.namespace, session_id) is None:
+        if session_id is None or await self._runtime.store.get(self._runtime.namespace, session_id) is None:
             return []
         if settings.sink is None:
             await self._context.slot(settings.label)
-        async with holding(self._scope, session_id, _LEASE):
+        async with holding(self._runtime, session_id, _LEASE):
             return await self._extract(settings)
 
     async def _extract(self, settings: MemorySettings) -> list[str]:
         assert settings.extract is not None
         fresh, known = await self._unextracted()
         facts: list[str] = []
-        for chunk in summaries.split_into_chunks(fresh, settings.input_tokens, self._scope.counter):
+        for chunk in summaries.split_into_chunks(fresh, settings.input_tokens, self._runtime.settings.counter):
             conversation = summaries.render_for_summary(chunk)
             question = memory.build_extract_prompt(conversation, settings.max_extract_tokens, settings.prompt)
             answer = await ask(settings.extract, question, settings.timeout)
@@ -98,8 +99,8 @@ class MemoryCalls(ContextCalls):
         """Enter what a model's calls used into the ledger."""
         for answer in calls:
             if getattr(answer, "usage", None) is not None:
-                line = usage_line(self._scope.now(), used([answer]), model=getattr(answer, "model", None))
-                await self._scope.store.add_usage(self._scope.namespace, self.id, line)
+                line = usage_line(self._runtime.now(), used([answer]), model=getattr(answer, "model", None))
+                await self._runtime.store.add_usage(self._runtime.namespace, self.id, line)
 
     async def _unextracted(self) -> tuple[list[Message], _Extracted]:
         """The messages on the path since the last extraction, and what is known of it."""
@@ -112,7 +113,7 @@ class MemoryCalls(ContextCalls):
         places = [place for message_id in reversed(known.recent) if (place := tree.find(message_id)) is not None]
         ahead = (position_of(items, place) for place in places)
         fresh = drop_first(items, next((at + 1 for at in ahead if at is not None), 0))
-        messages = await reading.read_items(self._scope, fresh) if count(fresh) else []
+        messages = await reading.read_items(self._runtime, fresh) if count(fresh) else []
         return [message for message in messages if message.role != "system"], known
 
     async def _hand_over(
@@ -157,15 +158,17 @@ class MemoryCalls(ContextCalls):
                 return
 
     def _window(self, row: SessionRow | None) -> int:
-        settings = self._scope.settings(CompactionSettings)
-        return settings.window(None, None) if row is None else settings.window(row.max_tokens, row.model)
+        settings = self._runtime.settings.compaction
+        if row is None:
+            return session_window(None, settings.max_tokens, None)
+        return session_window(row.max_tokens, settings.max_tokens, row.model)
 
     # beside the conversation
 
     def _refresh_beside(self, session_id: str) -> None:
         """Start an extraction that nothing waits for."""
-        if self._scope.settings(MemorySettings).on:
-            self._scope.spawn(self._refresh_quietly(session_id), f"memory {session_id} {new_id()}")
+        if self._runtime.settings.memory.is_on:
+            self._runtime.background.spawn(self._refresh_quietly(session_id), f"memory {session_id} {new_id()}")
 
     async def _refresh_quietly(self, session_id: str) -> None:
         try:
@@ -175,4 +178,4 @@ class MemoryCalls(ContextCalls):
         except SessionNotFoundError:
             pass  # deleted meanwhile: there is nothing left to extract
         except Exception as error:
-            await tell(_log, self._scope.settings(MemorySettings).on_error, session_id, error)
+            await tell(_log, self._runtime.settings.memory.on_error, session_id, error)

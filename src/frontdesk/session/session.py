@@ -9,7 +9,9 @@ from datetime import datetime
 from typing import Any, Literal, Self, TypeVar, overload
 
 from frontdesk.checks import check_count, check_format
-from frontdesk.config.scope import DEFAULT_MAX_MESSAGE_BYTES, Clock, Scope
+from frontdesk.config.builder import Configurable
+from frontdesk.config.runtime import Clock, Runtime
+from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.context.skills import rewritten
 from frontdesk.errors import (
     ConfigurationError,
@@ -43,43 +45,24 @@ class Session(MessageCalls):
     A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
     """
 
-    @classmethod
+    @staticmethod
     def create(
-        cls,
         store: Store | str,
         *,
         namespace: str = "default",
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         clock: Clock | None = None,
-    ) -> Self:
-        """One conversation without a manager, called "default" unless `for_session` says otherwise.
-
-        Takes the same set-up calls as `SessionManager`; close it, or use it in `async with`."""
-        return cls(Scope(store, namespace, max_message_bytes, clock), "default", configurable=True)
-
-    def for_session(self, ref: str | SessionKey) -> Self:
-        """Choose which session a `Session.create` handle is. `ConfigurationError` after first use."""
-        return type(self)(self._unused(), ref, configurable=True)
-
-    async def __aenter__(self) -> Self:
-        await self._scope.store.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Let go of the store, if this handle came from `Session.create`; idempotent."""
-        if self._configurable:
-            await self._scope.close()
+    ) -> StandaloneSession:
+        """One conversation without a manager, called "default" unless `for_session` says otherwise."""
+        return StandaloneSession(Runtime(store, namespace, max_message_bytes, clock), "default")
 
     def __repr__(self) -> str:
-        return f"Session({self._id or self._key!r}, namespace={self._scope.namespace!r})"
+        return f"Session({self._id or self._key!r}, namespace={self._runtime.namespace!r})"
 
     async def info(self) -> SessionInfo:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
-        row = await reading.settled_row(self._scope, await self._row())
-        (status,) = await transitions.statuses(self._scope, [row])
+        row = await reading.settled_row(self._runtime, await self._row())
+        (status,) = await transitions.statuses(self._runtime, [row])
         return SessionInfo.from_row(row, self._window(row), status)
 
     # turns
@@ -127,7 +110,7 @@ class Session(MessageCalls):
             wait=None if wait is None else check_seconds(wait, "wait", least=0),
             ttl=check_seconds(ttl, "ttl", least=0.05),
             on_busy=on_busy,
-            message=None if message is None else self._ingest(message, self._scope.now()),
+            message=None if message is None else self._ingest(message, self._runtime.now()),
         )
         return self._hold(request)
 
@@ -135,10 +118,10 @@ class Session(MessageCalls):
     async def _hold(self, request: TurnRequest) -> AsyncIterator[Turn | None]:
         session_id = await self._writable_id()
         try:
-            holding = await turns.take(self._scope, session_id, request)
+            holding = await turns.take(self._runtime, session_id, request)
         except SessionNotFoundError:
             await self._ensure()
-            holding = await turns.take(self._scope, session_id, request)
+            holding = await turns.take(self._runtime, session_id, request)
         if holding is None:
             yield None
         else:
@@ -179,8 +162,8 @@ class Session(MessageCalls):
         check_count(limit, "limit")
         session_id = await self._readable_id()
         if session_id is not None:
-            load = reading.transcript_load(self._scope, session_id, leaf, after, limit, reverse)
-            async for portion in reading.portions(self._scope, load, reverse=reverse):
+            load = reading.transcript_load(self._runtime, session_id, leaf, after, limit, reverse)
+            async for portion in reading.portions(self._runtime, load, reverse=reverse):
                 for message in portion:
                     yield message
         elif leaf or after:
@@ -226,7 +209,7 @@ class Session(MessageCalls):
 
         async def build(tree: Tree) -> Plan | None:
             place = reading.place_of(tree, leaf)
-            return None if place == tree.session.head else plans.switch(tree, place, self._scope.now())
+            return None if place == tree.session.head else plans.switch(tree, place, self._runtime.now())
 
         if not await self._change(build, find=[leaf]):
             raise MessageNotFoundError(leaf, self._name())
@@ -252,7 +235,7 @@ class Session(MessageCalls):
         `next_cursor` of the results gets the next ones with the same arguments.
         Raises `InvalidInputError`, `InvalidCursorError`."""
         request = await understood(
-            self._scope,
+            self._runtime,
             query,
             limit=limit,
             cursor=cursor,
@@ -263,13 +246,35 @@ class Session(MessageCalls):
             context=context,
             newest=newest,
         )
-        return await search_session(self._scope, await self._readable_id(), request)
+        return await search_session(self._runtime, await self._readable_id(), request)
 
     async def _rewrite_message(self, message_id: str, change: Callable[[Any], Any]) -> None:
         try:
             await self.update_message(rewritten(await self.get_message(message_id), change))
         except MessageNotFoundError:
             pass  # deleted meanwhile: there is nothing left to take out
+
+
+class StandaloneSession(Session, Configurable):
+    """One conversation without a manager: every call of a session, and the set-up calls of a manager.
+
+    Close it, or use it in `async with`. Comes from `Session.create`."""
+
+    def for_session(self, ref: str | SessionKey) -> StandaloneSession:
+        """Choose which session it is. Raises `ConfigurationError` after first use."""
+        self._runtime.configure()
+        return StandaloneSession(self._runtime, ref)
+
+    async def __aenter__(self) -> Self:
+        await self._runtime.store.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish background work and close the store; idempotent."""
+        await self._runtime.close()
 
 
 class Turn(Session):
@@ -279,7 +284,7 @@ class Turn(Session):
     Context blocks are guarded by their versions, not by the turn."""
 
     def __init__(self, session: Session, holding: Holding) -> None:
-        super().__init__(session._scope, holding.session_id)
+        super().__init__(session._runtime, holding.session_id)
         self._fence = holding.number
         self._session = session
         self._holding = holding
@@ -310,14 +315,14 @@ class Turn(Session):
 
         None if there is no more. From then on others wait for their turn instead of queueing a message, so that none
         is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
-        store, namespace = self._scope.store, self._scope.namespace
+        store, namespace = self._runtime.store, self._runtime.namespace
         while (queued := await store.next_queued(namespace, self.id, TURN, self.number)) is not None:
             request = Append(
                 namespace=namespace,
                 session_id=self.id,
                 messages=(queued,),
                 fresh=(False,),
-                now=self._scope.now(),
+                now=self._runtime.now(),
                 fence=self._fence,
                 dequeue=True,
             )
@@ -327,10 +332,10 @@ class Turn(Session):
         return None
 
     def __repr__(self) -> str:
-        return f"Turn({self.number}, session={self.id!r}, namespace={self._scope.namespace!r})"
+        return f"Turn({self.number}, session={self.id!r}, namespace={self._runtime.namespace!r})"
 
     async def _ensure(self) -> SessionRow:
-        row = await self._scope.store.get(self._scope.namespace, self.id)
+        row = await self._runtime.store.get(self._runtime.namespace, self.id)
         if row is None:
             raise TurnLostError(self.id, self.number)
         return row
@@ -339,7 +344,7 @@ class Turn(Session):
         self._session._after_append(row, added)  # what runs beside the conversation outlives the turn
 
     def _announce(self, event: str, *values: Any) -> None:
-        Session(self._scope, self.id)._announce(event, *values)  # so do hooks
+        Session(self._runtime, self.id)._announce(event, *values)  # so do hooks
 
 
 def _age(message: Message) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, InvalidInputError, TurnBusyError, TurnLostError
 from frontdesk.messages import StoredMessage, new_id
 from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
@@ -113,13 +113,13 @@ class _Neighbours:
         self.wake_next(holding.session_id)
 
 
-async def take(scope: Scope, session_id: str, request: TurnRequest) -> Holding | None:
+async def take(runtime: Runtime, session_id: str, request: TurnRequest) -> Holding | None:
     """The turn, held; None if the message was queued for whoever holds it.
 
     Raises `TurnBusyError` if it was not to be had in time, `SessionNotFoundError`."""
-    neighbours = scope.settings(_Neighbours)
+    neighbours = runtime.shared(_Neighbours)
     wanted = LeaseWanted(
-        namespace=scope.namespace,
+        namespace=runtime.namespace,
         session_id=session_id,
         name=TURN,
         holder=f"{socket.gethostname()}/{os.getpid()}/{new_id()}",
@@ -130,19 +130,19 @@ async def take(scope: Scope, session_id: str, request: TurnRequest) -> Holding |
     )
     waiter = neighbours.enter(session_id)
     try:
-        return await _take_in_turn(scope, wanted, request, waiter)
+        return await _take_in_turn(runtime, wanted, request, waiter)
     except BaseException:
         # Whatever was asked for may have been granted meanwhile, and a place in the line would stop those behind it.
-        await _to_the_end(_leave(scope, wanted))
+        await _to_the_end(_leave(runtime, wanted))
         raise
     finally:
         neighbours.leave(session_id, waiter)
 
 
-async def _leave(scope: Scope, wanted: LeaseWanted) -> None:
+async def _leave(runtime: Runtime, wanted: LeaseWanted) -> None:
     with suppress(FrontdeskError):
-        await scope.store.leave_lease(scope.namespace, wanted.session_id, TURN, wanted.holder)
-    scope.settings(_Neighbours).wake_next(wanted.session_id)
+        await runtime.store.leave_lease(runtime.namespace, wanted.session_id, TURN, wanted.holder)
+    runtime.shared(_Neighbours).wake_next(wanted.session_id)
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
@@ -153,15 +153,15 @@ async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
     await asyncio.shield(task)
 
 
-async def _take_in_turn(scope: Scope, wanted: LeaseWanted, request: TurnRequest, waiter: _Waiter) -> Holding | None:
+async def _take_in_turn(runtime: Runtime, wanted: LeaseWanted, request: TurnRequest, waiter: _Waiter) -> Holding | None:
     started, look = time.monotonic(), _FIRST_LOOK
     while True:
         asked_at = time.monotonic()
-        answer = await scope.store.queue_lease(wanted)
+        answer = await runtime.store.queue_lease(wanted)
         if answer.queued:
             return None
         if answer.lease is not None and answer.lease.holder == wanted.holder:
-            return Holding(scope, wanted, answer.lease.number, asked_at)
+            return Holding(runtime, wanted, answer.lease.number, asked_at)
         waiter.ticket = answer.ticket
         left = float("inf") if request.wait is None else started + request.wait - time.monotonic()
         if request.on_busy == "reject" or left <= 0:
@@ -180,11 +180,11 @@ def _busy(session_id: str, answer: LeaseAnswer) -> TurnBusyError:
 class Holding:
     """A turn that is held: renewed beside the work, in `async with`, until its end or its loss."""
 
-    def __init__(self, scope: Scope, wanted: LeaseWanted, number: int, asked_at: float) -> None:
+    def __init__(self, runtime: Runtime, wanted: LeaseWanted, number: int, asked_at: float) -> None:
         self.session_id = wanted.session_id
         self.number = number
         self.interrupted = False
-        self._scope = scope
+        self._runtime = runtime
         self._ttl = wanted.ttl
         self._seconds = wanted.ttl / 1_000_000
         self._until = asked_at + self._seconds
@@ -198,7 +198,7 @@ class Holding:
         return self._over.is_set() or time.monotonic() >= self._until
 
     async def __aenter__(self) -> Self:
-        self._scope.settings(_Neighbours).hold(self)
+        self._runtime.shared(_Neighbours).hold(self)
         self._keeper = self._loop.create_task(self._keep(), name=f"turn {self.number} of {self.session_id}")
         return self
 
@@ -211,11 +211,11 @@ class Holding:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         try:
-            await self._scope.store.release_lease(self._scope.namespace, self.session_id, TURN, self.number)
+            await self._runtime.store.release_lease(self._runtime.namespace, self.session_id, TURN, self.number)
         except FrontdeskError:
             pass  # out of reach, or deleted: what was done is done, and the turn runs out by itself
         finally:
-            self._scope.settings(_Neighbours).let_go(self)
+            self._runtime.shared(_Neighbours).let_go(self)
 
     async def run(self, work: Awaitable[R]) -> R:
         """What some work gives; cancelled when the turn is lost, with `TurnLostError`."""
@@ -245,9 +245,9 @@ class Holding:
         while not self._over.is_set():
             await asyncio.sleep(min(_WATCH, self._seconds / 3))
             asked_at = time.monotonic()
-            name = self._scope.namespace, self.session_id, TURN
+            name = self._runtime.namespace, self.session_id, TURN
             try:
-                store = self._scope.store
+                store = self._runtime.store
                 async with asyncio.timeout(self._until - asked_at):
                     if asked_at >= renew_at and await store.renew_lease(*name, self.number, self._ttl):
                         self._until, renew_at = asked_at + self._seconds, asked_at + self._seconds / 3

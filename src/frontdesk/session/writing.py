@@ -17,7 +17,6 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.history import reading
-from frontdesk.lifecycle.hooks import Hooks
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, formats
 from frontdesk.records import Appended
 from frontdesk.search import background
@@ -58,7 +57,7 @@ class MessageCalls(AttributeCalls):
     ) -> list[Appended]:
         """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
         it. Raises as `append` does."""
-        now = self._scope.now()
+        now = self._runtime.now()
         given = check_list(messages, "messages")
         stored = tuple([self._ingest(message, now) for message in given])
         if not stored:
@@ -68,7 +67,7 @@ class MessageCalls(AttributeCalls):
                 check_id(message_id, what)
         is_bound = self._id is not None
         request = Append(
-            namespace=self._scope.namespace,
+            namespace=self._runtime.namespace,
             session_id=await self._append_id(parent, expected_head),
             messages=stored,
             fresh=tuple([not _has_id(message) for message in given]),
@@ -86,7 +85,7 @@ class MessageCalls(AttributeCalls):
         result = await self._append(request, is_bound=is_bound)
         await self._notice_skills(stored)
         inserted = zip(stored, result.rows, strict=True)
-        background.notice(self._scope, len(stored))
+        background.notice(self._runtime, len(stored))
         self._after_append(result.session, sum(message.tokens for message, row in inserted if row.inserted))
         appended = [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
@@ -94,7 +93,7 @@ class MessageCalls(AttributeCalls):
         ]
         if result.created:
             self._announce("on_session_start")
-        if self._scope.settings(Hooks).listens("on_message"):
+        if self._runtime.hooks.listens("on_message"):
             for each in appended:
                 if each.inserted:
                     self._announce("on_message", each.message)
@@ -105,7 +104,7 @@ class MessageCalls(AttributeCalls):
         was deleted is not made again without its key."""
         while True:
             try:
-                return await self._scope.store.append(request)
+                return await self._runtime.store.append(request)
             except (SessionEndedError, SessionNotFoundError) as error:
                 is_gone = isinstance(error, SessionNotFoundError)
                 if is_bound and not is_gone:
@@ -128,7 +127,7 @@ class MessageCalls(AttributeCalls):
     async def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
         """Replace the message that has this id, where it stands, or append it as `append` does. Atomic; `inserted` says
         which."""
-        stored = self._ingest(message, self._scope.now())
+        stored = self._ingest(message, self._runtime.now())
         while True:
             if _has_id(message) and (replaced := await self._replace(stored)) is not None:
                 return Appended(replaced, inserted=False)
@@ -140,7 +139,7 @@ class MessageCalls(AttributeCalls):
         """Replace the content of the message that has this id; unchanged content writes nothing.
 
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
-        stored = self._ingest(message, self._scope.now())
+        stored = self._ingest(message, self._runtime.now())
         replaced = await self._replace(stored) if _has_id(message) else None
         if replaced is None:
             raise MessageNotFoundError(stored.id, self._name())
@@ -155,7 +154,7 @@ class MessageCalls(AttributeCalls):
             if place is None:
                 current = None
                 return None
-            messages = await reading.read_items(self._scope, tree.between(place, place))
+            messages = await reading.read_items(self._runtime, tree.between(place, place))
             if not messages:
                 moved = await self._tree(find=[stored.id])
                 return None if moved is None else await build(moved)
@@ -165,7 +164,7 @@ class MessageCalls(AttributeCalls):
             kept = msgspec.structs.replace(stored, created_at=current.stored.created_at)
             tokens_before = current.tokens
             current = Message.from_stored(kept, current.parent_id)
-            return plans.replace_message(tree, place, kept, tokens_before, self._scope.now())
+            return plans.replace_message(tree, place, kept, tokens_before, self._runtime.now())
 
         await self._change(build, find=[stored.id], family=_touches_others([stored.id]))
         if current is not None:
@@ -188,7 +187,7 @@ class MessageCalls(AttributeCalls):
             removed = len(places)
             if not places:
                 return None
-            return plans.delete_messages(tree, places, self._scope.now())
+            return plans.delete_messages(tree, places, self._runtime.now())
 
         await self._change(build, find=wanted, family=_touches_others(wanted))
         return removed
@@ -197,14 +196,16 @@ class MessageCalls(AttributeCalls):
         """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
 
         async def build(tree: Tree) -> Plan | None:
-            return plans.clear_messages(tree.rows, self._scope.now())
+            return plans.clear_messages(tree.rows, self._runtime.now())
 
         if await self._change(build, family=True):
             await self._prompt.forget(self.id)
 
     def _ingest(self, message: Given, now: int) -> StoredMessage:
-        scope = self._scope
-        return formats.ingest(message, counter=scope.counter, max_bytes=scope.max_message_bytes, now_us=now)
+        runtime = self._runtime
+        return formats.ingest(
+            message, counter=runtime.settings.counter, max_bytes=runtime.settings.max_message_bytes, now_us=now
+        )
 
 
 def _has_id(message: Given) -> bool:

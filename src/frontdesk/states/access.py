@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from frontdesk.config.scope import Scope
+from frontdesk.config.runtime import Runtime
 from frontdesk.errors import (
     ConcurrentChangeError,
     ConfigurationError,
@@ -51,7 +51,7 @@ class States(Generic[T]):
 
     def __init__(
         self,
-        scope: Scope,
+        runtime: Runtime,
         kind: type[T],
         *,
         name: str = "sessions",
@@ -64,16 +64,16 @@ class States(Generic[T]):
             raise InvalidIdError(f"a name of states has at most {MAX_STATE_NAME} characters, not {len(name)}")
         if default is not None and not callable(default):
             raise ConfigurationError("default is a callable from a session id to a state: wrap a value in a lambda")
-        self._scope = scope
+        self._runtime = runtime
         self._values = Values(kind)
         self._name = name
         self._default = default
         self._ttl = chosen_ttl(ttl)
-        self._kept_in = scope.state_store(store)
-        self._lines = scope.settings(Lines)
+        self._kept_in = runtime.state_store(store)
+        self._lines = runtime.shared(Lines)
 
     def __repr__(self) -> str:
-        return f"States({self._values.name}, name={self._name!r}, namespace={self._scope.namespace!r})"
+        return f"States({self._values.name}, name={self._name!r}, namespace={self._runtime.namespace!r})"
 
     async def create(self, id: str | None = None, *, ttl: timedelta | None = None) -> tuple[str, T]:
         """A new state with the default value, under an id that is made if none is given; `ttl` is for this state alone.
@@ -172,13 +172,13 @@ class States(Generic[T]):
     @property
     def _store(self) -> StateStore:
         """The store, for doing something with it; the sweep of what has expired runs beside from here on."""
-        self._scope.use()
+        self._runtime.use()
         store = self._kept_in
-        self._scope.spawn(sweep_forever(store), f"sweep states {id(store)}", endless=True)
+        self._runtime.background.spawn(sweep_forever(store), f"sweep states {id(store)}", endless=True)
         return store
 
     def _key(self, id: str) -> StateKey:
-        return StateKey(self._scope.namespace, check_id(id, "state id"), self._name)
+        return StateKey(self._runtime.namespace, check_id(id, "state id"), self._name)
 
     def _read(self, row: StateRow, key: StateKey) -> T:
         return self._values.read(row.value, key.id, key.name)

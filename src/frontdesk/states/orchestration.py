@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from frontdesk.checks import check_list, check_text
-from frontdesk.config.scope import DEFAULT_MAX_MESSAGE_BYTES, Scope
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.errors import ConfigurationError, InvalidInputError, StateNotFoundError
 from frontdesk.messages import check_id, new_id
 from frontdesk.states import States
@@ -270,5 +271,5 @@ def _checked(steps: Iterable[Step]) -> list[Step]:
 
 
 def _own_states() -> States[OrchestrationState]:
-    scope = Scope("memory://", "default", DEFAULT_MAX_MESSAGE_BYTES)
-    return States(scope, OrchestrationState, name="orchestration", store="memory://")
+    runtime = Runtime("memory://", "default", DEFAULT_MAX_MESSAGE_BYTES)
+    return States(runtime, OrchestrationState, name="orchestration", store="memory://")

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from frontdesk.calls import call
-from frontdesk.config.scope import Scope
+from frontdesk.config.background import Background
 from frontdesk.errors import ConfigurationError
 from frontdesk.messages import new_id
 
@@ -37,8 +37,9 @@ class Hooks:
 
     Those of one session are called one after the other, beside the operations; an end is waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, background: Background) -> None:
         self.failures = 0
+        self._background = background
         self._registered: tuple[_Registered, ...] = ()
         self._waiting: dict[str, deque[Callable[[], Any]]] = {}
         self._lock = threading.Lock()
@@ -68,12 +69,12 @@ class Hooks:
         """Whether the end of a session is to be told, here and now."""
         return self.listens("on_session_end") and session_id not in _ending.get()
 
-    def announce(self, scope: Scope, session: Any, event: str, *values: Any) -> None:
+    def announce(self, session: Any, event: str, *values: Any) -> None:
         """Call the hooks beside the operation, after all that was announced of the session before."""
         if self.listens(event):
-            self._enqueue(scope, session.id, lambda: self._tell(event, session, *values))
+            self._enqueue(session.id, lambda: self._tell(event, session, *values))
 
-    def _enqueue(self, scope: Scope, session_id: str, work: Callable[[], Any]) -> None:
+    def _enqueue(self, session_id: str, work: Callable[[], Any]) -> None:
         with self._lock:
             waiting = self._waiting.get(session_id)
             if waiting is not None and len(waiting) >= _MOST_WAITING:
@@ -83,7 +84,7 @@ class Hooks:
                 waiting.append(work)
                 return
             waiting = self._waiting[session_id] = deque([work])
-        scope.spawn(self._drain(session_id, waiting), f"hooks {session_id} {new_id()}")
+        self._background.spawn(self._drain(session_id, waiting), f"hooks {session_id} {new_id()}")
 
     async def _drain(self, session_id: str, waiting: deque[Callable[[], Any]]) -> None:
         # Whoever announced something first may have been a hook itself, of another session.
@@ -105,17 +106,17 @@ class Hooks:
             del self._waiting[session_id]
             return None
 
-    async def finish(self, scope: Scope, session: Any, reason: str) -> None:
+    async def finish(self, session: Any, reason: str) -> None:
         """Call the hooks for an end, and wait for them, each no longer than its timeout. What was announced before is
         waited for first, for as long as the slowest hook may take."""
-        await self._settled(scope, session.id)
+        await self._settled(session.id)
         token = _ending.set(_ending.get() | {session.id})
         try:
             await self._tell("on_session_end", session, reason)
         finally:
             _ending.reset(token)
 
-    async def _settled(self, scope: Scope, session_id: str) -> None:
+    async def _settled(self, session_id: str) -> None:
         if session_id not in self._waiting or session_id in _inside.get():
             return
         loop = asyncio.get_running_loop()
@@ -124,7 +125,7 @@ class Hooks:
         async def mark() -> None:
             loop.call_soon_threadsafe(done.set)
 
-        self._enqueue(scope, session_id, mark)
+        self._enqueue(session_id, mark)
         longest = max((registered.timeout for registered in self._registered), default=0.0)
         try:
             await asyncio.wait_for(done.wait(), longest)

@@ -1,0 +1,148 @@
+"""What runs while a manager is open: the store of its namespace, the clock, hooks, background work, and what features
+keep in memory. The values it was set up with are in `settings`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from frontdesk.config.background import Background
+from frontdesk.config.hooks import Hooks
+from frontdesk.config.settings import KEY_PARTS, Settings
+from frontdesk.errors import ConfigurationError, InvalidIdError, StoreClosedError
+from frontdesk.keys import SessionKey
+from frontdesk.messages import check_id
+from frontdesk.messages.tokens import MESSAGE_TOKENS
+from frontdesk.store import MAX_NAMESPACE, StateStore, Store
+from frontdesk.stores import open_state_url, open_url
+
+T = TypeVar("T")
+Clock = Callable[[], datetime]
+STATE_URL_VARIABLE = "FRONTDESK_STATE_URL"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FOLDED = "*"
+"""replaces a part of a key that does not tell sessions apart"""
+
+
+class Runtime:
+    """One namespace of a store, in use by one manager and its sessions."""
+
+    def __init__(self, store: Store | str, namespace: str, max_message_bytes: int, clock: Clock | None = None) -> None:
+        check_id(namespace, "namespace")
+        if len(namespace) > MAX_NAMESPACE:
+            raise InvalidIdError(f"namespace has {len(namespace)} characters: at most {MAX_NAMESPACE} are allowed")
+        if type(max_message_bytes) is not int or max_message_bytes < 1:
+            raise ConfigurationError(f"max_message_bytes must be a positive whole number, not {max_message_bytes!r}")
+        if not isinstance(store, str | Store):
+            raise ConfigurationError(f"a store is a URL or a Store, not {type(store).__name__}")
+        if clock is not None and not callable(clock):
+            raise ConfigurationError(f"a clock is a callable that returns a datetime, not {type(clock).__name__}")
+        self.namespace = namespace
+        self.settings = Settings(max_message_bytes=max_message_bytes)
+        self.background = Background()
+        self.hooks = Hooks(self.background)
+        self.used = False
+        self.closed = False
+        self._clock = clock
+        self._owns_store = isinstance(store, str)
+        self._store = open_url(store) if isinstance(store, str) else store
+        self._url = store if isinstance(store, str) else None
+        self._state_stores: dict[str | int, StateStore] = {}
+        self._shared: dict[type, Any] = {}
+        self._at_first_use: list[Callable[[], None]] = []
+
+    def configure(self, **values: Any) -> None:
+        """Replace settings. Raises `ConfigurationError` after first use."""
+        if self.used:
+            raise ConfigurationError("settings are final after first use: call every with_...() before it")
+        self.settings = replace(self.settings, **values)
+
+    def shared(self, kind: type[T]) -> T:
+        """What a feature keeps in memory for this manager (a cache, a queue, a record of failures), made when it is
+        first asked for."""
+        found: T | None = self._shared.get(kind)
+        return self._shared.setdefault(kind, kind()) if found is None else found
+
+    @property
+    def store(self) -> Store:
+        """The store, for doing something with it: from here on the settings are final."""
+        self.use()
+        return self._store
+
+    def use(self) -> None:
+        """Make the settings final. Raises `StoreClosedError` once the manager is closed."""
+        if self.closed:
+            raise StoreClosedError("this manager was closed: make a new one")
+        if not self.used:
+            self.used = True
+            for start in self._at_first_use:
+                start()
+
+    def when_used(self, start: Callable[[], None]) -> None:
+        """Have something started at first use, when the settings are final."""
+        self._at_first_use.append(start)
+
+    def state_store(self, given: StateStore | str | None = None) -> StateStore:
+        """Where states live: what is given, or what FRONTDESK_STATE_URL names, or with the sessions.
+
+        Raises `StoreURLError`, and `ConfigurationError` for a store that keeps no states."""
+        wanted = os.environ.get(STATE_URL_VARIABLE) or self._store if given is None else given
+        if wanted == self._url:
+            wanted = self._store
+        if isinstance(wanted, str):
+            if wanted not in self._state_stores:
+                self._state_stores[wanted] = open_state_url(wanted)
+            return self._state_stores[wanted]
+        if not isinstance(wanted, StateStore):
+            raise ConfigurationError(
+                f"{type(wanted).__name__} keeps no states: give `store` a URL or a StateStore that does"
+            )
+        own: object = self._store
+        if wanted is not own:
+            self._state_stores[id(wanted)] = wanted
+        return wanted
+
+    def other_state_stores(self) -> list[StateStore]:
+        """The state stores of this manager other than the one that the sessions are in."""
+        if os.environ.get(STATE_URL_VARIABLE):
+            self.state_store()
+        return list(self._state_stores.values())
+
+    def address(self, key: SessionKey) -> SessionKey:
+        """The key under which the session of a key is kept: with `FOLDED` for each part that does not tell sessions
+        apart."""
+        isolation = self.settings.isolation
+        if isolation == KEY_PARTS:
+            return key
+        kept = {part: getattr(key, part) for part in isolation}
+        folded = {part: FOLDED for part in ("agent", "channel", "peer") if part not in kept}
+        return SessionKey(**folded, **kept)
+
+    def now(self) -> int:
+        """The time, in microseconds since the epoch."""
+        if self._clock is None:
+            return time.time_ns() // 1000
+        moment = self._clock()
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            raise ConfigurationError(f"the clock must return a datetime with a time zone, not {moment!r}")
+        return (moment - _EPOCH) // timedelta(microseconds=1)
+
+    def summary_tokens(self, summary: str | None) -> int:
+        """What a summary costs as a message of the view."""
+        return MESSAGE_TOKENS + self.settings.counter(summary) if summary else 0
+
+    async def close(self) -> None:
+        """Finish background work and close the stores that were opened by URL; idempotent."""
+        if self.closed:
+            return
+        await self.background.close()
+        self.closed = True
+        for wanted, store in self._state_stores.items():
+            if isinstance(wanted, str):
+                await store.close()
+        if self._owns_store:
+            await self._store.close()
