@@ -277,9 +277,14 @@ class Session:
     A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
     """
 
-    @staticmethod
+    @classmethod
     def create(
-        store: Store | str, *, namespace: str = "default", max_message_bytes: int = 16777216, clock: Clock | None = None
+        cls,
+        store: Store | str,
+        *,
+        namespace: str = "default",
+        max_message_bytes: int = 16777216,
+        clock: Clock | None = None,
     ) -> StandaloneSession:
         """One conversation without a manager, called "default" unless `for_session` says otherwise."""
 

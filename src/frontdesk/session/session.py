@@ -45,8 +45,9 @@ class Session(MessageCalls):
     A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
     """
 
-    @staticmethod
+    @classmethod
     def create(
+        cls,
         store: Store | str,
         *,
         namespace: str = "default",
