@@ -22,6 +22,7 @@ from frontdesk.store import (
     TreeRows,
     ViewRow,
 )
+from frontdesk.tree.visibility import SEGMENT_END, Visibility
 
 
 class View(NamedTuple):
@@ -31,7 +32,7 @@ class View(NamedTuple):
     tail: int
 
 
-class Tree:
+class Tree(Visibility):
     """What one session sees of its family: which messages, on which paths, under which overlays.
 
     Built from rows that hold at least this session's segments, overlays and edits; `session` may be any living session
@@ -39,60 +40,17 @@ class Tree:
     """
 
     def __init__(self, rows: TreeRows, session: SessionRow | None = None) -> None:
+        super().__init__(session or rows.session, rows.segments, rows.edits, rows.lineage)
         self.rows = rows
-        self.session = session or rows.session
-        self.segments: dict[int, SegmentRow] = {segment.number: segment for segment in rows.segments}
-        self._reach = self._inherited()
-        self._rank = self._ranks()
-        edits = [edit for edit in rows.edits if self.inherits(edit.tree, edit.revision)]
-        self._removed = _merged(edits)
-        self.replaced = self._winning_replacements(edits)
         self._replaced_in = _positions(self.replaced)
         self._places_of = _places(rows.found)
-        self._adjusted = _adjustments(edits)
-        self.overlays = self._visible_overlays(edits)
+        self._adjusted = _adjustments(self.edits)
+        self.overlays = self._visible_overlays()
 
-    def _inherited(self) -> dict[int, int]:
-        """Segment -> last position seen there, for the segments of other trees."""
-        reach: dict[int, int] = {}
-        place = self.session.base
-        while place is not None:
-            reach[place.segment] = place.position
-            place = self.segments[place.segment].parent
-        return reach
-
-    def _ranks(self) -> dict[int, tuple[int, int]]:
-        """Tree -> (how far up the lineage, last revision seen)."""
-        above = {line.tree: line for line in self.rows.lineage}
-        tree = self.session.tree
-        ranks = {tree: (0, 1 << 62)}
-        while line := above.get(tree):
-            tree = line.ancestor
-            ranks[tree] = (len(ranks), line.until)
-        return ranks
-
-    def inherits(self, tree: int, revision: int) -> bool:
-        """Whether this session has what a tree recorded at a revision."""
-        rank = self._rank.get(tree)
-        return rank is not None and revision <= rank[1]
-
-    def _winning_replacements(self, edits: Iterable[EditRow]) -> dict[Place, EditRow]:
-        best: dict[Place, EditRow] = {}
-        for edit in edits:
-            if edit.kind != "replaced":
-                continue
-            place = Place(edit.segment, edit.first)
-            if place not in best or self._age(edit) < self._age(best[place]):
-                best[place] = edit
-        return best
-
-    def _age(self, edit: EditRow) -> tuple[int, int]:
-        return self._rank[edit.tree][0], -edit.revision
-
-    def _visible_overlays(self, edits: Iterable[EditRow]) -> list[OverlayRow]:
+    def _visible_overlays(self) -> list[OverlayRow]:
         """Newest first, each ending at the last message that is left of its range."""
-        gone = {edit.overlay for edit in edits if edit.kind == "overlay-gone"}
-        marks = sorted((edit for edit in edits if edit.kind == "overlay-stale"), key=self._age, reverse=True)
+        gone = {edit.overlay for edit in self.edits if edit.kind == "overlay-gone"}
+        marks = sorted((edit for edit in self.edits if edit.kind == "overlay-stale"), key=self.distance, reverse=True)
         stale = {edit.overlay for edit in marks}
         ends = {edit.overlay: Place(edit.segment, edit.first) for edit in marks if edit.segment}
         seen = []
@@ -101,31 +59,9 @@ class Tree:
                 continue
             if overlay.number in stale:
                 overlay = replace(overlay, stale=True, end=ends.get(overlay.number, overlay.end))
-            if self.stands(overlay.start) and self.stands(overlay.end):
+            if self.reaches(overlay.start) and self.reaches(overlay.end):
                 seen.append(overlay)
         return sorted(seen, key=lambda overlay: -overlay.number)
-
-    # what is seen
-
-    def owns(self, segment: int) -> bool:
-        return self.segments[segment].tree == self.session.tree
-
-    def shares(self, place: Place) -> bool:
-        """Whether another session may see what stands at a place."""
-        return not self.owns(place.segment) or place.position <= self.segments[place.segment].shared
-
-    def stands(self, place: Place) -> bool:
-        """Whether a place belongs to this session, with or without a message on it."""
-        segment = self.segments.get(place.segment)
-        if segment is None:
-            return False
-        if segment.tree == self.session.tree:
-            return place.position < segment.next
-        return place.position <= self._reach.get(place.segment, -1)
-
-    def sees(self, place: Place) -> bool:
-        """Whether the message at a place is there for this session."""
-        return self.stands(place) and self._skip(place.segment, place.position) == place.position
 
     def find(self, message_id: str) -> Place | None:
         """Where the session sees a message, among those that were looked up with the tree."""
@@ -135,42 +71,10 @@ class Tree:
         """What in-place changes have added to a row's tokens since the running sums were written."""
         return sum(tokens for position, tokens in self._adjusted.get(place.segment, ()) if position == place.position)
 
-    def at_or_before(self, place: Place | None) -> Place | None:
-        """The nearest message at a place or ahead of it on its path."""
-        while place is not None:
-            position = self._skip(place.segment, place.position)
-            if position >= 0:
-                return Place(place.segment, position)
-            place = self.segments[place.segment].parent
-        return None
-
-    def before(self, place: Place) -> Place | None:
-        """The nearest message ahead of a place."""
-        if place.position > 0:
-            return self.at_or_before(Place(place.segment, place.position - 1))
-        return self.at_or_before(self.segments[place.segment].parent)
-
-    def _skip(self, segment: int, position: int) -> int:
-        ranges = self._removed.get(segment)
-        if not ranges:
-            return position
-        index = bisect_right(ranges, (position, SEGMENT_END)) - 1
-        if index >= 0 and ranges[index][0] <= position <= ranges[index][1]:
-            return ranges[index][0] - 1
-        return position
-
-    def reach(self, segment: int) -> int:
-        """The last position of a segment that this session may see."""
-        if self.owns(segment):
-            return self.segments[segment].next - 1
-        return self._reach.get(segment, -1)
-
     def visible_segments(self) -> list[SegmentRow]:
-        return [s for s in self.rows.segments if s.tree == self.session.tree or s.number in self._reach]
-
-    def last_in(self, segment: int) -> int:
-        """The last message of a segment that this session sees, -1 if none."""
-        return self._skip(segment, self.reach(segment))
+        """The segments that hold messages which this session may see, in the order they were opened."""
+        inherited = set(self.inherited_segments())
+        return [s for s in self.rows.segments if s.tree == self.session.tree or s.number in inherited]
 
     def segment_items(self, segment: int) -> list[Item]:
         """All messages of a segment that this session sees."""
@@ -182,20 +86,13 @@ class Tree:
 
     def children(self, parent: Place | None) -> list[Place]:
         """The messages that follow a message directly (the roots, for None), in the order of their segments."""
-        found = []
+        found: set[Place | None] = set()
         if parent is not None:
-            found += self._first_after(parent.segment, parent.position)
+            found.add(self.first_from(parent.segment, parent.position + 1))
         for segment in self.visible_segments():
-            if self.at_or_before(segment.parent) == parent and (parent is None or segment.parent is not None):
-                found += self._first_after(segment.number, -1)
-        return sorted(set(found))
-
-    def _first_after(self, segment: int, position: int) -> list[Place]:
-        position += 1
-        for first, last in self._removed.get(segment, ()):
-            if first <= position <= last:
-                position = last + 1
-        return [Place(segment, position)] if position <= self.reach(segment) else []
+            if self.at_or_before(segment.parent) == parent:
+                found.add(self.first_from(segment.number, 0))
+        return sorted(place for place in found if place is not None)
 
     def leaves(self) -> list[Place]:
         """The messages that nothing follows, in the order of their segments."""
@@ -237,7 +134,7 @@ class Tree:
 
     def _lay_run(self, items: list[Item], segment: int, first: int, last: int) -> None:
         """Lay the messages of one stretch, around what is removed or replaced in it."""
-        for run_first, run_last in self._present(segment, first, last):
+        for run_first, run_last in self.present(segment, first, last):
             position = run_first
             replaced = self._replaced_in.get(segment, ())
             for at in replaced[bisect_left(replaced, run_first) : bisect_right(replaced, run_last)]:
@@ -253,20 +150,6 @@ class Tree:
 
     def _span(self, segment: int, first: int, last: int) -> Span:
         return Span(segment=segment, first=first, last=last, before=self.before(Place(segment, first)))
-
-    def _present(self, segment: int, first: int, last: int) -> list[tuple[int, int]]:
-        runs = []
-        for gone_first, gone_last in self._removed.get(segment, ()):
-            if gone_last < first:
-                continue
-            if gone_first > last:
-                break
-            if gone_first > first:
-                runs.append((first, gone_first - 1))
-            first = gone_last + 1
-        if first <= last:
-            runs.append((first, last))
-        return runs
 
     def outermost(self, path: Sequence[Place]) -> list[tuple[tuple[int, int], tuple[int, int], OverlayRow]]:
         """The overlays that apply to a path, in its order: newest first, none that overlaps one taken before it."""
@@ -339,9 +222,6 @@ class Tree:
         return total
 
 
-SEGMENT_END = 1 << 60
-
-
 def split_tail(items: list[Item], head: Place, segment: SegmentRow, *, owned: bool) -> View:
     """Split the open end off a view: the run that the next appends will extend, if they can extend it at all."""
     extendable = owned and head.position == segment.last
@@ -390,24 +270,6 @@ def _places(rows: Iterable[Found]) -> dict[str, list[Place]]:
     for row in rows:
         found.setdefault(row.id, []).append(row.place)
     return found
-
-
-def _merged(edits: Iterable[EditRow]) -> dict[int, list[tuple[int, int]]]:
-    """Segment -> sorted, disjoint runs of positions without a message."""
-    runs: dict[int, list[tuple[int, int]]] = {}
-    for edit in edits:
-        if edit.kind == "removed":
-            runs.setdefault(edit.segment, []).append((edit.first, edit.last))
-    merged: dict[int, list[tuple[int, int]]] = {}
-    for segment, unsorted in runs.items():
-        out: list[tuple[int, int]] = []
-        for first, last in sorted(unsorted):
-            if out and first <= out[-1][1] + 1:
-                out[-1] = (out[-1][0], max(last, out[-1][1]))
-            else:
-                out.append((first, last))
-        merged[segment] = out
-    return merged
 
 
 def _adjustments(edits: Iterable[EditRow]) -> dict[int, list[tuple[int, int]]]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from frontdesk.errors import SessionExistsError
 from frontdesk.store import (
     SEGMENT_SIZE,
     Address,
     EditRow,
     Lineage,
     NewFork,
-    NewSession,
     OverlayRow,
     Place,
     Plan,
@@ -23,6 +21,8 @@ from frontdesk.stores.memory.leases import Leases
 from frontdesk.stores.memory.rows import MessageRow, key_of
 from frontdesk.stores.memory.states import States
 from frontdesk.stores.memory.vectors import Vectors
+from frontdesk.tree import guards
+from frontdesk.tree.sessions import fork_row, new_row
 
 
 class Changes(Documents, Leases, States, Vectors):
@@ -31,17 +31,11 @@ class Changes(Documents, Leases, States, Vectors):
     async def apply(self, plan: Plan) -> bool:
         with self._held():
             rows = [self._sessions.get(number) for number, _ in plan.guards]
-            if plan.fence is not None and rows[0] is not None:
-                self._check_fence(rows[0], rows[0].id, plan.fence)
-            if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
+            session = guards.check(plan, rows, None if rows[0] is None else self._turn_of(rows[0]))
+            if session is None:
                 return False
-            session = rows[0]
-            assert session is not None
-            if plan.head is not None and plan.head != session.head:
-                return False
-            for new in _made(plan):
-                if self._taken(new) not in (None, _releases_key(session, new, plan)):
-                    raise SessionExistsError(new.id, new.namespace)
+            for new in guards.made_by(plan):
+                guards.check_free(plan, session, new, self._taken(new))
             self._change(session, plan)
             return True
 
@@ -94,7 +88,7 @@ class Changes(Documents, Leases, States, Vectors):
         if plan.fork is not None:
             self._fork(session, plan.fork, revision)
         if plan.create is not None:
-            self._insert(plan.create)
+            self._insert(new_row(plan.create, next(self._numbers)))
         if plan.view is not None:
             self._views[session.number] = plan.view
         if plan.drop_prompt:
@@ -136,19 +130,7 @@ class Changes(Documents, Leases, States, Vectors):
                 del self._ids[key]
 
     def _fork(self, source: SessionRow, fork: NewFork, revision: int) -> None:
-        row = self._insert(
-            fork.session,
-            family=source.family,
-            base=fork.base,
-            head=fork.base,
-            tail=0 if fork.base is None else fork.base.position + 1,
-            view="plain" if fork.base is None else "stale" if fork.view is None else "stored",
-            view_tokens=fork.view_tokens,
-            view_messages=fork.view_messages,
-            message_count=fork.message_count,
-            compaction_count=fork.compaction_count,
-            prompt_tokens=source.prompt_tokens,
-        )
+        row = self._insert(fork_row(fork, source, next(self._numbers)))
         if fork.view is not None:
             self._views[row.number] = fork.view
         self._lineage[row.tree] = Lineage(row.tree, source.tree, revision)
@@ -171,14 +153,3 @@ class Changes(Documents, Leases, States, Vectors):
         for table in (self._leases, self._waiters, self._queued):
             for key in [key for key in table if key[1] == row.number]:
                 del table[key]
-
-
-def _made(plan: Plan) -> list[NewSession]:
-    fork = None if plan.fork is None else plan.fork.session
-    return [new for new in (fork, plan.create) if new is not None]
-
-
-def _releases_key(session: SessionRow, new: NewSession, plan: Plan) -> int | None:
-    """The number of the session whose key the plan frees for a new one."""
-    frees = plan.set.get("key_current") is False and new.id != session.id
-    return session.number if frees else None

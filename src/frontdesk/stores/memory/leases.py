@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 
-from msgspec.structs import replace
-
-from frontdesk.errors import SessionNotFoundError, TurnLostError
+from frontdesk.errors import SessionNotFoundError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
-from frontdesk.stores.memory.rows import LeaseKey, Rows, Waiter
+from frontdesk.stores.memory.rows import LeaseKey, Rows
+from frontdesk.tree import leases
 
 
 class Leases(Rows):
@@ -26,7 +25,7 @@ class Leases(Rows):
             key = self._lease_key(namespace, session_id, name)
             if session_id is not None and key[1] < 0:
                 raise SessionNotFoundError(session_id, namespace)
-            return None if self._held_lease(key) is not None else self._take(key, holder, ttl)
+            return self._put_lease(key, leases.acquire(self._leases.get(key), name, holder, ttl, _now()))
 
     async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
         with self._held():
@@ -60,73 +59,50 @@ class Leases(Rows):
     async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
         with self._held():
             key = self._lease_key(namespace, session_id, name)
-            self._waiters.get(key, {}).pop(holder, None)
-            lease = self._held_lease(key)
-            if lease is not None and lease.holder == holder:
-                self._leases[key] = replace(lease, expires_at=_now())
+            self._waiters[key] = [waiter for waiter in self._waiters.get(key, []) if waiter.holder != holder]
+            self._put_lease(key, leases.leave(self._leases.get(key), holder, _now()))
 
     async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
         with self._held():
             key = self._lease_key(namespace, session_id, name)
-            lease = self._held_lease(key)
-            if lease is None or lease.number != number:
-                raise TurnLostError(session_id, number)
-            for message in self._queued.get(key, {}).values():
-                return message
-            self._leases[key] = replace(lease, intake=False)
-            return None
+            message = next(iter(self._queued.get(key, {}).values()), None)
+            closed = leases.close_intake(self._leases.get(key), session_id, number, _now(), is_empty=message is None)
+            self._put_lease(key, closed)
+            return message
 
     def _queue(self, key: LeaseKey, wanted: LeaseWanted) -> LeaseAnswer:
-        lease, line = self._held_lease(key), self._waiters.setdefault(key, {})
-        if lease is not None and lease.holder == wanted.holder:
-            return LeaseAnswer(lease)
-        for holder in [holder for holder in line if line[holder].expires_at <= _now() and holder != wanted.holder]:
-            del line[holder]
-        ahead = list(line).index(wanted.holder) if wanted.holder in line else len(line)
-        if wanted.force or (lease is None and not ahead):
-            line.pop(wanted.holder, None)
-            self._leave_message(key, wanted.message)
-            return LeaseAnswer(self._take(key, wanted.holder, wanted.ttl))
-        if wanted.message is not None and lease is not None and lease.intake:
-            line.pop(wanted.holder, None)
-            self._leave_message(key, wanted.message)
-            return LeaseAnswer(lease, queued=True)
-        if not wanted.patience:
-            return LeaseAnswer(lease, ahead=ahead)
-        ticket = line[wanted.holder].ticket if wanted.holder in line else next(self._numbers)
-        line[wanted.holder] = Waiter(ticket, _now() + wanted.patience)
-        return LeaseAnswer(lease, ticket, ahead)
+        waiters = self._waiters.get(key, [])
+        writes = leases.queue(self._leases.get(key), waiters, wanted, _now())
+        if writes.place is not None:
+            waiters = [waiter for waiter in waiters if waiter.holder != wanted.holder] + [writes.place]
+            waiters.sort(key=lambda waiter: waiter.ticket)
+        self._waiters[key] = [waiter for waiter in waiters if waiter.holder not in writes.leave]
+        self._put_lease(key, writes.lease)
+        if writes.queues_message and wanted.message is not None:
+            self._queued.setdefault(key, {}).setdefault(wanted.message.id, wanted.message)
+        return writes.answer
 
-    def _take(self, key: LeaseKey, holder: str, ttl: int) -> LeaseRow:
-        now = _now()
-        number = self._leases[key].number + 1 if key in self._leases else now
-        self._leases[key] = LeaseRow(key[2], number, holder, now + ttl, now)
-        return self._leases[key]
-
-    def _leave_message(self, key: LeaseKey, message: StoredMessage | None) -> None:
-        if message is not None:
-            self._queued.setdefault(key, {}).setdefault(message.id, message)
+    def _put_lease(self, key: LeaseKey, lease: LeaseRow | None) -> LeaseRow | None:
+        """Store the new row of a lease, if there is one."""
+        if lease is not None:
+            self._leases[key] = lease
+        return lease
 
     def _end_at(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         with self._held():
             key = self._lease_key(namespace, session_id, name)
-            lease = self._held_lease(key)
-            if lease is None or lease.number != number:
-                return False
-            self._leases[key] = replace(lease, expires_at=_now() + ttl)
-            return True
+            return self._put_lease(key, leases.renew(self._leases.get(key), number, ttl, _now())) is not None
 
-    def _check_fence(self, session: SessionRow | None, session_id: str, fence: int) -> None:
-        lease = None if session is None else self._held_lease((session.namespace, session.number, TURN))
-        if lease is None or lease.number != fence:
-            raise TurnLostError(session_id, fence)
+    def _turn_of(self, session: SessionRow) -> int | None:
+        """The number under which a session's turn is held now."""
+        lease = self._held_lease((session.namespace, session.number, TURN))
+        return None if lease is None else lease.number
 
     def _lease_key(self, namespace: str, session_id: str | None, name: str) -> LeaseKey:
         return namespace, 0 if session_id is None else self._by_id.get((namespace, session_id), -1), name
 
     def _held_lease(self, key: LeaseKey) -> LeaseRow | None:
-        lease = self._leases.get(key)
-        return lease if lease is not None and lease.expires_at > _now() else None
+        return leases.held(self._leases.get(key), _now())
 
 
 def _now() -> int:

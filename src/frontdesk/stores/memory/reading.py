@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from frontdesk.messages import StoredMessage
 from frontdesk.store import (
     Choose,
     EditItem,
@@ -30,42 +29,6 @@ _EVERY_REVISION = 1 << 62
 
 class Reading(Rows):
     """The reads of the seam."""
-
-    def _find(self, session: SessionRow, message_id: str) -> Place | None:
-        places = self._ids.get((session.family, message_id), ())
-        return next((place for place in places if self._sees(session, place)), None)
-
-    def _sees(self, session: SessionRow, place: Place) -> bool:
-        if self._segments[place.segment].tree != session.tree:
-            base = session.base
-            while base is not None and base.segment != place.segment:
-                base = self._segments[base.segment].parent
-            if base is None or place.position > base.position:
-                return False
-        return not any(
-            edit.kind == "removed" and edit.segment == place.segment and edit.first <= place.position <= edit.last
-            for edit in self._edits_of(session)
-        )
-
-    def _before(self, session: SessionRow, place: Place) -> Place | None:
-        at: Place | None = place
-        while at is not None:
-            at = Place(at.segment, at.position - 1) if at.position > 0 else self._segments[at.segment].parent
-            if at is not None and self._sees(session, at):
-                return at
-        return None
-
-    def _message(self, session: SessionRow, place: Place) -> StoredMessage:
-        edits = [
-            edit
-            for edit in self._edits_of(session)
-            if edit.kind == "replaced" and (edit.segment, edit.first) == place and edit.message is not None
-        ]
-        if edits:
-            newest = max(edits, key=lambda edit: (edit.tree, edit.revision))
-            assert newest.message is not None
-            return newest.message
-        return self._rows[place.segment][place.position].message
 
     def _untils(self, tree: int) -> dict[int, int]:
         """The trees whose overlays and edits a tree sees, each with the last revision it sees."""

@@ -33,6 +33,7 @@ from frontdesk.store import (
 from frontdesk.store.changes import session_created
 from frontdesk.stores.bell import Bell
 from frontdesk.stores.memory.terms import TermIndex
+from frontdesk.tree.leases import Waiter
 
 Key = tuple[str, str, str, str, str | None]
 LeaseKey = tuple[str, int, str]
@@ -45,13 +46,6 @@ class MessageRow(msgspec.Struct, frozen=True):
     message: StoredMessage
     running: int
     family: int
-
-
-class Waiter(msgspec.Struct, frozen=True):
-    """Somebody's place in the line for a lease."""
-
-    ticket: int
-    expires_at: int
 
 
 class Rows:
@@ -85,7 +79,7 @@ class Rows:
         self._details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
         self._trimmed: dict[str, Position] = {}
         self._leases: dict[LeaseKey, LeaseRow] = {}
-        self._waiters: dict[LeaseKey, dict[str, Waiter]] = {}
+        self._waiters: dict[LeaseKey, list[Waiter]] = {}
         self._queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
         self._bell = Bell()
         self._vectors: dict[str, Any] = {}
@@ -105,28 +99,14 @@ class Rows:
         by_id = self._by_id.get((new.namespace, new.id))
         return by_id if by_id is not None else self._by_key.get(key_of(new)) if new.agent is not None else None
 
-    def _insert(self, new: NewSession, **values: Any) -> SessionRow:
-        number = next(self._numbers)
-        given = {name: getattr(new, name) for name in new.__struct_fields__ if name != "now"}
-        row = SessionRow(
-            **{
-                "number": number,
-                "tree": number,
-                "family": number,
-                "key_current": new.agent is not None,
-                "created_at": new.now,
-                "updated_at": new.now,
-                "last_active_at": new.now,
-                **given,
-                **values,
-            }
-        )
-        self._sessions[number] = row
-        self._by_family[row.family].add(number)
-        self._by_id[new.namespace, new.id] = number
-        if new.agent is not None:
-            self._by_key[key_of(new)] = number
-        self._write_log(new.namespace, number, new.now, session_created(new.parent_session_id))
+    def _insert(self, row: SessionRow) -> SessionRow:
+        """Add a session that was made just now."""
+        self._sessions[row.number] = row
+        self._by_family[row.family].add(row.number)
+        self._by_id[row.namespace, row.id] = row.number
+        if row.key_current:
+            self._by_key[key_of(row)] = row.number
+        self._write_log(row.namespace, row.number, row.created_at, session_created(row.parent_session_id))
         return row
 
     def _write_log(self, namespace: str, session: int, at: int, change: NewChange, number: int = 0) -> None:

@@ -14,6 +14,7 @@ from frontdesk.stores.memory.ledger import Ledger
 from frontdesk.stores.memory.log import Log
 from frontdesk.stores.memory.rows import is_idle
 from frontdesk.stores.memory.searching import Searching
+from frontdesk.tree.sessions import new_row
 
 
 class MemoryStore(Appending, Changes, Erasing, Ledger, Log, Searching):
@@ -32,7 +33,11 @@ class MemoryStore(Appending, Changes, Erasing, Ledger, Log, Searching):
     async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
         with self._held():
             existing = self._taken(new)
-            return (self._sessions[existing], False) if existing is not None else (self._insert(new), True)
+            return (
+                (self._sessions[existing], False)
+                if existing is not None
+                else (self._insert(new_row(new, next(self._numbers))), True)
+            )
 
     async def get(self, namespace: str, session_id: str) -> SessionRow | None:
         with self._held():

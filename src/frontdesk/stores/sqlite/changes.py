@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from frontdesk.errors import SessionExistsError
 from frontdesk.store import SEGMENT_SIZE, Address, NewFork, Place, Plan, SessionRow
 from frontdesk.stores.sqlite import documents, index, leases, log, sessions, states, vectors
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
+from frontdesk.tree import guards
+from frontdesk.tree.sessions import fork_row, new_row
 
 _SETTABLE = frozenset(SESSION_NAMES) - {"number", "namespace", "tree", "family", "revision"}
 _PLACES = frozenset({"head", "base"})
@@ -17,21 +18,13 @@ _PLACES = frozenset({"head", "base"})
 
 def apply(connection: Connection, plan: Plan) -> bool:
     rows = [_session(connection, number) for number, _ in plan.guards]
-    if plan.fence is not None and rows[0] is not None:
-        leases.check_fence(connection, rows[0], rows[0].id, plan.fence)
-    if any(row is None or row.revision != guard[1] for row, guard in zip(rows, plan.guards, strict=True)):
+    turn = None if plan.fence is None or rows[0] is None else leases.turn_of(connection, rows[0])
+    session = guards.check(plan, rows, turn)
+    if session is None:
         return False
-    session = rows[0]
-    assert session is not None
-    if plan.head is not None and plan.head != session.head:
-        return False
-    for new in (plan.create, None if plan.fork is None else plan.fork.session):
-        taken = None if new is None else sessions.taken(connection, new)
-        if new is None or taken is None:
-            continue
-        frees_key = plan.set.get("key_current") is False and new.id != session.id
-        if not (frees_key and taken.number == session.number):
-            raise SessionExistsError(new.id, new.namespace)
+    for new in guards.made_by(plan):
+        taken = sessions.taken(connection, new)
+        guards.check_free(plan, session, new, None if taken is None else taken.number)
     revision = session.revision + 1
     _change_messages(connection, plan)
     overlays = _change_overlays(connection, session, plan, revision)
@@ -45,7 +38,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
     if plan.fork is not None:
         _fork(connection, session, plan.fork, revision)
     if plan.create is not None:
-        sessions.insert(connection, plan.create)
+        sessions.insert(connection, new_row(plan.create, sessions.draw(connection, "session")))
     if plan.view is not None:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:
@@ -177,23 +170,7 @@ def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revis
 
 
 def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: int) -> None:
-    segment, position = (None, None) if fork.base is None else fork.base
-    made = sessions.insert(
-        connection,
-        fork.session,
-        family=source.family,
-        base_segment=segment,
-        base_position=position,
-        head_segment=segment,
-        head_position=position,
-        tail=0 if position is None else position + 1,
-        view="plain" if fork.base is None else "stale" if fork.view is None else "stored",
-        view_tokens=fork.view_tokens,
-        view_messages=fork.view_messages,
-        message_count=fork.message_count,
-        compaction_count=fork.compaction_count,
-        prompt_tokens=source.prompt_tokens,
-    )
+    made = sessions.insert(connection, fork_row(fork, source, sessions.draw(connection, "session")))
     if fork.view is not None:
         _set_view(connection, made.number, json_text(fork.view))
     connection.execute(
@@ -223,7 +200,7 @@ def _change_session(connection: Connection, session: SessionRow, plan: Plan, rev
     if plan.take_key:
         assigned["key_current"] = int(sessions.may_take_key(connection, session))
     if plan.fresh_tree:
-        assigned["tree"] = assigned["family"] = sessions.next_number(connection)
+        assigned["tree"] = assigned["family"] = sessions.draw(connection, "session")
     columns = ", ".join(f"{name} = ?" for name in assigned)
     connection.execute(f"UPDATE sessions SET {columns} WHERE number = ?", (*assigned.values(), session.number))
     if "tags" in plan.set:

@@ -36,21 +36,28 @@ from frontdesk.stores.sqlite.rows import (
     decode_view,
     edit_message,
     edit_row,
+    json_text,
     overlay_row,
     segment_row,
     session_row,
     unpack,
 )
+from frontdesk.tree.visibility import Visibility
 
 _EVER = 1 << 62
 _NO_VIEW = ViewRow()
 _RUN = f"SELECT {MESSAGE} FROM messages WHERE place BETWEEN ? AND ? ORDER BY place"
 _ID = "SELECT id FROM messages WHERE place = ?"
 _ON_THE_WAY = (
-    f"WITH RECURSIVE way ({SEGMENT}) AS (SELECT {SEGMENT} FROM segments WHERE number = ? UNION ALL"
+    f"WITH RECURSIVE way ({SEGMENT}) AS ("
+    f"SELECT {SEGMENT} FROM segments WHERE number IN (SELECT value FROM json_each(?)) UNION"
     " SELECT s.number, s.tree, s.parent_segment, s.parent_position, s.last, s.next, s.shared, s.tokens"
     " FROM way JOIN segments s ON s.number = way.parent_segment)"
     f" SELECT {SEGMENT} FROM way"
+)
+_EDITS_IN = (
+    f"SELECT {EDIT} FROM edits WHERE segment = ? AND kind IN ('removed', 'replaced')"
+    " AND tree IN (SELECT value FROM json_each(?))"
 )
 _UP = " SELECT l.tree, l.ancestor, l.until FROM up JOIN lineage l ON l.tree = up.ancestor) SELECT * FROM up"
 _LINEAGE = (
@@ -135,7 +142,7 @@ def tree(connection: Connection, namespace: str, session_id: str, find: Sequence
         edits=tuple(edit_row(row) for row in _of_trees(connection, "edits", EDIT, untils)),
         lineage=tuple(lineage),
         forked_until=-1 if forked[0] is None else forked[0],
-        found=tuple(_found(connection, session, find)),
+        found=tuple(find_all(connection, session, find)),
         sessions=relatives,
     )
 
@@ -150,8 +157,18 @@ def _segments(connection: Connection, session: SessionRow, trees: Iterable[int])
     owned = f"SELECT {SEGMENT} FROM segments WHERE tree = ?"
     rows = {row[0]: row for tree in trees for row in connection.execute(owned, (tree,))}
     if session.base is not None:
-        rows |= {row[0]: row for row in connection.execute(_ON_THE_WAY, (session.base.segment,))}
+        rows |= {row[0]: row for row in connection.execute(_ON_THE_WAY, (json_text([session.base.segment]),))}
     return tuple(segment_row(rows[number]) for number in sorted(rows))
+
+
+def visibility(connection: Connection, session: SessionRow, segments: Iterable[int]) -> Visibility:
+    """What a session sees of some segments, and of those on the way from them to the root."""
+    wanted = {*segments, *(() if session.base is None else (session.base.segment,))}
+    on_the_way = [segment_row(row) for row in connection.execute(_ON_THE_WAY, (json_text(sorted(wanted)),))]
+    lineage = [Lineage(*row) for row in connection.execute(_LINEAGE, (session.tree,))]
+    trees = json_text([session.tree, *(line.ancestor for line in lineage)])
+    edits = [edit_row(row) for segment in on_the_way for row in connection.execute(_EDITS_IN, (segment.number, trees))]
+    return Visibility(session, on_the_way, edits, lineage)
 
 
 def _of_trees(connection: Connection, table: str, columns: str, untils: Mapping[int, int]) -> list[Sequence[Any]]:
@@ -161,8 +178,11 @@ def _of_trees(connection: Connection, table: str, columns: str, untils: Mapping[
     return sorted(rows, key=lambda row: row[0])
 
 
-def _found(connection: Connection, session: SessionRow, ids: Sequence[str]) -> Iterable[Found]:
+def find_all(connection: Connection, session: SessionRow, ids: Sequence[str]) -> list[Found]:
+    """Where in the session's family these ids are, seen by the session or not."""
     statement = "SELECT place, tokens FROM messages WHERE family = ? AND id = ?"
-    for message_id in ids:
-        for place, tokens in connection.execute(statement, (session.family, message_id)).fetchall():
-            yield Found(message_id, unpack(place), tokens)
+    return [
+        Found(message_id, unpack(place), tokens)
+        for message_id in ids
+        for place, tokens in connection.execute(statement, (session.family, message_id))
+    ]

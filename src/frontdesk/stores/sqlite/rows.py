@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from frontdesk.messages import StoredMessage
 from frontdesk.store import SEGMENT_SIZE, EditRow, OverlayRow, Place, SegmentRow, SessionRow, ViewRow
@@ -30,6 +31,7 @@ OVERLAY = (
 EDIT = "number, tree, revision, kind, segment, first, last, tokens, overlay, message"
 
 _STORED_WIDTH = len(_AS_STORED)
+_NO_PLACE = (None, None)
 _decode_message = msgspec.json.Decoder(StoredMessage).decode
 decode_view = msgspec.json.Decoder(ViewRow).decode
 encode = msgspec.json.Encoder().encode
@@ -58,6 +60,12 @@ def session_row(row: Sequence[Any]) -> SessionRow:
         None if head_segment is None else Place(head_segment, head_position),
     )
     return SessionRow(*values)
+
+
+def session_values(row: SessionRow) -> tuple[Any, ...]:
+    """The values of the columns of `SESSION`."""
+    *stored, key_current, base, head = astuple(row)
+    return (*stored, int(key_current), *(base or _NO_PLACE), *(head or _NO_PLACE))
 
 
 def segment_row(row: Sequence[Any]) -> SegmentRow:

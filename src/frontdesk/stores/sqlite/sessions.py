@@ -1,24 +1,24 @@
-"""Session rows: making, finding and waking them, and the ledger of what they used."""
+"""Session rows: making and finding them, and the ledger of what they used."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Context, Decimal
 from functools import reduce
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import NewChange, NewSession, SessionRow, UsageQuery, UsageRow
-from frontdesk.store.changes import session_created, session_woken
+from frontdesk.store.changes import session_created
 from frontdesk.stores.sqlite import log
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.rows import SESSION, session_row
+from frontdesk.stores.sqlite.rows import SESSION, SESSION_WIDTH, session_row, session_values
+from frontdesk.tree.sessions import new_row
 
 _EXACT = Context(prec=1000)
-_GIVEN = tuple(name for name in NewSession.__struct_fields__ if name != "now")
+_INSERT = f"INSERT INTO sessions ({SESSION}) VALUES ({', '.join('?' * SESSION_WIDTH)})"
 _BY_ID = f"SELECT {SESSION} FROM sessions WHERE namespace = ? AND id = ?"
 _BY_KEY = (
     f"SELECT {SESSION} FROM sessions WHERE namespace = ? AND agent = ? AND coalesce(channel, '') = ?"
@@ -59,31 +59,27 @@ def taken(connection: Connection, new: NewSession) -> SessionRow | None:
 
 def create(connection: Connection, new: NewSession) -> tuple[SessionRow, bool]:
     existing = taken(connection, new)
-    return (existing, False) if existing is not None else (insert(connection, new), True)
+    if existing is not None:
+        return existing, False
+    return insert(connection, new_row(new, draw(connection, "session"))), True
 
 
-def insert(connection: Connection, new: NewSession, **values: Any) -> SessionRow:
-    """A new session; it is the first of its family unless `values` say otherwise."""
-    columns: dict[str, Any] = {name: getattr(new, name) for name in _GIVEN}
-    number = next_number(connection)
-    columns |= {"number": number, "tree": number, "family": number, "key_current": int(new.agent is not None)}
-    columns |= {"created_at": new.now, "updated_at": new.now, "last_active_at": new.now, **values}
-    statement = (
-        f"INSERT INTO sessions ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) RETURNING {SESSION}"
-    )
-    (row,) = connection.execute(statement, tuple(columns.values())).fetchall()
-    set_tags(connection, number, new.namespace, new.tags)
-    log.write(connection, new.namespace, number, new.now, session_created(new.parent_session_id))
-    return session_row(row)
+def insert(connection: Connection, row: SessionRow) -> SessionRow:
+    """Add a session that was made just now."""
+    connection.execute(_INSERT, session_values(row))
+    set_tags(connection, row.number, row.namespace, row.tags)
+    log.write(connection, row.namespace, row.number, row.created_at, session_created(row.parent_session_id))
+    return row
 
 
-def next_number(connection: Connection) -> int:
-    """A number for a session or a tree that none ever had."""
-    bump = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'sessions' RETURNING seq"
-    found = connection.execute(bump).fetchall()
+def draw(connection: Connection, kind: Literal["session", "segment"]) -> int:
+    """A number for a session or a tree (which share theirs), or a segment, that none ever had."""
+    table = f"{kind}s"
+    bump = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = ? RETURNING seq"
+    found = connection.execute(bump, (table,)).fetchall()
     if not found:
-        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('sessions', 0)")
-        found = connection.execute(bump).fetchall()
+        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, 0)", (table,))
+        found = connection.execute(bump, (table,)).fetchall()
     number: int = found[0][0]
     return number
 
@@ -102,24 +98,6 @@ def may_take_key(connection: Connection, session: SessionRow) -> bool:
     key = (session.agent, session.channel or "", session.peer or "", session.thread)
     current = get_current(connection, session.namespace, key)
     return current is None or current.number == session.number
-
-
-def wake(connection: Connection, session: SessionRow, now: int) -> SessionRow:
-    """Make a session active again; its raised revision is stored with what follows."""
-    is_current = may_take_key(connection, session)
-    connection.execute(
-        "UPDATE sessions SET status = 'active', end_reason = NULL, ended_at = NULL, key_current = ? WHERE number = ?",
-        (int(is_current), session.number),
-    )
-    log.write(connection, session.namespace, session.number, now, session_woken())
-    return replace(
-        session,
-        status="active",
-        end_reason=None,
-        ended_at=None,
-        key_current=is_current,
-        revision=session.revision + 1,
-    )
 
 
 def by_number(connection: Connection, numbers: Sequence[int]) -> list[SessionRow]:

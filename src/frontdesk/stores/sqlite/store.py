@@ -224,7 +224,7 @@ class SQLiteStore:
 
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
         return await self._engine.write(
-            lambda connection: leases.end_at(connection, namespace, session_id, name, number, ttl)
+            lambda connection: leases.renew(connection, namespace, session_id, name, number, ttl)
         )
 
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:

@@ -1,0 +1,343 @@
+"""Pure: what an append does, decided once for all stores. A store gathers the `Facts`, calls `decide`, and writes the
+rows of the answer; both in one transaction.
+
+The order in which an append can be refused, and what then happens to each message:
+
+1. `fence`: the turn must be held under this number, else `TurnLostError`.
+2. A session that is not there, if it must be an `existing` one: `SessionNotFoundError`.
+3. Messages that the session sees already are found. If all of them are known, nothing below is checked: sending the
+   same messages again is answered as the first time.
+4. A session that is not active wakes if it ended by `timeout` or with `reopen`, else `SessionEndedError`.
+5. `expected_head` must be the head, else `HeadMovedError`.
+6. A `parent` must be a message that the session sees, else `MessageNotFoundError`.
+7. Each message follows the one before it: it extends the segment of its parent, or opens a new one. A known message
+   stays where it is, and the next one follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from frontdesk.errors import (
+    HeadMovedError,
+    MessageNotFoundError,
+    SessionEndedError,
+    SessionNotFoundError,
+    TurnLostError,
+)
+from frontdesk.messages import StoredMessage
+from frontdesk.store import (
+    FOLLOW_HEAD,
+    SEGMENT_SIZE,
+    Append,
+    AppendedRow,
+    AppendResult,
+    NewChange,
+    NewSession,
+    Place,
+    SegmentRow,
+    SessionRow,
+)
+from frontdesk.store.changes import session_woken
+from frontdesk.tree.sessions import new_row
+from frontdesk.tree.visibility import Visibility
+
+Draw = Callable[[Literal["session", "segment"]], int]
+"""returns a number for a new session or segment that none ever had; called only once nothing can be refused any more"""
+
+
+class Known(NamedTuple):
+    """A message that the session sees already: where, with which content, and the id of the message before it.
+
+    `is_own`: an earlier attempt of the very same call stored it, so that it counts as inserted by this one."""
+
+    place: Place
+    message: StoredMessage
+    parent_id: str | None
+    is_own: bool = False
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a store knows at the moment of an append."""
+
+    session: SessionRow | None
+    head_id: str | None = None
+    """the id of the message at the session's head"""
+    segments: Mapping[int, SegmentRow] = {}
+    """the segments of the head, of the parent and of the known messages"""
+    turn: int | None = None
+    """the number under which the session's lease `TURN` is held now; wanted only with a `fence`"""
+    known: Mapping[str, Known] = {}
+    """those of the request's ids that the session sees"""
+    parent: Place | None = None
+    """where the session sees the request's `parent`, if that is an id"""
+    key_is_free: bool = False
+    """whether no other session is current under the session's key; wanted only of one that is not active"""
+
+
+class Run(NamedTuple):
+    """Messages to insert one after the other: at `first` of a segment and on, each with its running sum of tokens."""
+
+    segment: int
+    first: int
+    messages: Sequence[StoredMessage]
+    running: Sequence[int]
+
+
+class Writes(NamedTuple):
+    """The rows to write, and the answer. With no `runs` nothing is written, but for a session that was `created`."""
+
+    result: AppendResult
+    """its `session` is the row as it is to be stored, whole if `created`"""
+    runs: Sequence[Run] = ()
+    opened: Sequence[SegmentRow] = ()
+    """segments to insert, as they are once the messages are in"""
+    grown: Sequence[SegmentRow] = ()
+    """segments that were there, with their new `last`, `next` and `tokens`"""
+    woken: bool = False
+    """the session's status, end and key have changed, too"""
+    log: Sequence[NewChange] = ()
+    """after the "session.created" of a session that was made"""
+
+
+def decide(request: Append, facts: Facts, draw: Draw) -> Writes:
+    """What an append writes and answers. Raises what it is refused for."""
+    if request.fence is not None and request.fence != facts.turn:
+        raise TurnLostError(request.session_id, request.fence)
+    session, known = facts.session, facts.known
+    if session is None and request.existing:
+        raise SessionNotFoundError(request.session_id, request.namespace)
+    woken = False
+    if not known or any(message.id not in known for message in request.messages):
+        if session is not None and session.status != "active" and request.messages:
+            session, woken = _awake(session, request, facts), True
+        if request.messages:
+            _check_place(request, facts)
+    created = session is None
+    if session is None:
+        new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
+        session = new_row(new, draw("session"))
+    chain = _Chain(session, facts.segments, draw)
+    if request.parent is FOLLOW_HEAD:
+        rows = chain.put(request.messages, known, session.head, facts.head_id)
+    else:
+        rows = chain.put(request.messages, known, facts.parent, request.parent)  # type: ignore[arg-type]
+    return chain.finish(rows, request.now, created=created, woken=woken)
+
+
+def _awake(session: SessionRow, request: Append, facts: Facts) -> SessionRow:
+    if session.end_reason != "timeout" and not request.reopen:
+        raise SessionEndedError(session.id, session.status, session.end_reason)
+    return replace(
+        session,
+        status="active",
+        end_reason=None,
+        ended_at=None,
+        key_current=session.agent is not None and facts.key_is_free,
+        revision=session.revision + 1,
+    )
+
+
+def _check_place(request: Append, facts: Facts) -> None:
+    """Raises unless the head is the expected one, and the given parent is seen."""
+    if request.expected_head is not None and request.expected_head != facts.head_id:
+        raise HeadMovedError(request.expected_head, facts.head_id, request.session_id)
+    if isinstance(request.parent, str) and facts.parent is None:
+        raise MessageNotFoundError(request.parent, request.session_id)
+
+
+class _Chain:
+    """The columns of a session's row that an append changes, and its segments, as they will be."""
+
+    __slots__ = (
+        "changed",
+        "draw",
+        "head",
+        "opened",
+        "revision",
+        "runs",
+        "segments",
+        "session",
+        "tail",
+        "view",
+        "view_messages",
+        "view_tokens",
+    )
+
+    def __init__(self, session: SessionRow, segments: Mapping[int, SegmentRow], draw: Draw) -> None:
+        self.session = session
+        self.segments = segments
+        self.changed: dict[int, SegmentRow] = {}
+        self.opened: list[int] = []
+        self.runs: list[Run] = []
+        self.draw = draw
+        self.head = session.head
+        self.tail = session.tail
+        self.view = session.view
+        self.view_tokens = session.view_tokens
+        self.view_messages = session.view_messages
+        self.revision = session.revision
+
+    def put(
+        self,
+        messages: Sequence[StoredMessage],
+        known: Mapping[str, Known],
+        parent: Place | None,
+        parent_id: str | None,
+    ) -> list[AppendedRow]:
+        """Chain messages after a parent, in runs: all of them at once, or those between two that are known already."""
+        rows: list[AppendedRow] = []
+        run: list[StoredMessage] = []
+        added: dict[str, int] = {}
+        for message in messages:
+            message_id = message.id
+            if message_id in known or message_id in added:
+                if run:
+                    self._add(parent, run)
+                    run = []
+                if message_id in known:
+                    there = known[message_id]
+                    rows.append(AppendedRow(there.is_own, there.parent_id, None if there.is_own else there.message))
+                    parent = there.place
+                else:  # the same id twice in one call
+                    parent, stored = self._find(message_id)
+                    rows.append(AppendedRow(False, rows[added[message_id]].parent_id, stored))
+            else:
+                added[message_id] = len(rows)
+                run.append(message)
+                rows.append(AppendedRow(True, parent_id))
+            parent_id = message_id
+        if run:
+            self._add(parent, run)
+        return rows
+
+    def _find(self, message_id: str) -> tuple[Place, StoredMessage]:
+        """Where this call has put a message."""
+        return next(
+            (Place(run.segment, run.first + index), message)
+            for run in self.runs
+            for index, message in enumerate(run.messages)
+            if message.id == message_id
+        )
+
+    def _add(self, parent: Place | None, run: Sequence[StoredMessage]) -> None:
+        """Put messages after a parent, one after the other; the last one becomes the head."""
+        segment = None
+        if parent is not None:
+            segment = self.changed.get(parent.segment) or self.segments[parent.segment]
+        if (
+            segment is None
+            or parent is None
+            or segment.tree != self.session.tree
+            or segment.last != parent.position
+            or segment.next >= SEGMENT_SIZE
+        ):
+            segment = self._open(parent)
+        elif parent != self.head:
+            # A branch grows at its end, and becomes the one that is seen.
+            self.view = "stale"
+            self.revision += 1
+        room = SEGMENT_SIZE - segment.next
+        if len(run) <= room:
+            self._write(segment, run)
+        else:
+            self._write(segment, run[:room])
+            self._add(self.head, run[room:])
+
+    def _open(self, parent: Place | None) -> SegmentRow:
+        """A new segment. It raises the revision, so that no plan overlooks it.
+
+        What becomes of the view: after no parent the segment is all of it. The first message after a fork begins its
+        tail, which was empty. Anything else (a branch, a full segment) leaves it to be computed."""
+        segment = SegmentRow(self.draw("segment"), self.session.tree, parent, -1, 0, -1, 0)
+        self.opened.append(segment.number)
+        self.revision += 1
+        if parent is None:
+            self.view, self.tail = "plain", 0
+            self.view_tokens = self.view_messages = 0
+        elif parent == self.head and self.view == "stored" and self.tail > parent.position:
+            self.tail = 0
+        else:
+            self.view = "stale"
+        return segment
+
+    def _write(self, segment: SegmentRow, run: Sequence[StoredMessage]) -> None:
+        tokens, running = segment.tokens, []
+        for message in run:
+            tokens += message.tokens
+            running.append(tokens)
+        number, first = segment.number, segment.next
+        end = first + len(run)
+        self.changed[number] = SegmentRow(number, segment.tree, segment.parent, end - 1, end, segment.shared, tokens)
+        self.view_tokens += tokens - segment.tokens
+        self.view_messages += len(run)
+        self.head = Place(number, end - 1)
+        last = self.runs[-1] if self.runs else None
+        if last is not None and last.segment == number and last.first + len(last.messages) == first:
+            self.runs[-1] = Run(number, last.first, [*last.messages, *run], [*last.running, *running])
+        else:
+            self.runs.append(Run(number, first, run, running))
+
+    def finish(self, rows: Sequence[AppendedRow], now: int, *, created: bool, woken: bool) -> Writes:
+        before, runs = self.session, self.runs
+        if not runs:
+            return Writes(AppendResult(tuple(rows), before, created))
+        session = replace(
+            before,
+            head=self.head,
+            tail=self.tail,
+            view=self.view,
+            view_tokens=self.view_tokens,
+            view_messages=self.view_messages,
+            revision=self.revision,
+            message_count=before.message_count + sum([len(run.messages) for run in runs]),
+            last_active_at=max(now, before.last_active_at),
+            updated_at=max(now, before.updated_at),
+        )
+        log = [session_woken()] if woken else []
+        for segment, first, messages, _ in runs:
+            last = first + len(messages) - 1
+            log.append(NewChange(kind="message.appended", segment=segment, first=first, last=last))
+        opened, changed = self.opened, self.changed
+        return Writes(
+            AppendResult(tuple(rows), session, created),
+            runs,
+            [changed[number] for number in opened],
+            [row for number, row in changed.items() if number not in opened],
+            woken,
+            log,
+        )
+
+
+# Gathering what is known
+
+
+def find_places(visible: Visibility, found: Iterable[tuple[str, Place]]) -> dict[str, Place]:
+    """Where the session sees which of the messages that the family has under some ids."""
+    places: dict[str, Place] = {}
+    for message_id, place in found:
+        if message_id not in places and visible.sees(place):
+            places[message_id] = place
+    return places
+
+
+def places_to_read(visible: Visibility, places: Iterable[Place]) -> set[Place]:
+    """The rows that `known_messages` needs: those at these places, and the ones before them."""
+    return {row for place in places for row in (place, visible.before(place)) if row is not None}
+
+
+def known_messages(
+    visible: Visibility, places: Mapping[str, Place], rows: Mapping[Place, StoredMessage]
+) -> dict[str, Known]:
+    """The messages at some places as the session sees them."""
+    known: dict[str, Known] = {}
+    for message_id, place in places.items():
+        before = visible.before(place)
+        edit = visible.replaced.get(place)
+        message = rows[place] if edit is None or edit.message is None else edit.message
+        known[message_id] = Known(place, message, None if before is None else rows[before].id)
+    return known

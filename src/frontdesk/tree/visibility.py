@@ -1,0 +1,178 @@
+"""Pure: which messages one session sees of its family, and with which content. Separate from `Tree`, because an append
+asks only this, and about a few segments."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from frontdesk.store import EditRow, Lineage, Place, SegmentRow, SessionRow
+
+SEGMENT_END = 1 << 60
+_EVERY_REVISION = 1 << 62
+
+
+class Visibility:
+    """What one session sees: its own messages, and those that it inherited up to where it was forked, without the
+    removed ones.
+
+    Example: session A appended 0..9 to segment 1, B was forked at 5, and then A removed 3. Segment 1 belongs to A. A
+    sees 0..2 and 4..9. B reaches up to 5, and A's edit was made after the fork, so that B sees 0..5.
+
+    `segments` must hold each segment that is asked about and the way from it to the root, and the way to the session's
+    base; `lineage` the way up from the session's tree. Edits of other segments and other trees are ignored.
+    """
+
+    def __init__(
+        self,
+        session: SessionRow,
+        segments: Iterable[SegmentRow],
+        edits: Iterable[EditRow],
+        lineage: Iterable[Lineage],
+    ) -> None:
+        self.session = session
+        self.segments: dict[int, SegmentRow] = {segment.number: segment for segment in segments}
+        self._reach = self._inherited()
+        self._rank = self._ranks(lineage)
+        self.edits = [edit for edit in edits if self.inherits(edit.tree, edit.revision)]
+        self._removed = _removed_runs(self.edits)
+        self.replaced = self._winning_replacements()
+
+    def _inherited(self) -> dict[int, int]:
+        """Segment -> last position that is seen there, for the segments of other trees on the way to the base."""
+        reach: dict[int, int] = {}
+        place = self.session.base
+        while place is not None:
+            reach[place.segment] = place.position
+            place = self.segments[place.segment].parent
+        return reach
+
+    def _ranks(self, lineage: Iterable[Lineage]) -> dict[int, tuple[int, int]]:
+        """Tree -> (how far up the lineage, last revision that is seen)."""
+        above = {line.tree: line for line in lineage}
+        tree = self.session.tree
+        ranks = {tree: (0, _EVERY_REVISION)}
+        while line := above.get(tree):
+            tree = line.ancestor
+            ranks[tree] = (len(ranks), line.until)
+        return ranks
+
+    def _winning_replacements(self) -> dict[Place, EditRow]:
+        """Of several replacements of a message, the one of the nearest tree, and of that the latest."""
+        best: dict[Place, EditRow] = {}
+        for edit in self.edits:
+            if edit.kind != "replaced":
+                continue
+            place = Place(edit.segment, edit.first)
+            if place not in best or self.distance(edit) < self.distance(best[place]):
+                best[place] = edit
+        return best
+
+    def distance(self, edit: EditRow) -> tuple[int, int]:
+        """Orders inherited edits: those of nearer trees first, and of one tree the latest first."""
+        return self._rank[edit.tree][0], -edit.revision
+
+    def inherits(self, tree: int, revision: int) -> bool:
+        """Whether this session has what a tree recorded at a revision."""
+        rank = self._rank.get(tree)
+        return rank is not None and revision <= rank[1]
+
+    def owns(self, segment: int) -> bool:
+        return self.segments[segment].tree == self.session.tree
+
+    def shares(self, place: Place) -> bool:
+        """Whether another session may see what is at a place."""
+        return not self.owns(place.segment) or place.position <= self.segments[place.segment].shared
+
+    def reach(self, segment: int) -> int:
+        """The last position of a segment that this session may see."""
+        if self.owns(segment):
+            return self.segments[segment].next - 1
+        return self._reach.get(segment, -1)
+
+    def reaches(self, place: Place) -> bool:
+        """Whether a place belongs to this session, with or without a message in it."""
+        segment = self.segments.get(place.segment)
+        if segment is None:
+            return False
+        if segment.tree == self.session.tree:
+            return place.position < segment.next
+        return place.position <= self._reach.get(place.segment, -1)
+
+    def sees(self, place: Place) -> bool:
+        """Whether there is a message at a place for this session."""
+        return self.reaches(place) and self._skip_removed(place.segment, place.position) == place.position
+
+    def at_or_before(self, place: Place | None) -> Place | None:
+        """The nearest message at a place or before it on its path."""
+        while place is not None:
+            position = self._skip_removed(place.segment, place.position)
+            if position >= 0:
+                return Place(place.segment, position)
+            place = self.segments[place.segment].parent
+        return None
+
+    def before(self, place: Place) -> Place | None:
+        """The nearest message before a place."""
+        if place.position > 0:
+            return self.at_or_before(Place(place.segment, place.position - 1))
+        return self.at_or_before(self.segments[place.segment].parent)
+
+    def inherited_segments(self) -> Iterable[int]:
+        """The segments on the way to the base."""
+        return self._reach
+
+    def last_in(self, segment: int) -> int:
+        """The last message of a segment that this session sees, -1 if none."""
+        return self._skip_removed(segment, self.reach(segment))
+
+    def first_from(self, segment: int, position: int) -> Place | None:
+        """The first message of a segment at a position or after it."""
+        for first, last in self._removed.get(segment, ()):
+            if first <= position <= last:
+                position = last + 1
+        return Place(segment, position) if position <= self.reach(segment) else None
+
+    def present(self, segment: int, first: int, last: int) -> list[tuple[int, int]]:
+        """What is left of the positions `first..last` of a segment without the removed ones, as runs."""
+        runs = []
+        for gone_first, gone_last in self._removed.get(segment, ()):
+            if gone_last < first:
+                continue
+            if gone_first > last:
+                break
+            if gone_first > first:
+                runs.append((first, gone_first - 1))
+            first = gone_last + 1
+        if first <= last:
+            runs.append((first, last))
+        return runs
+
+    def _skip_removed(self, segment: int, position: int) -> int:
+        """The position itself, or the one before the run of removed messages that it is in."""
+        runs = self._removed.get(segment)
+        if not runs:
+            return position
+        index = bisect_right(runs, (position, SEGMENT_END)) - 1
+        if index >= 0 and runs[index][0] <= position <= runs[index][1]:
+            return runs[index][0] - 1
+        return position
+
+
+def _removed_runs(edits: Iterable[EditRow]) -> dict[int, list[tuple[int, int]]]:
+    """Segment -> sorted runs of positions without a message. Runs that touch are joined, so that one step skips them:
+    removed 2..3 and 4..4 are 2..4."""
+    runs: dict[int, list[tuple[int, int]]] = {}
+    for edit in edits:
+        if edit.kind == "removed":
+            runs.setdefault(edit.segment, []).append((edit.first, edit.last))
+    joined: dict[int, list[tuple[int, int]]] = {}
+    for segment, unsorted in runs.items():
+        out: list[tuple[int, int]] = []
+        for first, last in sorted(unsorted):
+            if out and first <= out[-1][1] + 1:
+                out[-1] = (out[-1][0], max(last, out[-1][1]))
+            else:
+                out.append((first, last))
+        joined[segment] = out
+    return joined
