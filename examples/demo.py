@@ -1,4 +1,4 @@
-"""Frontdesk in a minute: sessions in one SQLite file, shown as things happen. Needs no key and no network.
+"""Frontdesk in a minute: sessions in one SQLite file, step by step. Needs no API key and no network.
 
 Run it with `make run`.
 """
@@ -57,34 +57,34 @@ async def branch_and_fork(manager: SessionManager) -> Session:
     last = await session.append(user("next", "And what should I not miss?"))
     show(await session.history(), last.message.id)
     again = await session.append(user("next", "And what should I not miss?"))
-    print(f"  the same id again: inserted={again.inserted}, nothing is done twice")
+    print(f"  the same id again: inserted={again.inserted}, nothing is stored twice")
 
-    title("2. The user edits a question: a branch; the first one stays")
+    title("2. The user edits a question: that starts a branch, and the first one stays")
     await session.append(user("porto", "Three days in Porto in May: where to stay?"), parent="hello")
     await session.append(assistant("In Ribeira, by the river. Budget: about 95 euro a night."))
     show(await session.history())
     print(f"  leaves: {[leaf.text for leaf in await session.leaves()]}")
 
-    title("3. A fork: another session that shares the past and costs one row")
+    title("3. A fork: another session that shares the past; no message is copied")
     fork = await manager.fork("trip", at="porto", name="Porto, by train", new_id="trip-by-train")
     await fork.append(user("train", "I come by train from Madrid."))
     show(await fork.history())
-    print(f"  the source still has {await session.path_length()} messages on its path")
+    print(f"  the original session still has {await session.path_length()} messages on its path")
     return session
 
 
 async def remember(session: Session) -> None:
-    title("4. A tool call writes a context block; the frozen prompt stays until it is refreshed")
+    title("4. A tool call updates a context block; the frozen prompt stays the same until it is refreshed")
     frozen = await session.freeze_system_prompt()
     print(f"{DIM}{frozen}{RESET}")
     update = (await session.tools())["update_context"]
-    print(f"  the model is told: {await update(label='memory', content='Prefers trains to planes.')}")
+    print(f"  the tool answers: {await update(label='memory', content='Prefers trains to planes.')}")
     print(f"  the prompt is byte for byte the same: {await session.freeze_system_prompt() == frozen}; refreshed:")
     print(f"{DIM}{await session.refresh_system_prompt()}{RESET}")
 
 
 async def compact(session: Session) -> None:
-    title("5. A compaction: a summary stands in, nothing is lost")
+    title("5. A compaction: a summary replaces messages in the view, and nothing is lost")
     for day in range(1, 9):
         await session.append(user(f"day-{day}", f"Day {day}: what about museum number {day * 7} near tram stop {day}?"))
         await session.append(assistant(f"Open from 10 to 18; {day + 4} euro. We decided to go at {day + 9}."))
@@ -97,7 +97,7 @@ async def compact(session: Session) -> None:
     print(f"  {before.used} -> {after.used} tokens; {result.messages_covered} messages are covered, and still there:")
     show([message async for message in session.expand(result.id)][:2])
     expand = (await session.tools())["expand_summary"]
-    print(f"  the model may ask: {(await expand(question='museum 21')).splitlines()[0]}")
+    print(f"  the model can expand it: {(await expand(question='museum 21')).splitlines()[0]}")
 
 
 async def look_back(manager: SessionManager) -> None:
@@ -105,11 +105,11 @@ async def look_back(manager: SessionManager) -> None:
     async for info in manager.iterate():
         print(f"  {info.id:<14} {info.name:<17} {info.message_count} messages, {info.token_count} tokens in view")
 
-    title("7. Search, in a sentence: what was the budget for a night?")
+    title("7. Search with a question: what was the budget for a night?")
     for hit in await manager.search("What was the budget for a night?", limit=2):
         print(f"  {hit.session_id}: {hit.snippet}")
 
-    title("8. A key finds its session from any worker; usage is a ledger")
+    title("8. A key finds its session from any worker; usage is recorded exactly")
     key = SessionKey("concierge", "telegram", "@ana:example.org")
     await manager.session(key).append(user("hi", "Hello!"))
     found = await manager.get(key)
@@ -121,19 +121,19 @@ async def look_back(manager: SessionManager) -> None:
 
 @dataclass
 class Basket:
-    """What a guest has put aside; any dataclass will do."""
+    """What a guest has chosen; any dataclass will do."""
 
     nights: int = 0
 
 
 async def run_the_desk(manager: SessionManager) -> None:
-    title("9. A turn: one worker at a time extends a session, and a late one cannot write")
+    title("9. A turn: one worker at a time extends a session, and a late worker cannot write")
     key = SessionKey("concierge", "telegram", "@ana:example.org")
     async with manager.session(key).turn() as turn:
         await turn.append(assistant("Welcome back, Ana. Three nights in Porto, as before?"))
-        print("  the turn is ours; others wait in line, and a worker that lost it is refused")
+        print("  we have the turn; other workers wait for it, and a worker that lost it cannot write")
 
-    title("10. A typed state that no update is lost of, and /new: the old session is kept")
+    title("10. A typed state that loses no update, and /new: the old session is kept")
     baskets = manager.states(Basket)
     await baskets.get_or_create(turn.id)
     await asyncio.gather(*(baskets.update(turn.id, lambda it: Basket(it.nights + 1)) for _ in range(3)))

@@ -75,6 +75,14 @@ def test_demo_shows_what_it_says(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_worked_example_shows_the_rows_that_sqlite_stores(tmp_path: Path) -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    steps = re.split(r"\n+(?=\d\. )", run(ROOT / "examples" / "rows.py", tmp_path).strip())
+    assert len(steps) == 7
+    for step in steps:
+        assert f"```text\n{step}\n```" in page, f"ARCHITECTURE.md should show:\n\n{step}"
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = HEADING.findall(re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL))
