@@ -1,4 +1,4 @@
-"""What a context block is: its declaration, its kind, and its value as the public API gives it."""
+"""The values of context blocks: what the public API returns, and the kind that a declaration and a provider make."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContextBlock:
-    """A block as it is now. `version` counts the writes of one that lives in the store (0: its first value)."""
+    """A block as it is now. `version` counts the writes to a block in the store; 0 is its first value."""
 
     label: str
     content: str
@@ -36,7 +36,7 @@ class ContextBlock:
 
 @dataclass(frozen=True, slots=True)
 class BlockVersion:
-    """An earlier or the current value of a block: who wrote it, and when."""
+    """One value of a block, current or earlier, with its author and time."""
 
     version: int
     content: str
@@ -45,7 +45,7 @@ class BlockVersion:
 
 
 def kind_of(declaration: Declaration, provider: Any) -> BlockKind:
-    """What a block is, given its provider (None: it lives in the store)."""
+    """The kind of a block with this provider (None: the store keeps its content)."""
     if provider is None:
         return BlockKind.READONLY if declaration.readonly else BlockKind.WRITABLE
     if hasattr(provider, "search"):
@@ -60,9 +60,9 @@ def is_writable(declaration: Declaration, provider: Any) -> bool:
 
 
 def fingerprint(declarations: list[tuple[Declaration, BlockKind]], renderer: str) -> str:
-    """Tells whether two sets of declarations would be rendered from the same parts.
+    """A hash of everything that the prompt is rendered from, except the current content of writable blocks.
 
-    A readonly block's `default_content` counts; a writable one's is only its first value and does not."""
+    The `default_content` of a readonly block is included. That of a writable block is not: it is only a first value."""
     parts = [
         [
             declaration.label,

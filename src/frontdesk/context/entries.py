@@ -1,4 +1,4 @@
-"""A searchable block whose entries live in the store: too many to be shown, found by words, kept with versions."""
+"""Searchable blocks with entries in the store: not shown in the prompt, found by their words, versioned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HITS = 10
 class StoreSearch:
     """The provider of a searchable block in the store: `with_context("facts", provider=StoreSearch)`.
 
-    Every session has its own entries; with `SharedStoreSearch` all sessions of the namespace have the same."""
+    Each session has its own entries. Use `SharedStoreSearch` for entries that all sessions of a namespace share."""
 
     shared = False
 
@@ -25,7 +25,7 @@ class StoreSearch:
         self._runtime: Runtime | None = None
 
     def attach(self, runtime: Runtime, label: str) -> None:
-        """Say in which store, and under which label, the entries are."""
+        """Set the store and the label of the entries. Called once, before anything else."""
         self._runtime, self._label = runtime, label
 
     async def get(self) -> str | None:
@@ -39,7 +39,7 @@ class StoreSearch:
         return "\n\n".join(f"[{row.key}]\n{row.content}" for row in best) or None
 
     async def set(self, key: str, content: str) -> None:
-        runtime = self._store()
+        runtime = self._attached()
         owner = None if self.shared else self._session_id
         while True:
             rows = await runtime.store.get_documents(runtime.namespace, owner, [(self._label, key)])
@@ -54,17 +54,17 @@ class StoreSearch:
                 return
 
     async def _entries(self) -> list[DocumentRow]:
-        runtime = self._store()
+        runtime = self._attached()
         return await runtime.store.list_documents(
             runtime.namespace, None if self.shared else self._session_id, self._label
         )
 
-    def _store(self) -> Runtime:
+    def _attached(self) -> Runtime:
         assert self._runtime is not None, "a provider of the store is attached before it is used"
         return self._runtime
 
 
 class SharedStoreSearch(StoreSearch):
-    """`StoreSearch` with the same entries for all sessions of the namespace."""
+    """`StoreSearch` with entries that all sessions of the namespace share."""
 
     shared = True

@@ -1,4 +1,4 @@
-"""Rendering: blocks to the text of a system prompt. Pure, and replaceable by any function of its signature."""
+"""Rendering blocks as a system prompt. Any function with the signature of `render_prompt` can replace it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TAGS = {
 
 
 def render_prompt(blocks: Sequence[ContextBlock]) -> str:
-    """Blocks in their order, parted by blank lines: a rule, a header, a rule, the content.
+    """Render blocks in their order, separated by blank lines: a rule, a header, a rule, the content.
 
-    The header is `LABEL (description) [45% — 495/1100 tokens] [writable]`. Empty readonly blocks are left out; empty
-    ones of other kinds are shown, so that the model knows of them. A rule inside a content is shortened, so that no
-    content can pose as another block."""
+    The header is `LABEL (description) [45% — 495/1100 tokens] [writable]`. Empty readonly blocks are left out. Other
+    empty blocks are shown, so that the model knows that they exist. A rule inside a block's content is shortened, so
+    that no content can pass for another block."""
     return "\n\n".join(_render(block) for block in blocks if block.content or block.kind is not BlockKind.READONLY)
 
 

@@ -1,8 +1,8 @@
-"""Where the content of a block comes from when it is not the store: small protocols, and the providers we ship.
+"""Providers, which supply the content of blocks that are not in the store: the protocols, and those that are built in.
 
-What a provider can do decides the kind of its block: `get` alone is readonly, `set(content)` makes it writable,
-`load(key)` a skill block, `search(query)` a searchable one. Methods may be sync or async. `init(label, session_id)`,
-if there is one, runs once, before the first `get`.
+The methods of a provider decide the kind of its block: with `get` alone it is readonly, with `set(content)` writable,
+with `load(key)` a skill block, with `search(query)` searchable. Methods may be sync or async. If there is an
+`init(label, session_id)`, it is called once, before the first `get`.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ T = TypeVar("T")
 
 
 class Provider(Protocol):
-    """Gives the content of a block; None is an empty one."""
+    """Returns the content of a block; None is an empty block."""
 
     def get(self) -> Maybe[str | None]: ...
 
 
 class WritableProvider(Provider, Protocol):
-    """Also takes a new content."""
+    """Also accepts new content."""
 
     def set(self, content: str) -> Maybe[None]: ...
 
 
 class SkillProvider(Provider, Protocol):
-    """`get` lists what there is, `load` gives one of them. It may also have `set(key, content, description)`."""
+    """`get` lists the entries, `load` returns one of them. It may also have `set(key, content, description)`."""
 
     def load(self, key: str) -> Maybe[str | None]: ...
 
 
 class SearchProvider(Provider, Protocol):
-    """`get` says what can be searched, `search` gives what was found. It may also have `set(key, content)`."""
+    """`get` describes what can be searched, `search` returns what was found. It may also have `set(key, content)`."""
 
     def search(self, query: str) -> Maybe[str | None]: ...
 
 
 class CallableProvider:
-    """A readonly block from a function without arguments, sync or async."""
+    """A readonly block with the result of a function without arguments, sync or async."""
 
     def __init__(self, function: Callable[[], Maybe[str | None]]) -> None:
         self._function = function
@@ -55,7 +55,7 @@ class CallableProvider:
 
 
 class FileProvider:
-    """A readonly block from a text file, such as AGENTS.md; a file that is not there is an empty block."""
+    """A readonly block with the content of a text file, such as AGENTS.md; empty if there is no such file."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -68,9 +68,9 @@ class FileProvider:
 
 
 class SkillDirectory:
-    """A skill block from a directory: `<key>/SKILL.md` or `<key>.md`, each with front matter that describes it.
+    """A skill block with the files of a directory: `<key>/SKILL.md` or `<key>.md`, described by their front matter.
 
-    Keys are names of entries of the directory; nothing outside of it can be loaded."""
+    Keys are names of directory entries; nothing outside the directory can be loaded."""
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)

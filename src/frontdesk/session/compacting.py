@@ -250,7 +250,7 @@ class CompactionCalls(MemoryCalls):
 
     async def _remember_shortened(self, until: str, version: int) -> None:
         try:
-            await self._context.note(_SHORTENED, until, version)
+            await self._context.put_document(_SHORTENED, until, version)
         except SessionNotFoundError:
             pass  # deleted meanwhile: what was read is still a view of it
 

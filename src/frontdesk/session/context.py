@@ -9,10 +9,10 @@ from typing import Any
 
 from frontdesk.config.settings import Declaration
 from frontdesk.context.blocks import BlockVersion, ContextBlock
-from frontdesk.context.freezing import FrozenPrompt
-from frontdesk.context.skills import LoadedSkills, may_carry
+from frontdesk.context.frozen_prompt import FrozenPrompt
+from frontdesk.context.session_blocks import SessionBlocks
+from frontdesk.context.skills import LoadedSkills, may_hold_skill
 from frontdesk.context.toolset import build_tools
-from frontdesk.context.working import WorkingContext
 from frontdesk.errors import FrontdeskError
 from frontdesk.messages import StoredMessage
 from frontdesk.session.handle import Handle
@@ -24,14 +24,14 @@ _log = logging.getLogger("frontdesk.context")
 class ContextCalls(Handle):
     """What a session can do with its blocks. Writing one, and freezing the prompt, makes the session."""
 
-    _working: WorkingContext | None = None
+    _working: SessionBlocks | None = None
     _frozen: FrozenPrompt | None = None
     _tools: dict[str, Tool] | None = None
 
     @property
-    def _context(self) -> WorkingContext:
+    def _context(self) -> SessionBlocks:
         if self._working is None:
-            self._working = WorkingContext(self._runtime, self._readable_id, self._ensure)
+            self._working = SessionBlocks(self._runtime, self._readable_id, self._ensure)
         return self._working
 
     @property
@@ -50,9 +50,9 @@ class ContextCalls(Handle):
 
     async def _notice_skills(self, messages: Sequence[StoredMessage]) -> None:
         """After an append: remember in which messages loaded skills stand."""
-        if may_carry(messages):
+        if may_hold_skill(messages):
             try:
-                await self._skills.notice(messages)
+                await self._skills.record_results(messages)
             except FrontdeskError as error:
                 _log.warning("a loaded skill was not noticed: %s", type(error).__name__)
 

@@ -69,7 +69,7 @@ class MemoryCalls(ContextCalls):
         if session_id is None or await self._runtime.store.get(self._runtime.namespace, session_id) is None:
             return []
         if settings.sink is None:
-            await self._context.slot(settings.label)
+            await self._context.source(settings.label)
         async with holding(self._runtime, session_id, _LEASE):
             return await self._extract(settings)
 
@@ -154,7 +154,7 @@ class MemoryCalls(ContextCalls):
             row = await self._context.document(_LABEL)
             content = msgspec.json.encode(extracted).decode()
             version = 1 if row is None else row.version + 1
-            if await self._context.note(_LABEL, content, version):
+            if await self._context.put_document(_LABEL, content, version):
                 return
 
     def _window(self, row: SessionRow | None) -> int:

@@ -12,7 +12,7 @@ from frontdesk.checks import check_count, check_format
 from frontdesk.config.builder import Configurable
 from frontdesk.config.runtime import Clock, Runtime
 from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES
-from frontdesk.context.skills import rewritten
+from frontdesk.context.skills import rewrite_raw
 from frontdesk.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -251,7 +251,7 @@ class Session(MessageCalls):
 
     async def _rewrite_message(self, message_id: str, change: Callable[[Any], Any]) -> None:
         try:
-            await self.update_message(rewritten(await self.get_message(message_id), change))
+            await self.update_message(rewrite_raw(await self.get_message(message_id), change))
         except MessageNotFoundError:
             pass  # deleted meanwhile: there is nothing left to take out
 

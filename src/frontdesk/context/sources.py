@@ -1,4 +1,4 @@
-"""Declared blocks and their providers: each provider is made, and introduced to its block, once for each session."""
+"""The sources of blocks: declarations with their providers. A provider is made and initialised once per session."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import Declaration, HistorySearch
 from frontdesk.context.blocks import BlockKind, is_writable, kind_of
 from frontdesk.context.entries import StoreSearch
-from frontdesk.context.past import SearchableHistory
+from frontdesk.context.history_block import SearchableHistory
 from frontdesk.errors import ConfigurationError
 from frontdesk.search.visible import Past
 
-_MOST_SESSIONS = 10_000
+_MAX_SOURCES = 10_000
 
 
-class Slot:
-    """A declared block of one session, with its provider once that is made."""
+class BlockSource:
+    """The declaration of one block of one session, with its provider once that is made."""
 
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
@@ -45,14 +45,14 @@ class Slot:
         return self.kind in (BlockKind.SKILL, BlockKind.SEARCHABLE)
 
     async def prepare(self, runtime: Runtime, session_id: str) -> None:
-        """Make the provider and introduce it to its block, once."""
+        """Make the provider and initialise it, once."""
         async with self._making:
             if self.ready:
                 return
             if self.declaration.makes_provider:
                 self.provider = await call(self.declaration.provider, session_id)
                 if not hasattr(self.provider, "get"):
-                    raise ConfigurationError(f"the factory of block {self.label!r} gave an object without `get`")
+                    raise ConfigurationError(f"the factory of block {self.label!r} returned an object without `get`")
             if isinstance(self.provider, HistorySearch):
                 past = Past(runtime, self.provider.sees)
                 self.provider = SearchableHistory(past, session_id, self.provider.max_tokens)
@@ -63,27 +63,29 @@ class Slot:
             self.ready = True
 
     async def content(self) -> str:
-        """What the provider gives, as a text that every store can keep."""
-        given = await call(self.provider.get)
-        if given is None:
+        """What the provider returns, as text that every store accepts."""
+        content = await call(self.provider.get)
+        if content is None:
             return ""
-        if not isinstance(given, str):
-            raise ConfigurationError(f"the provider of block {self.label!r} gave {type(given).__name__}, not a text")
-        return given.replace("\0", "").encode("utf-8", "replace").decode()
+        if not isinstance(content, str):
+            raise ConfigurationError(
+                f"the provider of block {self.label!r} returned {type(content).__name__}, not a text"
+            )
+        return content.replace("\0", "").encode("utf-8", "replace").decode()
 
 
-class Slots:
-    """The slots of many sessions, so that a provider is made for a session and not for every handle on it."""
+class SourceCache:
+    """The sources of recently used sessions, so that a provider is made once per session, not once per handle."""
 
     def __init__(self) -> None:
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[tuple[str, str], Slot]]
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[tuple[str, str], BlockSource]]
         self._by_loop = WeakKeyDictionary()
 
-    def get(self, session_id: str, declaration: Declaration) -> Slot:
-        slots = self._by_loop.setdefault(asyncio.get_running_loop(), OrderedDict())
+    def get(self, session_id: str, declaration: Declaration) -> BlockSource:
+        sources = self._by_loop.setdefault(asyncio.get_running_loop(), OrderedDict())
         key = session_id, declaration.label
-        slot = slots.setdefault(key, Slot(declaration))
-        slots.move_to_end(key)
-        if len(slots) > _MOST_SESSIONS:
-            slots.popitem(last=False)
-        return slot
+        source = sources.setdefault(key, BlockSource(declaration))
+        sources.move_to_end(key)
+        if len(sources) > _MAX_SOURCES:
+            sources.popitem(last=False)
+        return source

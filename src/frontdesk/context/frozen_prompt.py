@@ -1,4 +1,4 @@
-"""The frozen prompt of a session: rendered once, agreed upon by all workers, and what changed since."""
+"""The frozen prompt of a session: rendered once and shared by all workers, and a message on what has changed since."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import ContextSettings, Renderer
 from frontdesk.context.blocks import ContextBlock, digest, fingerprint
 from frontdesk.context.prompt import render_prompt
-from frontdesk.context.working import WorkingContext
+from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.store import PromptRow, SessionRow
 
 CHANGES_PREFIX = "context-changes:"
 
 
 class FrozenPrompt:
-    """The prompt of one session handle, wherever it is kept: the store, a store of the user's, or this handle."""
+    """The prompt of one session handle. It is kept in the store, in the user's prompt store, or in this handle."""
 
-    def __init__(self, runtime: Runtime, context: WorkingContext) -> None:
+    def __init__(self, runtime: Runtime, blocks: SessionBlocks) -> None:
         self._runtime = runtime
-        self._context = context
+        self._blocks = blocks
         self._own: PromptRow | None = None
         self._known_tokens = 0
 
@@ -36,94 +36,94 @@ class FrozenPrompt:
         return self._settings.renderer or render_prompt
 
     async def freeze(self) -> str:
-        """The frozen prompt; rendered and stored if there is none, or if the declarations changed since."""
-        mark = await self._fingerprint()
+        """Return the frozen prompt. It is rendered and stored if there is none, or if the declarations changed."""
+        current = await self._fingerprint()
         frozen = await self._get()
-        if frozen is None or frozen.fingerprint != mark:
-            owner = await self._context.make_owner()
-            while frozen is None or frozen.fingerprint != mark:
-                frozen = await self._put(owner, await self._render(mark), frozen)
-        return self._known(frozen)
+        if frozen is None or frozen.fingerprint != current:
+            session_id = await self._blocks.ensure_session()
+            while frozen is None or frozen.fingerprint != current:
+                frozen = await self._put(session_id, await self._render(current), frozen)
+        return self._count(frozen)
 
     async def refresh(self) -> str:
-        """Render the prompt anew from what the blocks hold now, and freeze that."""
-        mark = await self._fingerprint()
-        owner = await self._context.make_owner()
+        """Render the prompt again from what the blocks contain now, and freeze that."""
+        current = await self._fingerprint()
+        session_id = await self._blocks.ensure_session()
         while True:
             frozen = await self._get()
-            rendered = await self._render(mark)
-            stored = await self._put(owner, rendered, frozen)
+            rendered = await self._render(current)
+            stored = await self._put(session_id, rendered, frozen)
             if stored.number == _next(frozen) and stored.text == rendered.text:
-                return self._known(stored)
+                return self._count(stored)
 
     async def forget(self, session_id: str) -> None:
-        """Forget a prompt that the store does not keep (in the store it goes with the change that outdates it)."""
+        """Drop a prompt that is not in the store. The store drops its own with the change that makes it outdated."""
         self._own = None
         if self._settings.prompt_store is not None:
             await call(self._settings.prompt_store.set, self._runtime.namespace, session_id, None)
 
     async def copy_to(self, session_id: str) -> None:
-        """Give a fork the prompt of its source, where the store did not do that."""
+        """Copy the prompt to a fork, if a prompt store keeps it; the store copies its own."""
         if self._settings.prompt_store is not None and (frozen := await self._get()) is not None:
             await self._put(session_id, frozen, None)
 
     async def tokens(self, row: SessionRow) -> int:
-        """The tokens of the frozen prompt; nothing is rendered for it, and only a store of the user's is asked."""
-        if not self._is_with_session:
+        """The tokens of the frozen prompt. Nothing is rendered; only a prompt store is read."""
+        if not self._is_in_store:
             frozen = await self._get()
             self._known_tokens = 0 if frozen is None else frozen.tokens
         return self.known_tokens(row)
 
     def known_tokens(self, row: SessionRow) -> int:
-        """The tokens of the prompt as the session's row says, or, kept elsewhere, when this handle last saw it."""
-        return row.prompt_tokens if self._is_with_session else self._known_tokens
+        """The tokens of the prompt according to the session's row, or when this handle last read the prompt."""
+        return row.prompt_tokens if self._is_in_store else self._known_tokens
 
     @property
-    def _is_with_session(self) -> bool:
+    def _is_in_store(self) -> bool:
         return self._settings.caches_prompt and self._settings.prompt_store is None
 
-    def _known(self, frozen: PromptRow) -> str:
+    def _count(self, frozen: PromptRow) -> str:
         self._known_tokens = frozen.tokens
         return frozen.text
 
     async def changes(self) -> dict[str, Any] | None:
-        """What the blocks hold now and the frozen prompt does not, as a message to append; None if nothing changed.
+        """A message with everything that has changed since the freeze, for the caller to append; None if nothing has.
 
-        A block that was written since counts as changed, whatever it holds: the model may have been told another value
-        in between. The id says what is told, so that appending it again is a no-op."""
+        A block that was written since counts as changed even if it has its old content again: the model may have read
+        another value in between. The id depends on what changed, so appending the same change again is a no-op."""
         frozen = await self._get()
         if frozen is None or not frozen.fingerprint:
             return None
         before: dict[str, list[Any]] = msgspec.json.decode(frozen.blocks)
-        blocks = await self._context.blocks()
+        blocks = await self._blocks.blocks()
         changed = [block for block in blocks if before.get(block.label) != _state(block)]
         gone = [label for label in before if label not in {block.label for block in blocks}]
         if not changed and not gone:
             return None
-        told = ["These parts of the context have changed; what follows replaces them."] if changed else []
-        told += [self._renderer(changed)] if changed else []
-        told += [f"No longer part of the context: {', '.join(gone)}."] if gone else []
+        texts = ["These parts of the context have changed; what follows replaces them."] if changed else []
+        texts += [self._renderer(changed)] if changed else []
+        texts += [f"No longer part of the context: {', '.join(gone)}."] if gone else []
         state = msgspec.json.encode([frozen.number, [_state(block) for block in changed], gone])
-        return {"id": CHANGES_PREFIX + digest(state), "role": "system", "content": "\n\n".join(told)}
+        return {"id": CHANGES_PREFIX + digest(state), "role": "system", "content": "\n\n".join(texts)}
 
     async def _fingerprint(self) -> str:
-        declared = [(slot.declaration, slot.kind) for slot in await self._context.slots()]
+        declared = [(source.declaration, source.kind) for source in await self._blocks.sources()]
         return fingerprint(declared, getattr(self._renderer, "__qualname__", ""))
 
-    async def _render(self, mark: str) -> PromptRow:
-        blocks = await self._context.blocks()
+    async def _render(self, current_fingerprint: str) -> PromptRow:
+        blocks = await self._blocks.blocks()
         text = self._renderer(blocks)
         return PromptRow(
             number=0,
             text=text,
-            tokens=self._context.count(text),
-            fingerprint=mark,
+            tokens=self._blocks.count(text),
+            fingerprint=current_fingerprint,
             blocks=_states(blocks),
             created_at=self._runtime.now(),
         )
 
     async def _get(self) -> PromptRow | None:
-        session_id = await self._context.find_owner()
+        session_id = await self._blocks.find_session()
         if session_id is None or not self._settings.caches_prompt:
             return self._own
         if self._settings.prompt_store is None:
@@ -132,8 +132,10 @@ class FrozenPrompt:
         return None if text is None else msgspec.json.decode(text, type=PromptRow)
 
     async def _put(self, session_id: str, prompt: PromptRow, replaced: PromptRow | None) -> PromptRow:
-        """Store a prompt in place of one that was seen; gives the one that there is then."""
-        if self._is_with_session:
+        """Replace the prompt that was read before by a new one; returns the one that is stored afterwards.
+
+        In the store that may be another worker's: it keeps the first of two that replace the same prompt."""
+        if self._is_in_store:
             number = None if replaced is None else replaced.number
             return await self._runtime.store.put_prompt(self._runtime.namespace, session_id, prompt, number)
         prompt = msgspec.structs.replace(prompt, number=_next(replaced))

@@ -1,4 +1,4 @@
-"""All conversations as a searchable block: what `with_searchable_history` declares."""
+"""The searchable block over other conversations that `with_searchable_history` declares."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from frontdesk.search.visible import Past
 class SearchableHistory:
     """The provider of a block that searches all sessions of the namespace.
 
-    What the session's own history shows is left out, since the model has it before its eyes; what was compacted away,
-    or stands on another branch, is found."""
+    Messages in the session's own history are left out, since the model sees them already. Those that were compacted
+    away, or that are on another branch, are found."""
 
     def __init__(self, past: Past, session_id: str, max_tokens: int) -> None:
         self._past = past
@@ -22,7 +22,7 @@ class SearchableHistory:
         return "Everything that was said in all conversations. Ask in plain words: any of them may match."
 
     async def search(self, query: str) -> str | None:
-        return await find_told(self._past, query, self._max_tokens, self._is_before_its_eyes)
+        return await find_told(self._past, query, self._max_tokens, self._is_in_own_history)
 
-    def _is_before_its_eyes(self, hit: SearchHit) -> bool:
+    def _is_in_own_history(self, hit: SearchHit) -> bool:
         return hit.session_id == self._session_id and (hit.visible or hit.kind == "session")

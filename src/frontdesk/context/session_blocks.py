@@ -1,4 +1,4 @@
-"""The blocks of one session at work: loading them, writing them, and their earlier values."""
+"""The context blocks of one session: their declarations, reads, writes and earlier versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import SYSTEM_LABEL, Declaration
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
-from frontdesk.context.slots import Slot, Slots
+from frontdesk.context.sources import BlockSource, SourceCache
 from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
@@ -23,10 +23,10 @@ from frontdesk.records import to_datetime
 from frontdesk.store import DocumentRow, SessionRow
 
 
-class WorkingContext:
-    """All blocks of one session handle. `find` gives the session's id if there is a session, `make` makes it.
+class SessionBlocks:
+    """All blocks of one session handle. `find` returns the id of the session, if there is one; `make` creates it.
 
-    Only what a user writes makes a session, and only if there was none when that call began."""
+    Only a write by the user creates a session, and only if there was none when the call began."""
 
     def __init__(
         self,
@@ -35,17 +35,17 @@ class WorkingContext:
         make: Callable[[], Awaitable[SessionRow]],
     ) -> None:
         self._runtime = runtime
-        self.find_owner = find
+        self.find_session = find
         self._make = make
-        self._added: dict[str, Slot] = {}
-        self._left_out: set[str] = set()
+        self._added: dict[str, BlockSource] = {}
+        self._removed: set[str] = set()
 
     def count(self, text: str) -> int:
         return self._runtime.settings.counter(text) if text else 0
 
-    async def make_owner(self) -> str:
-        """The session's id, for a write: the session is made if there is none."""
-        session_id = await self.find_owner()
+    async def ensure_session(self) -> str:
+        """The id of the session, for a write; the session is created if there is none."""
+        session_id = await self.find_session()
         row = None if session_id is None else await self._runtime.store.get(self._runtime.namespace, session_id)
         return (await self._make()).id if row is None else row.id
 
@@ -54,46 +54,46 @@ class WorkingContext:
     def add(self, declaration: Declaration) -> None:
         if declaration.label in self.labels:
             raise ConfigurationError(f"there is a context block {declaration.label!r} already: remove it first")
-        self._added[declaration.label] = Slot(declaration)
+        self._added[declaration.label] = BlockSource(declaration)
 
     def remove(self, label: str) -> bool:
         if label not in self.labels:
             return False
         if self._added.pop(label, None) is None:
-            self._left_out.add(label)
+            self._removed.add(label)
         return True
 
     @property
     def labels(self) -> tuple[str, ...]:
         declared = (declaration.label for declaration in self._runtime.settings.context.declarations)
-        return (*(label for label in declared if label not in self._left_out), *self._added)
+        return (*(label for label in declared if label not in self._removed), *self._added)
 
-    async def slots(self) -> list[Slot]:
-        """The blocks, their providers made."""
-        declared = [one for one in self._runtime.settings.context.declarations if one.label not in self._left_out]
+    async def sources(self) -> list[BlockSource]:
+        """The source of every block, ready for use."""
+        declared = [one for one in self._runtime.settings.context.declarations if one.label not in self._removed]
         with_provider = any(one.provider is not None for one in declared) or any(
-            not slot.ready for slot in self._added.values()
+            not source.ready for source in self._added.values()
         )
-        session_id = (await self.find_owner() or (await self._make()).id) if with_provider else ""
-        slots = [*(self._runtime.shared(Slots).get(session_id, one) for one in declared), *self._added.values()]
-        for slot in slots:
-            if not slot.ready:
-                await slot.prepare(self._runtime, session_id)
-        return slots
+        session_id = (await self.find_session() or (await self._make()).id) if with_provider else ""
+        sources = [*(self._runtime.shared(SourceCache).get(session_id, one) for one in declared), *self._added.values()]
+        for source in sources:
+            if not source.ready:
+                await source.prepare(self._runtime, session_id)
+        return sources
 
-    async def slot(self, label: str) -> Slot:
-        for slot in await self.slots():
-            if slot.label == label:
-                return slot
+    async def source(self, label: str) -> BlockSource:
+        for source in await self.sources():
+            if source.label == label:
+                return source
         raise BlockNotFoundError(label, self.labels)
 
     # reading
 
     async def blocks(self) -> list[ContextBlock]:
-        """All blocks with their content; what `set_system_prompt` gave, if anything, first."""
-        slots = await self.slots()
-        rows = await self._documents(slots)
-        blocks = [await self._block(slot, rows.get(slot.label)) for slot in slots]
+        """All blocks with their content; first the one from `set_system_prompt`, if there is one."""
+        sources = await self.sources()
+        rows = await self._documents(sources)
+        blocks = [await self._block(source, rows.get(source.label)) for source in sources]
         system = rows.get(SYSTEM_LABEL)
         return blocks if system is None else [self._system_block(system), *blocks]
 
@@ -101,25 +101,25 @@ class WorkingContext:
         system = await self.document(SYSTEM_LABEL) if label == SYSTEM_LABEL else None
         if system is not None:
             return self._system_block(system)
-        slot = await self.slot(label)
-        return await self._block(slot, (await self._documents([slot])).get(label))
+        source = await self.source(label)
+        return await self._block(source, (await self._documents([source])).get(label))
 
     async def document(self, label: str) -> DocumentRow | None:
         """A document of the session that is not a declared block."""
-        owner = await self.find_owner()
+        owner = await self.find_session()
         if owner is None:
             return None
         rows = await self._runtime.store.get_documents(self._runtime.namespace, owner, [(label, "")])
         return rows[0] if rows else None
 
-    async def _documents(self, slots: Sequence[Slot]) -> dict[str, DocumentRow]:
-        """The stored values of blocks without a provider, by label, and the session's own system prompt."""
-        stored = [slot for slot in slots if slot.provider is None]
+    async def _documents(self, sources: Sequence[BlockSource]) -> dict[str, DocumentRow]:
+        """The stored values of blocks without a provider, by label, including the session's own system prompt."""
+        stored = [source for source in sources if source.provider is None]
         found: dict[str, DocumentRow] = {}
         for shared in (True, False):
-            names = [(slot.label, "") for slot in stored if slot.declaration.shared is shared]
+            names = [(source.label, "") for source in stored if source.declaration.shared is shared]
             names += [] if shared else [(SYSTEM_LABEL, "")]
-            owner = None if shared else await self.find_owner()
+            owner = None if shared else await self.find_session()
             if names and (shared or owner is not None):
                 rows = await self._runtime.store.get_documents(self._runtime.namespace, owner, names)
                 found |= {row.label: row for row in rows}
@@ -129,52 +129,52 @@ class WorkingContext:
         tokens = self.count(row.content)
         return ContextBlock(SYSTEM_LABEL, row.content, None, tokens, None, BlockKind.READONLY, False, row.version)
 
-    async def _block(self, slot: Slot, row: DocumentRow | None) -> ContextBlock:
-        declaration = slot.declaration
-        if slot.provider is not None:
-            content = await slot.content()
+    async def _block(self, source: BlockSource, row: DocumentRow | None) -> ContextBlock:
+        declaration = source.declaration
+        if source.provider is not None:
+            content = await source.content()
         else:
             content = declaration.default_content if row is None or declaration.readonly else row.content
         return ContextBlock(
-            label=slot.label,
+            label=source.label,
             content=content,
             description=declaration.description,
             tokens=self.count(content),
             max_tokens=declaration.max_tokens,
-            kind=slot.kind,
+            kind=source.kind,
             shared=declaration.shared,
-            version=row.version if row is not None and slot.provider is None else 0,
+            version=row.version if row is not None and source.provider is None else 0,
         )
 
     # writing
 
     async def replace(self, label: str, text: str, if_version: int | None, author: str | None) -> ContextBlock:
-        """Give a block a new content."""
+        """Replace the content of a block."""
         return await self._write(label, lambda _: text, if_version, author)
 
     async def append(self, label: str, text: str, author: str | None) -> ContextBlock:
-        """Add a text at the end of a block, on a line of its own."""
-        return await self._write(label, lambda content: _joined(content, check_text(text, "text")), None, author)
+        """Add a text at the end of a block, on a new line."""
+        return await self._write(label, lambda content: _join(content, check_text(text, "text")), None, author)
 
     async def _write(
         self, label: str, change: Callable[[str], str], if_version: int | None, author: str | None
     ) -> ContextBlock:
         if label == SYSTEM_LABEL:
             raise ReadonlyBlockError(label)
-        slot = await self.slot(label)
-        if slot.is_keyed:
-            raise InvalidInputError(f"block {label!r} holds entries: write them with the tool `update_context`")
-        if not slot.is_writable:
+        source = await self.source(label)
+        if source.is_keyed:
+            raise InvalidInputError(f"block {label!r} contains entries: write them with the tool `update_context`")
+        if not source.is_writable:
             raise ReadonlyBlockError(label)
-        owner = None if slot.declaration.shared or slot.provider is not None else await self.make_owner()
+        owner = None if source.declaration.shared or source.provider is not None else await self.ensure_session()
         while True:
             block = await self.block(label)
             if if_version is not None and block.version != if_version:
                 raise BlockVersionError(label, if_version, block.version)
             content = check_text(change(block.content), "content")
-            self._check_size(slot, content)
-            if slot.provider is not None:
-                await call(slot.provider.set, content)
+            self._check_size(source, content)
+            if source.provider is not None:
+                await call(source.provider.set, content)
                 return await self.block(label)
             row = self._version(label, block.version + 1, content, author)
             if await self._runtime.store.put_document(self._runtime.namespace, owner, row):
@@ -183,26 +183,26 @@ class WorkingContext:
     def _version(self, label: str, version: int, content: str, author: str | None = None) -> DocumentRow:
         return DocumentRow(label=label, version=version, content=content, author=author, created_at=self._runtime.now())
 
-    def _check_size(self, slot: Slot, content: str) -> None:
-        limit, tokens = slot.declaration.max_tokens, self.count(content)
+    def _check_size(self, source: BlockSource, content: str) -> None:
+        limit, tokens = source.declaration.max_tokens, self.count(content)
         if limit is not None and tokens > limit:
-            raise BlockTooLargeError(slot.label, tokens, limit)
+            raise BlockTooLargeError(source.label, tokens, limit)
 
     async def set_system_prompt(self, text: str, author: str | None) -> str:
-        """Set the readonly block that is shown first, and drop the frozen prompt; gives the session's id."""
+        """Set the readonly block that is shown first, and drop the frozen prompt; returns the session's id."""
         check_text(text, "system prompt")
-        owner = await self.make_owner()
+        owner = await self.ensure_session()
         while True:
             present = await self.document(SYSTEM_LABEL)
             row = self._version(SYSTEM_LABEL, 1 if present is None else present.version + 1, text, author)
             if await self._runtime.store.put_document(self._runtime.namespace, owner, row, drop_prompt=True):
                 return owner
 
-    async def note(self, label: str, content: str, version: int, *, makes_session: bool = False) -> bool:
-        """Keep something of our own with the session, without its history; False if `version` is not the next one.
+    async def put_document(self, label: str, content: str, version: int, *, create_session: bool = False) -> bool:
+        """Store a document for internal use, without earlier versions; False if `version` is not the next one.
 
-        Raises `SessionNotFoundError` if there is no session and it is not made."""
-        owner = await self.make_owner() if makes_session else await self.find_owner()
+        Raises `SessionNotFoundError` if there is no session, unless `create_session`."""
+        owner = await self.ensure_session() if create_session else await self.find_session()
         if owner is None:
             raise SessionNotFoundError("(under a key)", self._runtime.namespace)
         row = self._version(label, version, content)
@@ -210,27 +210,25 @@ class WorkingContext:
 
     async def write_entry(self, label: str, key: str, content: str, description: str | None) -> None:
         """Store an entry of a skill or searchable block under its key."""
-        slot = await self.slot(label)
-        if not slot.is_writable:
+        source = await self.source(label)
+        if not source.is_writable:
             raise ReadonlyBlockError(label)
         check_text(content, "content")
-        self._check_size(slot, content)
-        await self.make_owner()
-        await call(slot.provider.set, key, content, *([description] if slot.kind is BlockKind.SKILL else []))
+        self._check_size(source, content)
+        await self.ensure_session()
+        await call(source.provider.set, key, content, *([description] if source.kind is BlockKind.SKILL else []))
 
     # versions
 
     async def versions(self, label: str) -> list[BlockVersion]:
-        """Every value a block had, newest first."""
+        """All values that a block has had, newest first."""
         shared = False
         if label != SYSTEM_LABEL:
-            slot = await self.slot(label)
-            shared = slot.declaration.shared
-            if slot.provider is not None:
-                raise InvalidInputError(
-                    f"block {label!r} is kept by its provider: only blocks in the store have versions"
-                )
-        owner = None if shared else await self.find_owner()
+            source = await self.source(label)
+            shared = source.declaration.shared
+            if source.provider is not None:
+                raise InvalidInputError(f"block {label!r} has a provider: only blocks in the store have versions")
+        owner = None if shared else await self.find_session()
         if not shared and owner is None:
             return []
         rows = await self._runtime.store.document_versions(self._runtime.namespace, owner, label, "")
@@ -244,5 +242,5 @@ class WorkingContext:
         raise BlockNotFoundError(f"{label} (version {version})", self.labels)
 
 
-def _joined(content: str, text: str) -> str:
+def _join(content: str, text: str) -> str:
     return f"{content}\n{text}" if content and not text.startswith("\n") else content + text
