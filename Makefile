@@ -1,4 +1,4 @@
-# Everything runs inside .venv, which is made from nothing but python3 and redone only when a lock or pyproject.toml changes.
+# Everything runs inside .venv. It is created with python3 alone, and updated only when a lock or pyproject.toml changes.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,7 +20,7 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 	--custom-compile-command 'make lock'
 SOURCES := $(wildcard src tests examples bench scripts)
 
-# uv does not read pip's settings; a machine that names its registry for pip names it for both.
+# uv does not read pip's settings. If a registry is set for pip, use it for both.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
@@ -30,7 +30,7 @@ help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
-setup: $(READY) ## make the development environment in .venv
+setup: $(READY) ## create the development environment in .venv
 
 .PHONY: run
 run: $(READY) ## show what it does: sessions in a SQLite file, branches, forks, search
@@ -57,17 +57,17 @@ lint: $(READY) ## check style and formatting
 	@$(BIN)/ruff format --check $(SOURCES)
 
 .PHONY: format
-format: $(READY) ## repair style and formatting
+format: $(READY) ## fix style and formatting
 	@$(BIN)/ruff check --fix $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
 
 .PHONY: types
-types: $(READY) ## check types, also of the module that a stub stands in for
+types: $(READY) ## check types, also in the module that has a stub
 	@$(BIN)/mypy $(SOURCES)
 	@$(BIN)/mypy src/frontdesk/sync.py
 
 .PHONY: stubs
-stubs: $(READY) ## write the stub of frontdesk.sync anew, after a change of the public API
+stubs: $(READY) ## write the stub of frontdesk.sync again, after a change of the public API
 	@$(BIN)/python scripts/sync_stub.py
 
 .PHONY: layers
@@ -75,18 +75,18 @@ layers: $(READY) ## check that imports go downward only
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: check
-check: lint types layers test test-wheel ## all of the above that must hold before a commit: exactly what CI runs
+check: lint types layers test test-wheel ## everything that must pass before a commit: exactly what CI runs
 
 .PHONY: bench
-bench: $(BENCH_READY) ## measure against the targets and the peers (own environment, not part of check)
+bench: $(BENCH_READY) ## measure against the targets and the peers (in its own environment, not part of check)
 	@.venv-bench/bin/python -m bench
 
 .PHONY: bench-compaction
-bench-compaction: $(READY) ## measure what compaction keeps, per strategy
+bench-compaction: $(READY) ## measure what compaction keeps, for each strategy
 	@$(BIN)/python -m bench.compaction
 
 .PHONY: bench-search
-bench-search: $(READY) ## measure what search finds, and how fast, in a million messages
+bench-search: $(READY) ## measure what search finds and how fast, with a million messages
 	@$(BIN)/python -m bench.search
 
 .PHONY: dist
@@ -95,24 +95,24 @@ dist: $(READY) ## build the wheel into dist/
 	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python
 
 .PHONY: lock
-lock: .venv/.uv ## take the newest versions into requirements/*.txt
+lock: .venv/.uv ## update requirements/*.txt to the newest versions
 	@for name in uv dev bench; do \
 		echo "locking requirements/$$name.txt"; \
 		$(COMPILE) --upgrade requirements/$$name.in --output-file requirements/$$name.txt; \
 	done
 
 .PHONY: clean
-clean: ## remove everything that was made, the environments included
+clean: ## remove everything that was created, including the environments
 	rm -rf .venv .venv-bench .cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.uv: requirements/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "Frontdesk needs Python 3.11 or newer, and '$(PYTHON)' is not: name another one, as in 'make PYTHON=python3.12'." >&2; \
+		echo "Frontdesk needs Python 3.11 or newer, and '$(PYTHON)' is older: choose another one, as in 'make PYTHON=python3.12'." >&2; \
 		exit 1; }
-	@echo "making .venv"
+	@echo "creating .venv"
 	@$(PYTHON) -m venv .venv || { \
-		echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, 'apt install python3-venv' brings what it needs." >&2; \
+		echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, run 'apt install python3-venv' first." >&2; \
 		rm -rf .venv; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/uv.txt
 	@touch $@
@@ -123,7 +123,7 @@ $(READY): .venv/.uv requirements/dev.txt pyproject.toml
 	@$(INSTALL_PACKAGE) --python $(BIN)/python
 	@touch $@
 
-# A transaction pooler for the tests, from Debian's archive where none is installed: no package registry has it.
+# A transaction pooler for the tests. If none is installed, it comes from Debian's archive, since no package registry has it.
 $(POOLER): scripts/fetch_pgbouncer.py
 	@$(PYTHON) scripts/fetch_pgbouncer.py
 	@mkdir -p $(@D) && touch $@

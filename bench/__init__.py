@@ -1,1 +1,1 @@
-"""The benchmark: Frontdesk beside raw SQL and its peers, judged against the targets of the design."""
+"""The benchmark: Frontdesk compared with raw SQL and its peers, and with the targets of the design."""

@@ -1,6 +1,6 @@
-"""`python -m bench`: measure, say which targets are met, and leave results.json and results.png.
+"""`python -m bench`: measure, say which targets are met, and write results.json and results.png.
 
-A whole run leaves them beside this file, a short or partial one in build/bench, so that it cannot replace the former.
+A whole run writes them next to this file; a short or partial one writes to build/bench and replaces nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`python -m bench.compaction`: what each strategy of compaction keeps, what it costs, and that nothing is lost by it.
 
 Conversations grow message by message, and where an automatic compaction would start it is awaited instead, so that all
-figures but the times are the same on every machine. A whole run leaves compaction.json beside this file, a short one in
-build/bench.
+figures except the times are the same on every machine. A whole run writes compaction.json next to this file, a short
+one writes it to build/bench.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _RARE = 3
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """`needle` stands in message `message_id`; a text that holds it, as whole words, still knows the fact."""
+    """`needle` is in message `message_id`; a text that contains it, as whole words, still has the fact."""
 
     kind: str
     needle: str
@@ -127,7 +127,7 @@ _LOG = ("INFO", "DEBUG", "INFO", "WARN")
 
 
 class _Writer:
-    """Draws everything from one source, so that a number gives the same conversation everywhere."""
+    """Draws everything from one source, so that a number produces the same conversation everywhere."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)
@@ -201,7 +201,7 @@ class _Writer:
         return said, kind, f"{project} will use {chosen}", f"What was decided about {project}?"
 
     def use_tool(self, number: int, *, with_fact: bool) -> None:
-        """A call and its long output; a fact stands anywhere in it."""
+        """A call and its long output; a fact can be anywhere in it."""
         call_id = f"call-{number}"
         function = {"name": "read_log", "arguments": json.dumps({"unit": self.pick(_ANIMALS), "lines": 80})}
         self.add(role="assistant", content=None, tool_calls=[{"id": call_id, "type": "function", "function": function}])

@@ -2,7 +2,7 @@
 
 The share of the evidence of LoCoMo's questions among the first hits inside the right conversation, by words, by vectors
 and by both, for embeddings from worthless to good. None of them is a model: random vectors, hashed letters and latent
-semantics stand for poor ones, and the answers themselves under much noise for good ones, since they are what a good
+semantics represent poor ones, and the answers themselves under much noise for good ones, since they are what a good
 embedding would know.
 """
 

@@ -17,7 +17,7 @@ from bench.targets import Outcome, Table, Target
 _OURS, _YARDSTICK, _PEER, _MISSED = "#0b7a75", "#9aa5b1", "#c8553d", "#b00020"
 _LINE, _HEADER, _TITLE = 0.24, 0.42, 0.9
 _ROOM = 5
-"""how much of the scale is left free for the figures beside the bars, as a factor"""
+"""how much of the scale is left free for the figures next to the bars, as a factor"""
 
 
 def draw(path: Path, outcomes: Sequence[Outcome]) -> None:
@@ -28,7 +28,7 @@ def draw(path: Path, outcomes: Sequence[Outcome]) -> None:
     figure, axes = plt.subplots(
         len(heights), figsize=(11, sum(heights) + _TITLE), height_ratios=heights, layout="constrained", squeeze=False
     )
-    figure.suptitle("Frontdesk beside raw SQL and its peers: time per operation (to the right: slower)", fontsize=11)
+    figure.suptitle("Frontdesk, raw SQL and its peers: time per operation (further right is slower)", fontsize=11)
     ratios = [ratio for table in tables for ratio in _ratios(table)]
     for axis, table in zip(axes[:-1, 0], tables, strict=True):
         _draw_table(axis, table)

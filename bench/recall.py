@@ -33,7 +33,7 @@ NOTHING = Share(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What is still known of a conversation, and what the tool gives back of what is out of view."""
+    """What is still known of a conversation, and what the tool returns of what is out of view."""
 
     survived: dict[str, Share]
     """facts that the view holds, its summaries included, by kind"""
@@ -84,7 +84,7 @@ def _share(facts: Sequence[Fact], text: str) -> Share:
 
 
 async def _pages(tool: Tool | None, ids: Iterable[str]) -> str:
-    """Everything that the tool tells about these compactions, page by page."""
+    """Everything that the tool returns for these compactions, page by page."""
     pages: list[str] = []
     for summary_id in ids if tool is not None else ():
         skip: int | None = 0

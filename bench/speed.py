@@ -55,7 +55,7 @@ async def measure_speed(messages: int) -> None:
 
 
 def _hold_the_index_back(manager: SessionManager) -> None:
-    """No indexing beside what is measured."""
+    """No indexing while something is measured."""
     manager._runtime.background.later = lambda *_: None  # type: ignore[method-assign]
 
 
@@ -90,7 +90,7 @@ async def _median(search: Callable[[], Awaitable[Any]]) -> Took:
 
 
 async def _measure_appends(folder: Path, corpus: Corpus) -> None:
-    """One append after the other, with indexing beside it and without, in turns."""
+    """One append after the other, alternating between indexing in the background and none."""
     rounds: dict[bool, list[Took]] = {True: [], False: []}
     for number in range(6):
         indexed = number % 2 == 0

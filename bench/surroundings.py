@@ -30,7 +30,7 @@ _PACKAGES = (
 
 
 def describe(run: Run) -> dict[str, str]:
-    """What a reader must know beside the figures."""
+    """What a reader must know about the figures."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",

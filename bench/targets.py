@@ -1,4 +1,4 @@
-"""What a row of the benchmark gives back: tables of timings, and the targets with what was measured for them.
+"""What a row of the benchmark returns: tables of timings, and the targets with what was measured for them.
 
 On tmpfs nothing waits for a disk: there wall time differs from CPU time only by what other programs of the machine take
 away, so that CPU time decides. Where the disk is the point, wall time does. Both are always shown.

@@ -11,7 +11,7 @@ class Contender(Protocol):
 
     name: str
     settings: str
-    """journal and durability, as printed beside the figures"""
+    """journal and durability, as printed with the figures"""
 
     async def open(self, directory: Path) -> None:
         """Make an empty store in this directory."""
@@ -25,7 +25,7 @@ class Contender(Protocol):
         """Store messages in one call, if there is such a call."""
 
     async def read_all(self, session: str) -> int:
-        """Read and decode every message; gives how many there are."""
+        """Read and decode every message; returns how many there are."""
 
     async def read_last(self, session: str, count: int) -> int:
-        """Read and decode the last messages; gives how many there are."""
+        """Read and decode the last messages; returns how many there are."""

@@ -14,7 +14,7 @@ from bench.payload import message, messages
 
 
 class _Sessions:
-    """`make(session, file)` gives the SDK's object for a conversation; they are kept, as an application would."""
+    """`make(session, file)` returns the SDK's object for a conversation; they are kept, as an application would."""
 
     settings = "WAL, FULL, commit each"
 

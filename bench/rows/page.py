@@ -49,7 +49,7 @@ def _first(contender: Frontdesk) -> Case:
 
 
 async def _deep(contender: Frontdesk, pages: int) -> Case:
-    """The page behind so many others: a cursor goes there at once, an offset would count."""
+    """The page after many others: a cursor goes there at once, an offset would count."""
     cursor = None
     for _ in range(max(1, pages * _PAGE // 1000)):
         cursor = (await contender.manager.list(limit=1000, cursor=cursor)).next_cursor
