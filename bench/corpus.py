@@ -39,7 +39,7 @@ class Corpus:
         while len(words) < _VOCABULARY:
             words["".join(self._random.choices(syllables, k=self._random.choice((2, 3, 4))))] = None
         self._words = list(words)
-        # Shifted, so that the most common words are in every seventh message: a word in all of them would be a stop word.
+        # Shifted, so that common words are in every seventh message: a word in all of them would be a stop word.
         self._weights = list(accumulate(1 / (rank + 60) for rank in range(len(self._words))))
 
     def messages(self, first: int, count: int) -> Iterator[dict[str, Any]]:
