@@ -141,6 +141,54 @@ class SearchContract(SessionSetup):
         await ready()
         assert len(await manager.search("lamp")) == len(await fork.search("lamp")) == 3
 
+    @pytest.mark.parametrize("cleared", ["chat", "fork"])
+    @pytest.mark.parametrize("change", ["append", "delete", "update", "switch"])
+    async def test_clearing_one_of_two_sessions_leaves_the_other_found(
+        self, manager: SessionManager, session: Session, ready: Ready, change: str, cleared: str
+    ) -> None:
+        assert not await manager.search("lamp")  # from now on there is an index
+        await session.append_all([user("m1", "lamp 1"), user("m2", "lamp 2")])
+        fork = await manager.fork("chat", new_id="fork")
+        changed = manager.session(cleared)
+        if change == "append":
+            await changed.append(user("m3", "lamp 3"))
+        elif change == "delete":
+            await changed.delete_messages(["m1"])
+        elif change == "update":
+            await changed.update_message(user("m1", "another lamp"))
+        else:
+            await changed.switch("m1")
+        await changed.clear_messages()
+        await ready()
+        left = session if cleared == "fork" else fork
+        hits = sorted((hit.message_id, hit.session_id, hit.snippet) for hit in await manager.search("lamp"))
+        assert hits == [("m1", left.id, "**lamp** 1"), ("m2", left.id, "**lamp** 2")]
+        assert sorted(found(await left.search("lamp"))) == ["m1", "m2"]
+        assert not await changed.search("lamp")
+
+    async def test_a_cleared_session_is_found_by_its_name(
+        self, manager: SessionManager, session: Session, ready: Ready
+    ) -> None:
+        await manager.create("A walk in the woods", id="chat")
+        await say(session, "amber")
+        await ready()
+        assert [hit.kind for hit in await manager.search("woods")] == ["session"]
+        await session.clear_messages()
+        assert [(hit.kind, hit.session_id) for hit in await manager.search("woods")] == [("session", "chat")]
+
+    async def test_an_edit_that_a_fork_inherited_from_a_session_that_is_gone_is_found(
+        self, manager: SessionManager, session: Session, ready: Ready
+    ) -> None:
+        assert not await manager.search("lamp")  # from now on there is an index
+        await say(session, "amber lamp", "birch lamp")
+        middle = await manager.fork("chat", new_id="middle")
+        await middle.update_message(user("amber lamp", "cedar lamp"))
+        last = await manager.fork("middle", new_id="last")
+        await manager.delete("middle")
+        await ready()
+        assert found(await last.search("cedar")) == found(await manager.search("cedar")) == ["amber lamp"]
+        assert found(await manager.search("amber")) == ["amber lamp"]
+
     async def test_filters_beside_the_query(
         self, manager: SessionManager, store: Store, namespace: str, ready: Ready
     ) -> None:

@@ -1,13 +1,15 @@
-"""Search through the public API: what is searchable, the filters, pages, forks, and where a hit stands."""
+"""Search through the public API: what is searchable, filters, pages, forks, positions, and changes during a search."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from frontdesk import InvalidCursorError, SearchResults, SessionManager
+from frontdesk.store import TreeRows
+from frontdesk.stores.memory import MemoryStore
 
 
 @pytest.fixture
@@ -182,3 +184,32 @@ async def test_forks_do_not_give_the_same_message_twice(manager: SessionManager)
     )
     assert sorted(ids(await late.search("lamp"))) == [f"m{number}" for number in range(6)]
     assert sorted(ids(await early.search("lamp"))) == ["e1", "m0", "m1", "m2"]
+
+
+# while others write
+
+
+class InterruptedStore(MemoryStore):
+    """Lets something happen before the trees of hits are loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interruption: Callable[[], Awaitable[Any]] | None = None
+
+    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+        happens, self.interruption = self.interruption, None
+        if happens is not None:
+            await happens()
+        return await super().trees(namespace, session_ids, family=family)
+
+
+async def test_a_message_that_goes_during_a_search_is_left_out() -> None:
+    store = InterruptedStore()
+    async with SessionManager(store) as manager:
+        session = manager.session("chat")
+        for change in (lambda: session.delete_messages(["m1"]), session.clear_messages, lambda: manager.delete("chat")):
+            await session.append_all([user("m1", "amber"), user("m2", "cedar")])
+            await manager.reindex()
+            store.interruption = change
+            assert ids(await manager.search("amber")) == []
+            assert ids(await manager.search("amber")) == []

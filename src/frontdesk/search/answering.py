@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from frontdesk.history.reading import to_messages
 from frontdesk.messages import Message
 from frontdesk.records import SearchHit, key_of, to_datetime
 from frontdesk.search import loading
-from frontdesk.search.attributing import Entry
+from frontdesk.search.attributing import Entry, sees
 from frontdesk.search.loading import Source, Wanted
 from frontdesk.search.request import Request
 from frontdesk.search.settings import tokeniser
@@ -36,7 +36,7 @@ class _Standing(NamedTuple):
 async def hits(
     runtime: Runtime, request: Request, entries: Sequence[Entry], known: Sequence[Tree] = ()
 ) -> list[SearchHit]:
-    """The hits for these entries; one whose text has gone meanwhile is left out. `known` are trees that need not be
+    """The hits for these entries, without those that have gone in the meantime. `known` are trees that need not be
     loaded."""
     sources = await _sources(runtime, entries)
     trees = {tree.session.id: tree for tree in known}
@@ -44,15 +44,21 @@ async def hits(
     if unknown:
         shapes = await runtime.store.trees(runtime.namespace, sorted(unknown))
         trees |= {shape.session.id: Tree(shape) for shape in shapes}
-    standings = [_standing(trees.get(entry.row.id), entry, request.context) for entry in entries]
+    # Between the choice of a session and the load of its tree, messages may have been deleted, or all of them cleared.
+    present = [entry for entry in entries if entry.match.address in sources and _is_seen(trees, entry)]
+    standings = [_standing(trees.get(entry.row.id), entry, request.context) for entry in present]
     read = _Read(chain.from_iterable((*s.branch, *s.before, *s.after) for s in standings))
     await read.all(runtime)
-    found = []
-    for entry, standing in zip(entries, standings, strict=True):
-        source = sources.get(entry.match.address)
-        if source is not None:
-            found.append(_hit(runtime, request, entry, source, standing, read))
-    return found
+    return [
+        _hit(runtime, request, entry, sources[entry.match.address], standing, read)
+        for entry, standing in zip(present, standings, strict=True)
+    ]
+
+
+def _is_seen(trees: Mapping[str, Tree], entry: Entry) -> bool:
+    """Whether the session that a text is shown for still sees it."""
+    tree = trees.get(entry.row.id)
+    return entry.match.address.kind == "session" or (tree is not None and sees(tree, entry.match))
 
 
 async def _sources(runtime: Runtime, entries: Iterable[Entry]) -> dict[Address, Source]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -174,12 +174,22 @@ async def add_orphans(runtime: Runtime, wanted: Wanted) -> None:
     relatives = await runtime.store.relatives(runtime.namespace, [row.family for row in forks])
     living = {row.tree for row in relatives}
     for shape in await runtime.store.trees(runtime.namespace, [row.id for row in forks]):
-        tree = Tree(shape)
-        for segment in tree.visible_segments():
-            if segment.tree not in living:
-                wanted.add_items(tree.segment_items(segment.number), shape.session.number)
-        summaries = [row for row in tree.overlays if row.tree not in living and row.kind == "summary"]
-        wanted.add_items([OverlayItem(row.number, 0, None) for row in summaries], shape.session.number)
+        wanted.add_items(_inherited_from_the_gone(Tree(shape), living), shape.session.number)
+
+
+def _inherited_from_the_gone(tree: Tree, living: Collection[int]) -> list[Item]:
+    """What a session sees that was written by sessions whose trees are not among the living: their messages, their
+    summaries, and the messages of others that they replaced."""
+    items: list[Item] = []
+    for segment in tree.visible_segments():
+        if segment.tree not in living:
+            items += tree.segment_items(segment.number)
+    for place, edit in tree.replaced.items():
+        if edit.tree not in living and tree.sees(place):
+            items.append(EditItem(edit.number, 0, place, None))
+    summaries = (row for row in tree.overlays if row.tree not in living and row.kind == "summary")
+    items += [OverlayItem(row.number, 0, None) for row in summaries]
+    return items
 
 
 async def load(runtime: Runtime, wanted: Wanted) -> list[Source]:

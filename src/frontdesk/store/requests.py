@@ -142,7 +142,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     view: ViewRow | None = None
     """the new view row, if given (the row's `view`, `tail` and figures go through `set` and `add`)"""
     fresh_tree: bool = False
-    """give the session a new, empty tree and family"""
+    """give the session a new, empty tree in the same family: other sessions may still see what it wrote before"""
     delete_sessions: tuple[int, ...] = ()
     """with their view rows, tags and ledger lines"""
     fork: NewFork | None = None

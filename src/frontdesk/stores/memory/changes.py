@@ -70,9 +70,7 @@ class Changes(Documents, Leases, States, Vectors):
         if plan.take_key and session.agent is not None:
             values["key_current"] = self._by_key.get(key_of(session), session.number) == session.number
         if plan.fresh_tree:
-            values["tree"] = values["family"] = next(self._numbers)
-            self._by_family[session.family].discard(session.number)
-            self._by_family[values["family"]].add(session.number)
+            values["tree"] = next(self._numbers)
         if "name" in plan.set or "summary" in plan.set:
             self._unindex(session, Address("session", session.number))
         changed = self._sessions[session.number] = replace(session, revision=revision, **values)

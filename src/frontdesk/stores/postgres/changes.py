@@ -320,8 +320,7 @@ class Changer:
                 values[name] = Decimal(value) if name == "cost" else value
         values |= {name: getattr(session, name) + amount for name, amount in plan.add.items()}
         if plan.fresh_tree:
-            fresh = await connection.fetchval(f"SELECT {self._schema}.new_number($1)", ns)
-            values |= {"tree": fresh, "family": fresh}
+            values["tree"] = await connection.fetchval(f"SELECT {self._schema}.new_number($1)", ns)
         changes = ", ".join(f"{name} = ${index}" for index, name in enumerate(values, 3))
         await connection.execute(
             f"UPDATE {self._schema}.sessions SET {changes} WHERE ns = $1 AND number = $2",

@@ -200,7 +200,7 @@ def _change_session(connection: Connection, session: SessionRow, plan: Plan, rev
     if plan.take_key:
         assigned["key_current"] = int(sessions.may_take_key(connection, session))
     if plan.fresh_tree:
-        assigned["tree"] = assigned["family"] = sessions.draw(connection, "session")
+        assigned["tree"] = sessions.draw(connection, "session")
     columns = ", ".join(f"{name} = ?" for name in assigned)
     connection.execute(f"UPDATE sessions SET {columns} WHERE number = ?", (*assigned.values(), session.number))
     if "tags" in plan.set:
