@@ -165,7 +165,7 @@ class TestSteps:
         await agent.add_used_tool("chat", "a")
         state = await agent.add_used_tool("chat", "b")
         assert (state.active_step, state.sequence_index) == ("again", 0)
-        assert not Step("none", conditions=(Condition("sequence_match"),)).holds(state), "nothing is not a sequence"
+        assert not Step("none", conditions=(Condition("sequence_match"),)).is_met(state), "nothing is not a sequence"
 
     async def test_a_step_without_conditions_is_entered_by_hand(self) -> None:
         agent = Orchestrator([Step("by hand", sequence=("a",)), Step("usual", is_default=True)])

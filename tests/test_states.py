@@ -31,7 +31,7 @@ from frontdesk import (
     StoreUnavailableError,
     StoreURLError,
 )
-from frontdesk.states import DEFAULT_TTL, lifetimes
+from frontdesk.states import DEFAULT_TTL, expiry
 from frontdesk.store import Swept
 from frontdesk.stores.memory import MemoryStore
 
@@ -172,7 +172,7 @@ class TestTypes:
             async def nested(plain: Plain) -> Plain:
                 return await states.update("chat", lambda inner: inner)
 
-            with pytest.raises(InvalidInputError, match="inside of its own change"):
+            with pytest.raises(InvalidInputError, match="inside its own update"):
                 await states.update("chat", nested)
 
             async def beside(plain: Plain) -> Plain:
@@ -223,7 +223,7 @@ class TestLifetimes:
     async def test_what_has_expired_is_swept_in_the_background_until_the_manager_is_closed(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lifetimes, "SWEEP_SECONDS", 0.01)
+        monkeypatch.setattr(expiry, "SWEEP_SECONDS", 0.01)
         store = Watched()
         async with SessionManager(store) as manager:
             states = manager.states(Plain)
@@ -237,7 +237,7 @@ class TestLifetimes:
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("sweep states")]
 
     async def test_a_sweep_that_fails_is_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lifetimes, "SWEEP_SECONDS", 0.01)
+        monkeypatch.setattr(expiry, "SWEEP_SECONDS", 0.01)
         store = Watched(failures=3)
         async with SessionManager(store) as manager:
             await manager.states(Plain).create("chat", ttl=timedelta(milliseconds=1))

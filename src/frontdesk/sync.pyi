@@ -116,8 +116,8 @@ from frontdesk.lifecycle.transitions import ManagersOwn
 from frontdesk.session.session import R
 from frontdesk.session.turns import Duration, Holding
 from frontdesk.session.writing import Given
-from frontdesk.states.access import T
 from frontdesk.states.orchestration import Step
+from frontdesk.states.states import T
 from frontdesk.store import FollowHead
 
 __all__ = [
@@ -233,43 +233,44 @@ class DailyNotes:
     def on_session_end(self, session: Session, reason: str) -> None: ...
 
 class Orchestrator:
-    """Steps, and where each session stands in them. Works without steps, too: then it remembers, and allows everything.
+    """Steps, and the progress of each session through them. Without steps it records usage and allows every tool.
 
-    `states` is `manager.states(OrchestrationState, name="orchestration")` or the like; without it the states are kept
-    in this object and go with it. A call that changes a state makes it if there is none; every change is one step,
-    whoever else is at it. Raises `ConfigurationError` for steps that contradict themselves."""
+    `states` is `manager.states(OrchestrationState, name="orchestration")`, or with another name. Without `states`, they
+    are kept in memory, for the lifetime of this object. A call that changes the state of a session creates it if there
+    is none. Every change is atomic. Raises `ConfigurationError` for contradictory steps."""
 
     def __init__(self, steps: Iterable[Step] = (), *, states: States[OrchestrationState] | None = None) -> None: ...
     def get_state(self, id: str) -> OrchestrationState | None:
-        """Where a session stands, or None if nothing is known of it."""
+        """The progress of a session; None if there is none."""
 
     def get_or_create_state(self, id: str | None = None) -> OrchestrationState:
-        """Where a session stands; without an id one is made, and is the state's `session_id`."""
+        """The progress of a session. Without an `id`, one is generated; it is the `session_id` of the result."""
 
     def update_state(self, id: str, partial: Mapping[str, Any]) -> OrchestrationState:
-        """Replace the fields that are named, and no others. Raises `InvalidInputError` for one that there is not."""
+        """Replace the given fields, and no others. Raises `InvalidInputError` for an unknown field."""
 
     def set_active_step(self, id: str, step: str | None) -> OrchestrationState:
-        """Enter a step by hand, at the beginning of its sequence. Raises `InvalidInputError` for an unknown one."""
+        """Enter a step, at the start of its sequence. Raises `InvalidInputError` for an unknown step."""
 
     def add_used_tool(self, id: str, tool: str) -> OrchestrationState:
-        """Remember that a tool was used, and enter the step whose conditions hold with it."""
+        """Record the use of a tool, and enter the step whose conditions are now met."""
 
     def advance_sequence(self, id: str) -> OrchestrationState:
-        """Go on to the next tool of the sequence."""
+        """Move to the next tool of the sequence."""
 
     def process_tool(self, id: str, tool: str) -> bool:
-        """Remember that a tool was used, go on in the sequence if it is the one expected, and enter the step whose
-        conditions hold now. False if another tool was expected: it was used all the same, and the sequence waits."""
+        """Record the use of a tool, advance the sequence if the tool was the expected one, and enter the step whose
+        conditions are now met. Returns False if another tool was expected: the use is still recorded, and the sequence
+        does not advance."""
 
     def allowed_tools(self, id: str, available: Iterable[str]) -> list[str]:
-        """Those of the available tools that may be used now, in their order."""
+        """The available tools that may be used now, in their given order."""
 
     def add_token_usage(self, id: str, *, input_tokens: int = 0, output_tokens: int = 0) -> OrchestrationState:
-        """Add up the tokens of a model call. Raises `InvalidInputError` for what is no count."""
+        """Add the tokens of a model call to the totals. Raises `InvalidInputError` for invalid counts."""
 
     def reset_state(self, id: str) -> bool:
-        """Forget where a session stands; False if nothing was known."""
+        """Delete the progress of a session; False if there was none."""
 
 class Session:
     """A handle on one session. Making it does no I/O; the session is created by its first write.
@@ -1098,10 +1099,10 @@ class StandaloneSession(Session):
         Raises `ConfigurationError` for a language without a stemmer."""
 
 class States(Generic[T]):
-    """The states of one type under one name: a value for each session id, made by `SessionManager.states`.
+    """The states of one type under one name, one value per session id. Made by `SessionManager.states`.
 
-    What is handed out is a copy: changing it changes nothing that is stored. An expired state is not there. Every call
-    may raise `InvalidIdError` and `StoreError`s; a failure of the store is never taken for "not found"."""
+    Returned values are copies: changing one does not change the stored state. An expired state counts as missing. Every
+    call may raise `InvalidIdError` and `StoreError`s; a failure of the store is never reported as "not found"."""
 
     def __init__(
         self,
@@ -1114,33 +1115,33 @@ class States(Generic[T]):
         store: StateStore | str | None = None,
     ) -> None: ...
     def create(self, id: str | None = None, *, ttl: timedelta | None = None) -> tuple[str, T]:
-        """A new state with the default value, under an id that is made if none is given; `ttl` is for this state alone.
+        """Create a state with the default value. Without an `id`, one is generated; `ttl` applies to this state only.
 
-        Raises `StateExistsError` if there is one, `InvalidStateError` for a default that cannot be stored."""
+        Raises `StateExistsError`, and `InvalidStateError` for a default that cannot be stored."""
 
     def get_or_create(self, id: str) -> T:
-        """The state, made with the default value if there is none. All who ask at once get the same one."""
+        """The state; created with the default value if there is none. Concurrent callers get the same state."""
 
     def get(self, id: str) -> T | None:
-        """The state, or None. Moves its expiry; the value is not written. Raises `StateMismatchError`."""
+        """The state, or None. Reading it postpones its expiry. Raises `StateMismatchError`."""
 
     def update(self, id: str, fn: Callable[[T], T | Awaitable[T]]) -> T:
-        """Replace the state by what `fn` makes of it, and give that. No other change is ever overwritten.
+        """Replace the state by the result of `fn(state)` and return it. No other change is ever overwritten.
 
-        `fn` is sync (then it should be quick) or async; it returns the whole new state. It is tried on the state as
-        this process knows it, and run again on the one that is there if another change came first. What it raises about
-        that one is raised, and nothing is written. Raises `StateNotFoundError`, `InvalidStateError`,
-        `StateMismatchError`, and `ConcurrentChangeError` if it lost against others all the time.
+        `fn` returns the whole new state. It may be async; if it is sync, it should be quick. It may be called more than
+        once: first with the state as this process knows it, and again with the stored state if that is another one. If
+        it raises for the stored state, that error is raised and nothing is written. Raises `StateNotFoundError`,
+        `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if other changes came first every time.
         """
 
     def delete(self, id: str) -> bool:
         """Remove the state; False if there was none."""
 
     def touch(self, id: str) -> None:
-        """Move the expiry of the state, without reading it. Raises `StateNotFoundError`."""
+        """Postpone the expiry of the state without reading it. Raises `StateNotFoundError`."""
 
     def info(self, id: str) -> StateInfo:
-        """What is known of the state; looking does not move its expiry. Raises `StateNotFoundError`."""
+        """Information about the state. Does not postpone its expiry. Raises `StateNotFoundError`."""
 
 @dataclass(frozen=True, slots=True)
 class Tool:

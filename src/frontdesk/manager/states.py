@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from frontdesk.manager.usage import UsageCalls
 from frontdesk.states import DEFAULT_TTL, States
-from frontdesk.states.access import T
-from frontdesk.states.lifetimes import sweep
+from frontdesk.states.expiry import sweep
+from frontdesk.states.states import T
 from frontdesk.store import StateStore
 
 

@@ -1,7 +1,7 @@
-"""Typed state with time-to-live: a value per session, changed without losing a change, gone when nobody asks for it."""
+"""Typed state with time-to-live: values for each session id, updated atomically, that expire when nobody uses them."""
 
-from frontdesk.states.access import StateInfo, States
-from frontdesk.states.lifetimes import DEFAULT_TTL
-from frontdesk.states.values import MAX_STATE_BYTES
+from frontdesk.states.codec import MAX_STATE_BYTES
+from frontdesk.states.expiry import DEFAULT_TTL
+from frontdesk.states.states import StateInfo, States
 
 __all__ = ["DEFAULT_TTL", "MAX_STATE_BYTES", "StateInfo", "States"]

@@ -1,5 +1,5 @@
-"""Values of a type as JSON texts, and back: dataclasses, msgspec structs and TypedDicts by msgspec, pydantic models by
-themselves. pydantic is never imported here: who has a model has imported it."""
+"""Encoding typed values as JSON and back: with msgspec for dataclasses, msgspec structs and TypedDicts; pydantic models
+encode themselves. pydantic is never imported here: an application that has a model has imported it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ T = TypeVar("T")
 MAX_STATE_BYTES = 1 << 20
 
 
-class Values(Generic[T]):
-    """What can be done with the values of one type. Raises `ConfigurationError` for a type that cannot be kept."""
+class StateCodec(Generic[T]):
+    """Encodes and decodes values of one type. Raises `ConfigurationError` for a type that cannot be stored."""
 
     def __init__(self, kind: type[T]) -> None:
         self._kind: Any = kind
         self._class: Any = typing.get_origin(kind) or kind
         self.name = getattr(self._class, "__qualname__", repr(kind))
-        self._encode: Callable[[T], str | bytes]
-        self._decode: Callable[[str], T]
+        self._dump: Callable[[T], str | bytes]
+        self._load: Callable[[str], T]
         if _is_pydantic(self._class):
-            self._encode = _dump_model
-            self._decode = lambda text: _load_model(self._kind, text)
+            self._dump = _dump_model
+            self._load = lambda text: _load_model(self._kind, text)
         elif isinstance(self._class, type) and _is_for_msgspec(self._class):
-            self._encode = msgspec.json.Encoder().encode
-            self._decode = self._decoder().decode
+            self._dump = msgspec.json.Encoder().encode
+            self._load = self._decoder().decode
         else:
             raise ConfigurationError(
                 f"a state is a dataclass, a pydantic model, a msgspec Struct or a TypedDict, not {kind!r}"
@@ -41,20 +41,20 @@ class Values(Generic[T]):
         try:
             return msgspec.json.Decoder(self._kind)
         except (TypeError, NameError, ValueError) as error:
-            raise ConfigurationError(f"{self.name} cannot be kept as a state: {error}") from None
+            raise ConfigurationError(f"{self.name} cannot be stored as a state: {error}") from None
 
-    def fresh(self) -> T:
-        """A value with nothing but defaults. Raises `ConfigurationError` if the type has not enough of them."""
+    def default(self) -> T:
+        """A value with all fields at their defaults. Raises `ConfigurationError` if a field has none."""
         try:
-            made: T = self._kind()
+            value: T = self._kind()
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"{self.name} cannot be made without values: give `states` a default=... ({_gist(error)})"
+                f"{self.name} cannot be made without arguments: pass `default=...` to `states` ({_describe(error)})"
             ) from None
-        return made
+        return value
 
-    def settle(self, value: object, id: str) -> tuple[str, T]:
-        """The text to store, and the value as everybody will read it from there: a copy that nobody else holds.
+    def encode(self, value: object, id: str) -> tuple[str, T]:
+        """The text to store, and the value as it will be read back from there: a copy that no other code has.
 
         Raises `InvalidStateError` and `StateTooLargeError`."""
         wanted = dict if typing.is_typeddict(self._class) else self._class
@@ -63,28 +63,28 @@ class Values(Generic[T]):
                 f"the state {id!r} must be a {self.name}, not {type(value).__name__}: return the whole new state", id=id
             )
         try:
-            given = self._encode(value)  # type: ignore[arg-type]
-            text = given if isinstance(given, str) else given.decode()
-            copy = self._decode(text)
+            dumped = self._dump(value)  # type: ignore[arg-type]
+            text = dumped if isinstance(dumped, str) else dumped.decode()
+            copy = self._load(text)
         except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
             raise InvalidStateError(
-                f"the state {id!r} would not come back from JSON as the {self.name} that it is ({_gist(error)})", id=id
+                f"the state {id!r} cannot be read back from JSON as the same {self.name} ({_describe(error)})", id=id
             ) from None
         size = len(text.encode())
         if size > MAX_STATE_BYTES:
             raise StateTooLargeError(
-                f"the state {id!r} has {size} bytes, more than {MAX_STATE_BYTES}: keep what is large elsewhere",
+                f"the state {id!r} has {size} bytes, more than {MAX_STATE_BYTES}: store large data elsewhere",
                 id=id,
                 size=size,
             )
         return text, copy
 
-    def read(self, text: str, id: str, name: str) -> T:
+    def decode(self, text: str, id: str, name: str) -> T:
         """The value of a stored text. Raises `StateMismatchError`."""
         try:
-            return self._decode(text)
+            return self._load(text)
         except (TypeError, ValueError, RecursionError) as error:
-            raise StateMismatchError(id, name, self.name, _gist(error)) from None
+            raise StateMismatchError(id, name, self.name, _describe(error)) from None
 
 
 def _is_for_msgspec(kind: type) -> bool:
@@ -97,7 +97,7 @@ def _is_pydantic(kind: Any) -> bool:
 
 
 def _dump_model(model: Any) -> str:
-    # By the names of fields, whatever the aliases: what is written must be read back by the same rule.
+    # By field names, not by aliases: what is written must be read back by the same rule.
     text: str = model.model_dump_json(by_alias=False, round_trip=True)
     return text
 
@@ -106,8 +106,8 @@ def _load_model(kind: Any, text: str) -> Any:
     return kind.model_validate_json(text, by_alias=False, by_name=True)
 
 
-def _gist(error: Exception) -> str:
-    """What went wrong, without the value: pydantic's texts quote it."""
+def _describe(error: Exception) -> str:
+    """The error's text without the value, which pydantic's own texts quote."""
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return str(error)

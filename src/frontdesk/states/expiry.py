@@ -1,4 +1,4 @@
-"""How long states live: what is said by argument, by environment and by default, and the sweep of what has expired."""
+"""The time-to-live of states: from the argument, the environment or the default; and the sweep of expired states."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _MILLISECOND = timedelta(milliseconds=1)
 log = logging.getLogger(__name__)
 
 
-def chosen_ttl(ttl: timedelta | None) -> int | None:
-    """Microseconds that states live. What is given holds; then what SESSION_TTL_SECONDS says; then the default.
+def choose_ttl(ttl: timedelta | None) -> int | None:
+    """The time-to-live in microseconds: the argument if given, else SESSION_TTL_SECONDS, else the default.
 
-    Raises `InvalidInputError`, and `ConfigurationError` for a variable that is no time."""
-    # By identity: the same time, given, is an argument, and arguments go before the environment.
+    Raises `InvalidInputError`, and `ConfigurationError` for a variable that is not a number of seconds."""
+    # Compared by identity: an argument that equals the default is still an argument, and overrides the environment.
     if ttl is DEFAULT_TTL and (text := os.environ.get(TTL_VARIABLE)):
         return _from_environment(text)
     return None if ttl is None else check_ttl(ttl)
 
 
 def check_ttl(ttl: timedelta) -> int:
-    """The microseconds of a time-to-live. Raises `InvalidInputError`."""
+    """A time-to-live in microseconds. Raises `InvalidInputError`."""
     if not isinstance(ttl, timedelta):
         raise InvalidInputError(f"ttl must be a timedelta, not {type(ttl).__name__}")
     if not _MILLISECOND <= ttl <= _LONGEST:
@@ -50,12 +50,12 @@ def _from_environment(text: str) -> int:
         return check_ttl(timedelta(microseconds=int(seconds * 1_000_000)))
     except (InvalidOperation, ValueError):
         raise ConfigurationError(
-            f"{TTL_VARIABLE}={text!r} is no time: write a number of seconds, at least 0.001, or unset it"
+            f"{TTL_VARIABLE}={text!r} is not a number of seconds: write one that is at least 0.001, or unset it"
         ) from None
 
 
 async def sweep(store: StateStore) -> int:
-    """Remove what has expired, batch by batch; gives how many there were."""
+    """Remove expired states, batch by batch; returns how many were removed."""
     removed, more = 0, True
     while more:
         swept, more = await store.sweep_states(SWEEP_BATCH)
@@ -65,7 +65,7 @@ async def sweep(store: StateStore) -> int:
 
 
 async def sweep_forever(store: StateStore) -> None:
-    """Remove what has expired, batch by batch, every minute; a failure is logged, and the next round tries again."""
+    """Remove expired states every minute. A failure is logged, and the next round tries again."""
     while True:
         try:
             await sweep(store)
