@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,7 +42,7 @@ async def talk(desk: SessionManager, session: str | SessionKey, clock: Clock) ->
 async def test_a_note_says_how_a_conversation_went(tmp_path: Path) -> None:
     clock = Clock()
     async with manager(clock) as desk:
-        desk.register_hook(DailyNotes(tmp_path))
+        desk.register_hook(DailyNotes(tmp_path, clock=clock))
         key = SessionKey("bot", "web", "ada:1")
         await talk(desk, key, clock)
         await desk.session(key).rename("Trip")
@@ -50,15 +51,15 @@ async def test_a_note_says_how_a_conversation_went(tmp_path: Path) -> None:
     assert note.startswith("## Trip\n\n- ended 2026-03-01 14:05 UTC (reason new) after 2 h 5 min\n")
     assert "key bot:web:ada%3A1\n" in note
     assert "- 3 messages, 0 compactions," in note
-    assert "- asked first: Where is # the station?\n" in note
-    answer = next(line for line in note.splitlines() if line.startswith("- answered last: Straight on."))
-    assert (len(answer), answer[-1]) == (len("- answered last: ") + 200, "…")
+    assert "- first question: Where is # the station?\n" in note
+    answer = next(line for line in note.splitlines() if line.startswith("- last answer: Straight on."))
+    assert (len(answer), answer[-1]) == (len("- last answer: ") + 200, "…")
 
 
 async def test_a_summary_stands_for_question_and_answer(tmp_path: Path) -> None:
     clock = Clock()
     async with manager(clock) as desk:
-        desk.register_hook(DailyNotes(tmp_path))
+        desk.register_hook(DailyNotes(tmp_path, clock=clock))
         await desk.append_all("s", [{"id": f"m{n}", "role": "user", "content": "hi"} for n in range(4)])
         await desk.add_compaction("s", "They greeted.", "m0", "m2")
         await desk.archive("s")
@@ -68,13 +69,13 @@ async def test_a_summary_stands_for_question_and_answer(tmp_path: Path) -> None:
     note = (tmp_path / "default" / "2026-03-01.md").read_text()
     assert "- summary: They greeted.\n" in note
     assert "- summary: They said hi.\n" in note
-    assert "asked first" not in note
+    assert "first question" not in note
 
 
 async def test_short_and_deleted_sessions_leave_no_note(tmp_path: Path) -> None:
     clock = Clock()
     async with manager(clock) as desk:
-        desk.register_hook(DailyNotes(tmp_path))
+        desk.register_hook(DailyNotes(tmp_path, clock=clock))
         await desk.append_all("short", [{"role": "user", "content": "hi"}] * 2)
         await desk.archive("short")
         await talk(desk, "deleted", clock)
@@ -86,7 +87,7 @@ async def test_short_and_deleted_sessions_leave_no_note(tmp_path: Path) -> None:
 async def test_notes_go_to_a_block_that_later_sessions_see() -> None:
     clock = Clock()
     async with manager(clock).with_context("notes", shared=True) as desk:
-        desk.register_hook(DailyNotes(block="notes"))
+        desk.register_hook(DailyNotes(block="notes", clock=clock))
         await talk(desk, "a", clock)
         await talk(desk, "b", clock)
         await desk.reset("a")
@@ -100,7 +101,7 @@ async def test_notes_go_to_a_block_that_later_sessions_see() -> None:
 
 async def test_a_day_is_one_file_for_all_sessions_and_namespaces_have_their_own(tmp_path: Path) -> None:
     clock = Clock()
-    hook = DailyNotes(tmp_path)
+    hook = DailyNotes(tmp_path, clock=clock)
     for namespace in ("a", "../b"):
         async with manager(clock, namespace) as desk:
             desk.register_hook(hook)
@@ -139,11 +140,11 @@ def test_workers_that_write_at_once_do_not_overwrite_each_other(tmp_path: Path) 
     text = "".join(path.read_text() for path in tmp_path.rglob("*.md"))
     titles = [line for line in text.splitlines() if line.startswith("## ")]
     assert sorted(titles) == sorted(f"## {worker}-{number}" for worker in range(4) for number in range(20))
-    assert text.count("- asked first: ") == 80
+    assert text.count("- first question: ") == 80
 
 
 @pytest.mark.parametrize("given", [{}, {"directory": "a", "block": "b"}])
-def test_notes_go_to_one_place(given: dict[str, str]) -> None:
+def test_notes_go_to_one_place(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         DailyNotes(**given)
 

@@ -112,6 +112,7 @@ from frontdesk.config.settings import (
     Sink,
     Strategy,
 )
+from frontdesk.lifecycle.notes import EndingSession
 from frontdesk.lifecycle.transitions import ManagersOwn
 from frontdesk.session.session import R
 from frontdesk.session.turns import Duration, Holding
@@ -222,15 +223,22 @@ __all__ = [
 ]
 
 class DailyNotes:
-    """A hook for `register_hook` that writes a note when a session of three or more messages ends: title, reason,
-    duration, counts, and its summary, or the first question and the last answer.
+    """A hook for `register_hook` that writes a note when a session with three or more messages ends: its title, end
+    reason, duration and counts, and its summary, or else the first question and the last answer.
 
-    With `directory` the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
-    workers may share; with `block` to that context block (declare it `shared` for the next sessions to see it). A
-    deleted session leaves no note. Raises `ConfigurationError` unless exactly one of the two is given."""
+    With `directory`, the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
+    workers may share. With `block`, they go to that context block; declare it `shared` so that later sessions see it.
+    A deleted session leaves no note. `clock` returns the time, as for `SessionManager`. Raises `ConfigurationError`
+    unless exactly one of `directory` and `block` is given."""
 
-    def __init__(self, directory: str | PathLike[str] | None = None, *, block: str | None = None) -> None: ...
-    def on_session_end(self, session: Session, reason: str) -> None: ...
+    def __init__(
+        self,
+        directory: str | PathLike[str] | None = None,
+        *,
+        block: str | None = None,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None: ...
+    def on_session_end(self, session: EndingSession, reason: str) -> None: ...
 
 class Orchestrator:
     """Steps, and the progress of each session through them. Without steps it records usage and allows every tool.

@@ -1,1 +1,1 @@
-"""How sessions live and end: status and thresholds, leases, hooks, daily notes."""
+"""The life cycle of sessions: status and thresholds, leases, usage entries, daily notes."""

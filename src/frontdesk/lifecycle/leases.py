@@ -1,5 +1,5 @@
-"""Leases for work that is to be done once over all workers: taken, renewed beside the work, and given back. Apart from
-the work itself, which may take far longer than a lease."""
+"""Leases for work that only one worker may do at a time. A lease is renewed in the background, so the work may take
+longer than the lease itself lasts."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from frontdesk.messages import new_id
 from frontdesk.store import LeaseRow, Store
 
 _TTL = 10_000_000
-_RENEWED_EVERY = 3.0
-_FIRST_LOOK, _LONGEST_LOOK = 0.02, 0.5
+_RENEW_SECONDS = 3.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _PROCESS = new_id()
-"""tells this process from an earlier one that had its number"""
+"""distinguishes this process from an earlier one with the same process id"""
 
 
 @asynccontextmanager
 async def holding(runtime: Runtime, session_id: str, name: str) -> AsyncIterator[None]:
-    """Hold a lease of a session, after waiting for whoever holds it. When its holder dies, it expires within seconds.
+    """Hold a lease of a session, after waiting for its current holder. If a holder dies, its lease expires in seconds.
 
     Raises `SessionNotFoundError`."""
-    look = _FIRST_LOOK
+    pause = _FIRST_PAUSE
     while (lease := await runtime.store.acquire_lease(runtime.namespace, session_id, name, holder(), _TTL)) is None:
-        await asyncio.sleep(look)
-        look = min(look * 2, _LONGEST_LOOK)
-    async with _kept(runtime.store, runtime.namespace, session_id, lease):
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+    async with _renewed(runtime.store, runtime.namespace, session_id, lease):
         yield
 
 
 @asynccontextmanager
 async def trying(runtime: Runtime, name: str) -> AsyncIterator[bool]:
-    """Hold a lease of the namespace, if nobody does; False, and no lease, otherwise."""
+    """Hold a lease of the namespace if it is free. Yields False, without a lease, if it is not."""
     lease = await runtime.store.acquire_lease(runtime.namespace, None, name, holder(), _TTL)
     if lease is None:
         yield False
         return
-    async with _kept(runtime.store, runtime.namespace, None, lease):
+    async with _renewed(runtime.store, runtime.namespace, None, lease):
         yield True
 
 
 def holder() -> str:
-    """A name for whoever takes a lease from here on, which says where its process runs."""
-    return f"{_place()}/{os.getpid()}/{_PROCESS}/{new_id()}"
+    """A new holder name, which identifies this process and its machine."""
+    return f"{_machine()}/{os.getpid()}/{_PROCESS}/{new_id()}"
 
 
 def is_dead(name: str) -> bool:
-    """Whether a holder was a process of this machine that is there no more. Of others nothing is known."""
-    place, pid, process, *_ = (*name.split("/"), "", "")
-    if place != _place() or not pid.isdecimal():
+    """Whether a holder was a process of this machine that has ended. False for holders on other machines."""
+    machine, pid, process, *_ = (*name.split("/"), "", "")
+    if machine != _machine() or not pid.isdecimal():
         return False
     if int(pid) == os.getpid():
         return process != _PROCESS
@@ -62,35 +62,35 @@ def is_dead(name: str) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        pass  # it is there, and another user's
+        pass  # it is running, as another user
     return False
 
 
-def _place() -> str:
-    """The machine, or the container: where a process id means one process."""
+def _machine() -> str:
+    """The machine, and in a container its process namespace: where a process id is unique."""
     try:
-        room = os.readlink("/proc/self/ns/pid")
+        process_namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
-        room = ""
-    return f"{socket.gethostname()} {room}".replace("/", "-")
+        process_namespace = ""
+    return f"{socket.gethostname()} {process_namespace}".replace("/", "-")
 
 
 @asynccontextmanager
-async def _kept(store: Store, namespace: str, session_id: str | None, lease: LeaseRow) -> AsyncIterator[None]:
-    renewing = asyncio.create_task(_renew(store, namespace, session_id, lease.name, lease.number))
+async def _renewed(store: Store, namespace: str, session_id: str | None, lease: LeaseRow) -> AsyncIterator[None]:
+    renewal = asyncio.create_task(_renew(store, namespace, session_id, lease.name, lease.number))
     try:
         yield
     finally:
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
+        renewal.cancel()
+        await asyncio.gather(renewal, return_exceptions=True)
         await store.release_lease(namespace, session_id, lease.name, lease.number)
 
 
 async def _renew(store: Store, namespace: str, session_id: str | None, name: str, number: int) -> None:
-    """Until cancelled. A lease that is lost all the same costs work done twice, nothing else."""
+    """Renew a lease until cancelled. If it is lost anyway, work may be done twice, which does no other harm."""
     while True:
-        await asyncio.sleep(_RENEWED_EVERY)
+        await asyncio.sleep(_RENEW_SECONDS)
         try:
             await store.renew_lease(namespace, session_id, name, number, _TTL)
         except FrontdeskError:
-            pass  # unreachable for a moment, or deleted: whoever works will find out
+            pass  # the store is unreachable or the session was deleted: the work itself will run into that

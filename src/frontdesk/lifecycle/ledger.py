@@ -1,4 +1,4 @@
-"""Lines of the usage ledger: what was used, checked and made exact before it reaches a store."""
+"""Usage entries: what model calls used, checked and made exact before it is stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frontdesk.records import to_datetime, to_microseconds
 from frontdesk.store import UsageRow
 
 MOST_TOKENS = 2**53
-_MOST_PLACES = 30
+_MAX_DIGITS = 30
 
 
 def usage_line(
@@ -25,10 +25,10 @@ def usage_line(
     usage_id: str | None = None,
     at: datetime | None = None,
 ) -> UsageRow:
-    """A line for a store. Raises `InvalidInputError` for what is not a count or not an amount."""
+    """A usage entry for a store. Raises `InvalidInputError` for invalid counts or amounts."""
     for what, count in tokens.items():
         if type(count) is not int or not 0 <= count <= MOST_TOKENS:
-            raise InvalidInputError(f"{what} must be a whole number that is not negative, not {count!r}")
+            raise InvalidInputError(f"{what} must be a whole number, 0 or more, not {count!r}")
     moment = now if at is None else to_microseconds(at)
     return UsageRow(
         id=new_id() if usage_id is None else check_id(usage_id, "usage id"),
@@ -45,7 +45,9 @@ def _decimal(cost: Decimal | int | float | str) -> str:
         amount = Decimal(str(cost))
     except InvalidOperation:
         raise InvalidInputError(f"cost must be a number, not {cost!r}") from None
-    places = -int(amount.as_tuple().exponent) if amount.is_finite() else 0
-    if not amount.is_finite() or amount < 0 or amount.adjusted() > _MOST_PLACES or places > _MOST_PLACES:
-        raise InvalidInputError(f"cost must be finite, not negative and of at most 30 places, not {cost!r}")
+    decimals = -int(amount.as_tuple().exponent) if amount.is_finite() else 0
+    if not amount.is_finite() or amount < 0 or amount.adjusted() > _MAX_DIGITS or decimals > _MAX_DIGITS:
+        raise InvalidInputError(
+            f"cost must be 0 or more, with at most {_MAX_DIGITS} digits before and after the point, not {cost!r}"
+        )
     return f"{amount:f}"

@@ -1,5 +1,5 @@
-"""The life of a session: which status can follow which, what is derived from time and leases instead of stored, and the
-plans that end one and let it go on."""
+"""The status of a session: which status can follow which, how it is derived from the stored row, time and leases, and
+the plans that end and reopen a session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frontdesk.records import SessionStatus
 from frontdesk.store import NewSession, Plan, SessionRow, changes
 
 COMPACTION_LEASE = "compaction"
-"""the lease that whoever compacts a session holds meanwhile"""
+"""the lease that is held while a session is compacted"""
 
 ACTIVE, IDLE, COMPACTING, SUSPENDED, ARCHIVED = SessionStatus
 TRANSITIONS: dict[SessionStatus, tuple[SessionStatus, ...]] = {
@@ -25,24 +25,24 @@ TRANSITIONS: dict[SessionStatus, tuple[SessionStatus, ...]] = {
     SUSPENDED: (ACTIVE, ARCHIVED),
     ARCHIVED: (ACTIVE,),
 }
-"""every status, and those that it can become; nothing else is possible"""
+"""every status, and those that can follow it"""
 
 
 class ManagersOwn:
-    """A threshold that is left to the manager."""
+    """Marks a threshold for which the manager's own setting applies."""
 
 
 MANAGERS_OWN = ManagersOwn()
 
 
 def check_transition(session_id: str, status: SessionStatus, wanted: SessionStatus) -> None:
-    """Raises `InvalidTransitionError` if a session cannot go from one status to the other."""
+    """Raises `InvalidTransitionError` if `wanted` cannot follow `status`."""
     if wanted not in TRANSITIONS[status]:
         raise InvalidTransitionError(session_id, status, wanted, TRANSITIONS[status])
 
 
 def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool) -> SessionStatus:
-    """The status of a session whose row says only whether it is active, suspended or archived."""
+    """The status of a session. Its row says only whether it is active, suspended or archived."""
     stored = SessionStatus(row.status)
     if stored != ACTIVE:
         return stored
@@ -52,7 +52,7 @@ def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool
 
 
 async def statuses(runtime: Runtime, rows: Sequence[SessionRow]) -> list[SessionStatus]:
-    """The status of each of these sessions, at the cost of one more look however many they are."""
+    """The status of each of these sessions, with one read of leases for all of them."""
     compacting: set[str | None] = set()
     store, namespace = runtime.store, runtime.namespace
     active = [row.id for row in rows if row.status == ACTIVE]
@@ -66,7 +66,7 @@ async def statuses(runtime: Runtime, rows: Sequence[SessionRow]) -> list[Session
 
 
 def status_filter(runtime: Runtime, status: SessionStatus | None) -> dict[str, Any]:
-    """What a `SessionQuery` says to find the sessions that have a status."""
+    """The fields of a `SessionQuery` for the sessions with a status."""
     if status is None or status in (SUSPENDED, ARCHIVED):
         return {"status": status}
     if status == COMPACTING:
@@ -82,7 +82,7 @@ def status_filter(runtime: Runtime, status: SessionStatus | None) -> dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class HavingStatus:
-    """The sessions that have a status now."""
+    """Decides which sessions have a status now."""
 
     status: SessionStatus
     now: int
@@ -95,7 +95,7 @@ class HavingStatus:
 
 
 async def having(runtime: Runtime, status: str) -> HavingStatus:
-    """Which sessions have a status. Raises `InvalidInputError` for one that there is not."""
+    """A filter for the sessions with a status. Raises `InvalidInputError` for an unknown status."""
     held = await runtime.store.held_leases(runtime.namespace, COMPACTION_LEASE)
     return HavingStatus(
         check_status(status),
@@ -106,14 +106,14 @@ async def having(runtime: Runtime, status: str) -> HavingStatus:
 
 
 def check_status(status: str) -> SessionStatus:
-    """Raises `InvalidInputError` for a text that is no status."""
+    """The status with this name. Raises `InvalidInputError` if there is none."""
     if status not in tuple(SessionStatus):
         raise InvalidInputError(f"status must be one of {', '.join(SessionStatus)}, not {status!r}", status=status)
     return SessionStatus(status)
 
 
 def end(session: SessionRow, reason: str, now: int) -> Plan:
-    """Archive a session, unless it was written to since."""
+    """Archive a session, unless it has been written to since `session` was read."""
     values = {"status": "archived", "end_reason": reason, "ended_at": now, "updated_at": now}
     return Plan(
         guards=((session.number, session.revision),),
@@ -125,7 +125,7 @@ def end(session: SessionRow, reason: str, now: int) -> Plan:
 
 
 def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan:
-    """Let a new session take over the key of one that ends; one that had ended before keeps its reason."""
+    """End a session and give its key to a new one. A session that has already ended keeps its end reason."""
     plan = end(session, reason, now)
     ended = {"updated_at": now} if session.status == "archived" else plan.set
     values = {**ended, "key_current": False}
@@ -133,7 +133,7 @@ def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan
 
 
 def reopen(session: SessionRow, now: int) -> Plan:
-    """Make a session active again, as of now, and current under its key if no other is."""
+    """Make a session active again, with the activity time `now`. If no other session has its key, it gets it back."""
     values = {"status": "active", "end_reason": None, "ended_at": None, "updated_at": now}
     values["last_active_at"] = max(now, session.last_active_at)
     log = (changes.session_changed(values),)
