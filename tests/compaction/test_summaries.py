@@ -270,3 +270,27 @@ def test_one_message_larger_than_the_model_reads_is_given_in_slices() -> None:
     parts = slices(text, 500, estimate_tokens)
     assert "".join(parts) == text
     assert all(estimate_tokens(part) <= 550 for part in parts)
+
+
+def test_slices_end_between_words() -> None:
+    text = " ".join(f"file-{number}.txt" for number in range(2_000))
+    parts = slices(text, 500, estimate_tokens)
+    assert "".join(parts) == text
+    assert [word for part in parts for word in part.split()] == text.split()
+
+
+def test_a_text_without_white_space_is_sliced_anywhere() -> None:
+    text = "字" * 5_000
+    parts = slices(text, 500, estimate_tokens)
+    assert "".join(parts) == text
+    assert all(estimate_tokens(part) <= 550 for part in parts)
+
+
+def test_no_chunk_is_larger_than_allowed_where_its_messages_count_as_less_one_by_one() -> None:
+    messages = history(*(said("user", "no 1") for _ in range(100)))
+    assert estimate_tokens(render_for_summary(messages)) > sum(
+        estimate_tokens(render_for_summary([message]) + "\n") for message in messages
+    )
+    chunks = split_into_chunks(messages, 100, estimate_tokens)
+    assert [message for chunk in chunks for message in chunk] == messages
+    assert all(estimate_tokens(render_for_summary(chunk)) <= 100 for chunk in chunks)

@@ -191,6 +191,18 @@ class CompactionCoverageContract(SessionSetup):
         for seed in range(6):
             await run_covered(store, seed, 40)
 
+    async def test_each_message_is_whole_in_one_prompt_where_a_summary_is_made_in_chunks(self, store: Store) -> None:
+        # Each message counts as 10 tokens, but five of them count as 51: more than the 50 that one prompt may hold.
+        witness = Witness(random.Random(0))
+        manager = SessionManager(store, namespace=f"covering-{new_id()}").with_compaction(
+            witness, max_tokens=1000, tail_tokens=10, protect_head=0, input_tokens=50, auto=False
+        )
+        async with manager:
+            session = manager.session("s0")
+            await session.append_all([user(f"id{n}", f"x x x m{n}v0") for n in range(10, 40)])
+            assert await session.compact() is not None
+            await prove_covered(session, witness)
+
     @pytest.mark.long
     async def test_it_stays_so_in_long_random_work(self, store: Store) -> None:
         for seed in range(1000, 1100):
