@@ -11,7 +11,7 @@ import pytest
 from frontdesk import Session, SessionKey, SessionManager, Store, SweepReport
 from frontdesk.lifecycle.leases import holder, holding
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
-from frontdesk.store import StateKey, StateStore
+from frontdesk.store import TURN, StateKey, StateStore
 from tests.public_api.lifecycle import ADA, HOUR, Clock, ClockSetup, listed, status
 from tests.public_api.setup import path, say, user
 
@@ -201,6 +201,16 @@ class SweepContract(ClockSetup):
         async with holding(manager._runtime, "s", COMPACTION_LEASE):
             assert (await manager.recover()).leases_freed == 0
             assert await status(manager, "s") == ("compacting", None)
+
+    async def test_a_turn_is_held_by_the_process_that_recover_looks_for(
+        self, manager: SessionManager, store: Store
+    ) -> None:
+        await manager.append("s", user("m"))
+        async with manager.session("s").turn():
+            [held] = await store.held_leases(manager.namespace)
+            assert (held.session_id, held.lease.name) == ("s", TURN)
+            assert held.lease.holder.split("/")[:3] == holder().split("/")[:3]
+            assert (await manager.recover()).leases_freed == 0
 
     # totals
 

@@ -48,9 +48,9 @@ class Worker:
 
 
 @asynccontextmanager
-async def worker(url: str) -> AsyncIterator[Worker]:
+async def worker(url: str, ttl: float = TTL) -> AsyncIterator[Worker]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(WORKER), url, NAMESPACE, str(TTL), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        sys.executable, str(WORKER), url, NAMESPACE, str(ttl), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         started = Worker(process)
@@ -86,6 +86,19 @@ async def test_a_killed_holder_is_replaced_after_its_time(url: str) -> None:
         assert await waits.says() == "took second"
         assert TTL / 2 < time.monotonic() - killed_at < TTL + 10
         assert await said(manager) == ["first", "second-asked", "second-answered"]
+
+
+async def test_recover_frees_the_turn_of_a_process_that_was_killed(url: str) -> None:
+    async with worker(url, ttl=3600) as dies, SessionManager(url, namespace=NAMESPACE) as manager:
+        dies.tell("hold", "first")
+        assert await dies.says() == "held first"
+        assert (await manager.recover()).leases_freed == 0
+        dies.process.kill()
+        await dies.process.wait()
+        assert (await manager.recover()).leases_freed == 1
+        async with manager.session("chat").turn(on_busy="reject") as turn:
+            await turn.append({"id": "second", "role": "user", "content": "second"})
+        assert await said(manager) == ["first", "second"]
 
 
 async def test_the_late_write_of_a_holder_that_was_thought_dead_is_refused(url: str) -> None:

@@ -4,8 +4,6 @@ what is done in a turn, which is the business of `Session`."""
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import threading
 import time
 from collections.abc import Awaitable, Coroutine
@@ -17,7 +15,8 @@ import msgspec
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, InvalidInputError, TurnBusyError, TurnLostError
-from frontdesk.messages import StoredMessage, new_id
+from frontdesk.lifecycle.leases import holder
+from frontdesk.messages import StoredMessage
 from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
 
 R = TypeVar("R")
@@ -122,7 +121,7 @@ async def take(runtime: Runtime, session_id: str, request: TurnRequest) -> Holdi
         namespace=runtime.namespace,
         session_id=session_id,
         name=TURN,
-        holder=f"{socket.gethostname()}/{os.getpid()}/{new_id()}",
+        holder=holder(),
         ttl=round(request.ttl * 1_000_000),
         patience=0 if request.on_busy == "reject" else _PATIENCE,
         force=request.on_busy == "interrupt",
