@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frontdesk import messages
 from frontdesk.errors import ConfigurationError, InvalidMessageError, MessageTooLargeError
 from frontdesk.messages import (
     DataPart,
@@ -23,7 +24,7 @@ from frontdesk.messages import (
     ToolResultPart,
     formats,
 )
-from frontdesk.messages.formats.exact_json import decode
+from frontdesk.messages.exact_json import decode
 from frontdesk.messages.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS
 
 Raw = dict[str, Any]
@@ -32,7 +33,7 @@ PNG = "iVBORw0KGgo="
 
 
 def ingest(given: Any, **options: Any) -> StoredMessage:
-    return formats.ingest(given, counter=len, **options)
+    return messages.ingest(given, counter=len, **options)
 
 
 def message(raw: Raw) -> Message:
@@ -266,20 +267,58 @@ def test_each_shape_is_read_and_kept(raw: Raw, role: str, parts: list[Part]) -> 
     ("raw", "text", "derived"),
     [
         ({"role": "user", "content": "a\0b"}, "a\0b", None),
-        ({"role": "tool", "tool_call_id": "c", "content": "42"}, "42", '{"results":["c"]}'),
-        ({"type": "function_call_output", "call_id": "c", "output": "42"}, "", '{"results":["c"]}'),
+        ({"role": "tool", "tool_call_id": "c", "content": "42"}, "42", '{"shape":"openai","results":["c"]}'),
+        (
+            {"type": "function_call_output", "call_id": "c", "output": "42"},
+            "",
+            '{"shape":"openai-responses","results":["c"]}',
+        ),
         (
             {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
             "a\nb",
             '{"text":"a\\nb"}',
         ),
-        ({"role": "user", "content": "old", "parts": []}, "", '{"text":""}'),
-        ({"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}]}, "", None),
+        ({"role": "user", "content": "old", "parts": []}, "", '{"shape":"ui","text":""}'),
+        (
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}]},
+            "",
+            '{"shape":"anthropic"}',
+        ),
     ],
 )
 def test_only_what_raw_does_not_show_is_derived(raw: Raw, text: str, derived: str | None) -> None:
     assert ingest(raw).derived == derived
     assert message(raw).text == text
+
+
+def test_a_message_is_read_in_the_format_that_was_recognised_at_its_append() -> None:
+    raw = '{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"42"}]}'
+    recognised = StoredMessage("m", "user", 1, 0, raw, '{"shape":"anthropic","results":["c"]}')
+    assert Message.from_stored(recognised, None).parts == (ToolResultPart("c", "42"),)
+    as_ours = Message.from_stored(StoredMessage("m", "user", 1, 0, raw), None)
+    assert [type(part) for part in as_ours.parts] == [DataPart]
+
+
+def test_a_format_of_a_later_version_is_recognised_by_what_is_known_here() -> None:
+    raw = '{"role":"tool","tool_call_id":"c","content":"42"}'
+    stored = StoredMessage("m", "tool", 1, 0, raw, '{"shape":"of-tomorrow","results":["c"]}')
+    assert Message.from_stored(stored, None).parts == (ToolResultPart("c", "42"),)
+
+
+@pytest.mark.parametrize("role", ["assistant", "developer", "function", "tool", "user"])
+def test_parts_of_our_own_are_read_back_under_every_role(role: str) -> None:
+    parts: list[Part] = [
+        TextPart("a"),
+        ReasoningPart("hm", "signed"),
+        ToolCallPart("c", "look", {"q": 1}),
+        ToolResultPart("c", [1, None], "look", is_error=True),
+        FilePart("image/png", data=PNG),
+        DataPart("weather", {"degrees": 21}),
+    ]
+    for part in parts:
+        assert Message(None, role, [part]).parts == (part,)
+    assert Message(None, role, parts).parts == tuple(parts)
+    assert Message(None, role, parts).shape is None
 
 
 json_values = st.recursive(
@@ -430,7 +469,7 @@ def test_javascript_milliseconds_are_a_time_too() -> None:
 
 def test_a_message_from_a_store_keeps_id_time_and_raw_when_stored_again() -> None:
     first = ingest({"role": "user", "content": [{"type": "text", "text": "abc"}]}, now_us=5)
-    again = formats.ingest(Message.from_stored(first, "p"), counter=lambda text: 100)
+    again = messages.ingest(Message.from_stored(first, "p"), counter=lambda text: 100)
     assert (again.id, again.created_at, again.raw, again.derived) == (first.id, 5, first.raw, first.derived)
     assert again.tokens == MESSAGE_TOKENS + 100
 
@@ -489,4 +528,4 @@ def test_a_counter_that_does_not_count_is_named(count: Any) -> None:
         return count  # type: ignore[no-any-return]
 
     with pytest.raises(ConfigurationError, match="broken"):
-        formats.ingest({"role": "user", "content": "x"}, counter=broken)
+        messages.ingest({"role": "user", "content": "x"}, counter=broken)

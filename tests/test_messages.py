@@ -25,7 +25,7 @@ from frontdesk.messages import (
     ToolCallPart,
     ToolResultPart,
     check_id,
-    formats,
+    ingest,
     new_id,
 )
 from frontdesk.messages.tokens import MESSAGE_TOKENS, estimate_tokens
@@ -133,7 +133,7 @@ def test_repr_shows_no_more_than_a_line_of_the_conversation() -> None:
     ],
 )
 def test_author_is_who_wrote_it_and_never_a_tool(raw: dict[str, object], author: str | None) -> None:
-    assert Message.from_stored(formats.ingest(raw, counter=len), None).author == author
+    assert Message.from_stored(ingest(raw, counter=len), None).author == author
 
 
 def test_a_summary_message_is_marked_and_cannot_be_appended() -> None:
@@ -143,7 +143,7 @@ def test_a_summary_message_is_marked_and_cannot_be_appended() -> None:
     assert (summary.role, summary.text, summary.tokens, summary.parent_id) == ("system", "so far", 9, "p")
     for given in (summary, summary.raw):
         with pytest.raises(InvalidMessageError, match="synthetic summary"):
-            formats.ingest(given, counter=len)
+            ingest(given, counter=len)
 
 
 @pytest.mark.parametrize("id", ["a", "../../x", "a:b", "a%", "'; drop table", "🦊", "汉" * 500, "x" * 512, " ", "\n"])

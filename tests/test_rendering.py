@@ -14,7 +14,7 @@ from openai.types.responses import ResponseInputItemParam
 from pydantic import ConfigDict, TypeAdapter
 
 from frontdesk.errors import InvalidInputError
-from frontdesk.messages import Message, formats
+from frontdesk.messages import Message, formats, ingest
 
 Raw = dict[str, Any]
 
@@ -22,7 +22,7 @@ PNG = "iVBORw0KGgo="
 
 
 def history(*raws: Raw) -> list[Message]:
-    return [Message.from_stored(formats.ingest(raw, counter=len), None) for raw in raws]
+    return [Message.from_stored(ingest(raw, counter=len), None) for raw in raws]
 
 
 def call(id: str, name: str = "look", arguments: str = '{"q": 1}') -> Raw:

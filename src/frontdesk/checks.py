@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from frontdesk.errors import InvalidInputError, InvalidMessageError
-from frontdesk.messages.formats import FORMATS, exact_json
+from frontdesk.messages import exact_json
+from frontdesk.messages.formats import FORMATS
 
 
 def check_text(value: object, what: str) -> str:

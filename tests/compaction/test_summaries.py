@@ -19,14 +19,14 @@ from frontdesk.compaction.summaries import (
     slices,
     split_into_chunks,
 )
-from frontdesk.messages import Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, formats
+from frontdesk.messages import Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ingest
 from frontdesk.messages.tokens import estimate_tokens
 
 Raw = dict[str, Any]
 
 
 def history(*raws: Raw) -> list[Message]:
-    return [Message.from_stored(formats.ingest(raw, counter=len), None) for raw in raws]
+    return [Message.from_stored(ingest(raw, counter=len), None) for raw in raws]
 
 
 def said(role: str, text: str) -> Raw:

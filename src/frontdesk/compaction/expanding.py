@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from frontdesk.compaction.shortening import cut_middle
 from frontdesk.compaction.summaries import render_for_summary
 from frontdesk.messages import Message
+from frontdesk.messages.formats.excerpts import cut_middle
 from frontdesk.tools import Tool, schema
 
 _ROOM = 12_000

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from frontdesk.compaction.shortening import cut_middle
 from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from frontdesk.messages.counting import count_text
+from frontdesk.messages.exact_json import compact
 from frontdesk.messages.formats.blocks import readable, result_text, text_of_file
-from frontdesk.messages.formats.counting import count_text
-from frontdesk.messages.formats.exact_json import compact
+from frontdesk.messages.formats.excerpts import cut_middle
 from frontdesk.messages.formats.pairing import role_of
 from frontdesk.messages.tokens import TokenCounter
 

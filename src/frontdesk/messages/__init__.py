@@ -1,33 +1,33 @@
-"""Messages: what they are (`Message`, its parts, ids, token counts) and the shapes of other people's (`formats`)."""
+"""Messages: what they are (`Message`, its parts, ids, token counts) and the formats that they come and go in."""
 
-from frontdesk.messages.message import (
-    SUMMARY_PREFIX,
+from frontdesk.messages.ids import SUMMARY_PREFIX, check_id, new_id
+from frontdesk.messages.ingestion import DEFAULT_MAX_BYTES, ingest, rewrite
+from frontdesk.messages.message import Message
+from frontdesk.messages.parts import (
     DataPart,
     FilePart,
-    Message,
     Part,
-    Reading,
     ReasoningPart,
-    StoredMessage,
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    check_id,
-    new_id,
 )
+from frontdesk.messages.stored import StoredMessage
 
 __all__ = [
+    "DEFAULT_MAX_BYTES",
     "SUMMARY_PREFIX",
     "DataPart",
     "FilePart",
     "Message",
     "Part",
-    "Reading",
     "ReasoningPart",
     "StoredMessage",
     "TextPart",
     "ToolCallPart",
     "ToolResultPart",
     "check_id",
+    "ingest",
     "new_id",
+    "rewrite",
 ]

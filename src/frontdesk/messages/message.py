@@ -1,107 +1,27 @@
-"""`Message`, its parts and its ids: what every layer above passes around, apart from the shapes it may be given in."""
+"""`Message`: what every layer above passes around, whichever format it was given in."""
 
 from __future__ import annotations
 
-import os
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn, Self, TypeAlias
+from datetime import datetime
+from typing import Any, NoReturn, Self
 
 import msgspec
 
-from frontdesk.errors import InvalidIdError
+from frontdesk.messages import formats
+from frontdesk.messages.formats import own
+from frontdesk.messages.ids import SUMMARY_PREFIX
+from frontdesk.messages.ingestion import ingest
+from frontdesk.messages.parts import Part, TextPart
+from frontdesk.messages.stored import NOTHING_DERIVED, Derived, StoredMessage, decode_derived
+from frontdesk.messages.tokens import estimate_tokens
+from frontdesk.moments import to_datetime
 
-SUMMARY_PREFIX = "frontdesk-summary:"
-MAX_ID_LENGTH = 512
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class TextPart(msgspec.Struct, frozen=True):
-    """Words of whoever the message is from."""
-
-    text: str
-
-
-class ReasoningPart(msgspec.Struct, frozen=True):
-    """What a model thought; `signature` is the provider's proof or its encrypted form."""
-
-    text: str
-    signature: str | None = None
-
-
-class ToolCallPart(msgspec.Struct, frozen=True):
-    """A model's request to run a tool; `arguments` is the JSON value, or the text where that is not JSON."""
-
-    id: str
-    name: str
-    arguments: Any
-
-
-class ToolResultPart(msgspec.Struct, frozen=True):
-    """What a tool answered to the call `call_id`."""
-
-    call_id: str
-    content: Any
-    name: str | None = None
-    is_error: bool = False
-
-
-class FilePart(msgspec.Struct, frozen=True):
-    """An image, a sound or a document, by `url` or as base64 `data`."""
-
-    media_type: str
-    name: str | None = None
-    url: str | None = None
-    data: str | None = None
-
-
-class DataPart(msgspec.Struct, frozen=True):
-    """Anything else a message carries, under the type its shape gives it."""
-
-    type: str
-    data: Any
-
-
-Part: TypeAlias = TextPart | ReasoningPart | ToolCallPart | ToolResultPart | FilePart | DataPart
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """What one shape's reader finds in a raw message."""
-
-    role: str
-    parts: tuple[Part, ...]
-
-
-class StoredMessage(msgspec.Struct, frozen=True):
-    """What a store keeps of a message. `created_at` counts microseconds since 1970 in UTC; `raw` is JSON text.
-
-    `derived` is a JSON object of "text", "calls" and "results" (ids), each only where `raw` does not show it at once.
-    """
-
-    id: str
-    role: str
-    tokens: int
-    created_at: int
-    raw: str
-    derived: str | None = None
-
-
-class _Derived(msgspec.Struct, frozen=True):
-    text: str | None = None
-    calls: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
-
-
-_NOTHING_DERIVED = _Derived()
 _decode = msgspec.json.Decoder().decode
-_decode_derived = msgspec.json.Decoder(_Derived).decode
 
 
 class _Draft:
-    """A message while it is put together: filling it in costs half of what it costs to get past the frozen class."""
+    """A message while it is built: filling in its slots costs half as much as getting past the frozen class."""
 
     __slots__ = ("_derived", "_parent_id", "_parts", "_raw", "_stored")
 
@@ -109,11 +29,11 @@ class _Draft:
     _parent_id: str | None
     _raw: dict[str, Any] | None
     _parts: tuple[Part, ...] | None
-    _derived: _Derived | None
+    _derived: Derived | None
 
 
 class Message(_Draft):
-    """One message of a conversation; frozen. What it holds is decoded when it is first asked for.
+    """One message of a conversation; frozen. Its content is decoded when it is first needed.
 
     Raises `InvalidMessageError` or `InvalidIdError` for what could not be stored. `tokens` is the default estimate
     until a session with its own counter stores the message.
@@ -131,11 +51,8 @@ class Message(_Draft):
         author: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        from frontdesk.messages import formats
-        from frontdesk.messages.tokens import estimate_tokens
-
-        raw = formats.ours.compose(id, role, content, created_at=created_at, author=author, metadata=metadata)
-        _set_stored(self, formats.ingest(raw, counter=estimate_tokens))
+        raw = own.compose(id, role, content, created_at=created_at, author=author, metadata=metadata)
+        _set_stored(self, ingest(raw, counter=estimate_tokens))
         for empty in (_set_parent_id, _set_raw, _set_parts, _set_derived):
             empty(self, None)
 
@@ -160,7 +77,7 @@ class Message(_Draft):
 
     @classmethod
     def summary(cls, compaction_id: str, text: str, tokens: int, created_at_us: int, parent_id: str | None) -> Self:
-        """The synthetic message that stands in history for the range of a compaction."""
+        """The synthetic message that replaces the range of a compaction in history."""
         id = SUMMARY_PREFIX + compaction_id
         raw = msgspec.json.encode({"id": id, "role": "system", "content": text}).decode()
         return cls.from_stored(StoredMessage(id, "system", tokens, created_at_us, raw), parent_id)
@@ -189,12 +106,12 @@ class Message(_Draft):
 
     @property
     def is_summary(self) -> bool:
-        """Whether it stands for a compacted range and was never written as a message."""
+        """Whether it replaces a compacted range and was never written as a message."""
         return self._stored.id.startswith(SUMMARY_PREFIX)
 
     @property
     def created_at(self) -> datetime:
-        return _EPOCH + timedelta(microseconds=self._stored.created_at)
+        return to_datetime(self._stored.created_at)
 
     @property
     def raw(self) -> dict[str, Any]:
@@ -206,13 +123,16 @@ class Message(_Draft):
         return raw
 
     @property
+    def shape(self) -> str | None:
+        """The format that it was given in ("openai", "anthropic", ...); None for Frontdesk's own."""
+        return self._read_derived().shape
+
+    @property
     def parts(self) -> tuple[Part, ...]:
-        """The content as parts, whichever shape it was given in."""
+        """The content as parts, whichever format it was given in."""
         parts = self._parts
         if parts is None:
-            from frontdesk.messages import formats
-
-            parts = formats.read(self.raw).parts
+            parts = formats.read(self.raw, self.shape)
             _set_parts(self, parts)
         return parts
 
@@ -245,7 +165,7 @@ class Message(_Draft):
 
     @property
     def author(self) -> str | None:
-        """Who wrote it, where that was said."""
+        """The name of its author, where it was given."""
         raw = self.raw
         author = raw.get("author")
         if author is None and "type" not in raw and self.role not in ("tool", "function"):
@@ -257,11 +177,11 @@ class Message(_Draft):
         metadata = self.raw.get("metadata")
         return metadata if type(metadata) is dict else {}
 
-    def _read_derived(self) -> _Derived:
+    def _read_derived(self) -> Derived:
         derived = self._derived
         if derived is None:
             text = self._stored.derived
-            derived = _NOTHING_DERIVED if text is None else _decode_derived(text)
+            derived = NOTHING_DERIVED if text is None else decode_derived(text)
             _set_derived(self, derived)
         return derived
 
@@ -294,66 +214,3 @@ _set_parent_id = _Draft.__dict__["_parent_id"].__set__
 _set_raw = _Draft.__dict__["_raw"].__set__
 _set_parts = _Draft.__dict__["_parts"].__set__
 _set_derived = _Draft.__dict__["_derived"].__set__
-
-
-def check_id(value: object, what: str = "id") -> str:
-    """Return `value` if it can be an id; raise `InvalidIdError`, which calls it `what`, otherwise."""
-    if type(value) is not str:
-        raise InvalidIdError(f"{what} must be a string, not {type(value).__name__}")
-    if not 0 < len(value) <= MAX_ID_LENGTH:
-        raise InvalidIdError(f"{what} must have 1 to {MAX_ID_LENGTH} characters, not {len(value)}", length=len(value))
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InvalidIdError(f"{what} {value!r} holds a lone surrogate, which is not text") from None
-    if "\0" in value:
-        raise InvalidIdError(f"{what} {value!r} holds a NUL character")
-    return value
-
-
-class _IdSource:
-    """Time-ordered ids (UUID version 7); each is greater than the one before it in this process."""
-
-    def __init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self._lock = threading.Lock()
-        self._milliseconds = 0
-        self._prefix = ""
-        self._sequence = 0
-        self._random: list[str] = []
-
-    def next(self) -> str:
-        with self._lock:
-            now = time.time_ns() // 1_000_000
-            if now > self._milliseconds:
-                self._enter(now)
-            elif self._sequence == 0xFFF:
-                self._enter(self._milliseconds + 1)
-            else:
-                self._sequence += 1
-            if not self._random:
-                self._random = _random_ends()
-            return f"{self._prefix}{self._sequence:03x}{self._random.pop()}"
-
-    def _enter(self, milliseconds: int) -> None:
-        self._milliseconds = milliseconds
-        self._sequence = 0
-        self._prefix = f"{milliseconds >> 16:08x}-{milliseconds & 0xFFFF:04x}-7"
-
-
-def _random_ends() -> list[str]:
-    """The last two groups of 256 ids: the variant, and 62 random bits."""
-    pool = os.urandom(256 * 8)
-    variants = ("8", "9", "a", "b")
-    ends = (pool[start : start + 8].hex() for start in range(0, len(pool), 8))
-    return [f"-{variants[int(end[0], 16) & 3]}{end[1:4]}-{end[4:]}" for end in ends]
-
-
-_ids = _IdSource()
-# A child must neither repeat its parent's randomness nor inherit a lock that some other thread held.
-os.register_at_fork(after_in_child=_ids.restart)
-
-new_id = _ids.next

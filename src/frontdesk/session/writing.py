@@ -17,7 +17,7 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.history import reading
-from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, formats
+from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, ingest
 from frontdesk.records import Appended
 from frontdesk.search import background
 from frontdesk.session.attributes import AttributeCalls
@@ -203,7 +203,7 @@ class MessageCalls(AttributeCalls):
 
     def _ingest(self, message: Given, now: int) -> StoredMessage:
         runtime = self._runtime
-        return formats.ingest(
+        return ingest(
             message, counter=runtime.settings.counter, max_bytes=runtime.settings.max_message_bytes, now_us=now
         )
 

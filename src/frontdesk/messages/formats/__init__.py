@@ -1,35 +1,60 @@
-"""Other people's message shapes, in and out: everything given is kept exactly, and rendered valid for each provider."""
+"""Other people's message formats, in and out: what was given is kept exactly, and written valid for each provider."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
 
 from frontdesk.errors import InvalidInputError
-from frontdesk.messages import Message
-from frontdesk.messages.formats import anthropic, openai_chat, openai_responses, ours, ui
+from frontdesk.messages.formats import anthropic, openai_chat, openai_responses, own, ui
 from frontdesk.messages.formats.anthropic import system_text as anthropic_system
-from frontdesk.messages.formats.ingestion import DEFAULT_MAX_BYTES, ingest, read
+from frontdesk.messages.formats.excerpts import Limits
+from frontdesk.messages.formats.format import Format, Source
+from frontdesk.messages.parts import Part
 
-__all__ = ["DEFAULT_MAX_BYTES", "FORMATS", "anthropic_system", "ingest", "ours", "read", "render"]
+__all__ = ["FORMATS", "MessageFormat", "anthropic_system", "read", "recognise", "render", "shorten"]
 
-_WRITERS: dict[str, Callable[[Sequence[Message]], list[dict[str, Any]]]] = {
-    "openai": openai_chat.write,
-    "openai-responses": openai_responses.write,
-    "anthropic": anthropic.write,
-    "ui": ui.write,
-    "raw": ours.write,
+MessageFormat: TypeAlias = Literal["openai", "openai-responses", "anthropic", "ui", "raw"]
+FORMATS: tuple[str, ...] = get_args(MessageFormat)
+
+# In the order in which they are recognised: the most distinctive marks first, and ours takes what is left.
+_BY_NAME: dict[str | None, Format] = {
+    format.name: format
+    for format in (ui.FORMAT, openai_responses.FORMAT, openai_chat.FORMAT, anthropic.FORMAT, own.FORMAT)
 }
-FORMATS = tuple(_WRITERS)
+_RECOGNISED = tuple(_BY_NAME.values())
+_BY_NAME[None] = own.FORMAT
 
 
-def render(messages: Sequence[Message], format: str) -> list[dict[str, Any]]:
+def recognise(raw: dict[str, Any]) -> Format | None:
+    """The format that a raw message is given in, None where it has not even a role."""
+    for format in _RECOGNISED:
+        if format.matches(raw):
+            return format
+    return None
+
+
+def read(raw: dict[str, Any], shape: str | None) -> tuple[Part, ...]:
+    """The parts of a raw message in the format `shape` (None: our own)."""
+    return _format(raw, shape).read(raw)
+
+
+def shorten(raw: dict[str, Any], shape: str | None, limits: Limits) -> dict[str, Any]:
+    """A copy of a raw message in the format `shape` whose tool outputs and texts keep within `limits`."""
+    return _format(raw, shape).shorten(raw, limits)
+
+
+def render(messages: Sequence[Source], format: str) -> list[dict[str, Any]]:
     """`messages` as the list that goes into a call of that provider, valid for it.
 
-    Tool calls and their results go out in pairs or not at all. `"anthropic"` has no system messages: what they say is
+    Tool calls and their results go out in pairs or not at all. `"anthropic"` has no system messages: their text is
     `anthropic_system(messages)`. `"raw"` is what was given. Raises `InvalidInputError` for an unknown format.
     """
-    writer = _WRITERS.get(format) if isinstance(format, str) else None
-    if writer is None:
+    if not isinstance(format, str) or format not in FORMATS:
         raise InvalidInputError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}", format=format)
-    return writer(messages)
+    return _BY_NAME[format].write(messages)
+
+
+def _format(raw: dict[str, Any], shape: str | None) -> Format:
+    # A store may have been written by a later version, with formats that are not known here.
+    return _BY_NAME.get(shape) or recognise(raw) or own.FORMAT

@@ -6,17 +6,6 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-from frontdesk.messages import (
-    DataPart,
-    FilePart,
-    Message,
-    Part,
-    Reading,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
 from frontdesk.messages.formats.blocks import (
     dict_at,
     is_image,
@@ -31,8 +20,11 @@ from frontdesk.messages.formats.blocks import (
     type_of,
     types_in,
 )
+from frontdesk.messages.formats.excerpts import Limits, shorten_content, shorten_output
+from frontdesk.messages.formats.format import Format, Source
 from frontdesk.messages.formats.pairing import Piece, Step, role_of, safe_id, steps
-from frontdesk.messages.formats.summaries import wrap_summary
+from frontdesk.messages.formats.summary_tag import wrap_summary
+from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
 _BLOCKS = frozenset(
     {
@@ -61,8 +53,8 @@ def matches(raw: dict[str, Any]) -> bool:
     return any(kind in _BLOCKS or kind.endswith("_tool_result") for kind in types_in(raw))
 
 
-def read(raw: dict[str, Any]) -> Reading:
-    return Reading(raw["role"], tuple(_part(block) for block in raw["content"]))
+def read(raw: dict[str, Any]) -> tuple[Part, ...]:
+    return tuple(map(_part, raw["content"]))
 
 
 def _part(block: Any) -> Part:
@@ -98,8 +90,8 @@ def _file(source: dict[str, Any], media_type: str, name: str | None) -> FilePart
     return None
 
 
-def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages that begin with the user and alternate; results stand first after their calls. No system messages."""
+def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
+    """Messages that begin with the user and alternate; results come first after their calls. No system messages."""
     written: list[dict[str, Any]] = []
     ids = _CallIds()
     for step in steps(messages):
@@ -115,8 +107,8 @@ def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return _without_trailing_space(written)
 
 
-def system_text(messages: Sequence[Message]) -> str:
-    """What the system and developer messages say, for the `system` parameter that stands apart from the list."""
+def system_text(messages: Sequence[Source]) -> str:
+    """The text of the system and developer messages, for the `system` parameter beside the list."""
     texts = [
         message.text for message in messages if role_of(message) in ("system", "developer") and not message.is_summary
     ]
@@ -190,28 +182,25 @@ def _user_block(piece: Piece) -> dict[str, Any] | None:
 
 
 def _given_block(piece: Piece) -> dict[str, Any] | None:
-    """The block as it was given, where it is a sound one of Anthropic's and reads as this very part."""
+    """The block as it was given, where Anthropic accepts it and it reads as this very part."""
     block = piece.block
-    return dict(block) if _fits(block, type_of(block)) and _part(block) == piece.part else None
+    return dict(block) if _is_valid(block) and _part(block) == piece.part else None
 
 
-def _fits(block: Any, kind: str) -> bool:
+def _is_valid(block: Any) -> bool:
+    """Whether the API accepts the block as it is."""
+    kind = type_of(block)
     match kind:
         case "text":
             return type(block.get("text")) is str and block.keys() <= {"type", "text", "cache_control", "citations"}
         case "tool_use" | "server_tool_use":
             return bool(text_at(block, "id") and text_at(block, "name")) and type(block.get("input")) is dict
         case "tool_result":
-            inner = list_at(block, "content")
-            sound = type(block.get("content", "")) is str or (inner and all(_result_fits(each) for each in inner))
-            return bool(text_at(block, "tool_use_id") and sound)
+            return bool(text_at(block, "tool_use_id")) and _is_valid_result(block.get("content", ""))
         case "thinking" | "redacted_thinking":
             return bool(text_at(block, "signature" if kind == "thinking" else "data"))
         case "image" | "document":
-            source = dict_at(block, "source")
-            kept_in = {"base64": "data", "url": "url", "text": "data", "file": "file_id"}.get(type_of(source), "")
-            sound = type_of(source) != "base64" or source.get("media_type") in (*_IMAGE_TYPES, "application/pdf")
-            return bool(text_at(source, kept_in)) and sound
+            return _is_valid_source(dict_at(block, "source"))
         case "search_result":
             return bool(text_at(block, "source") and text_at(block, "title") and list_at(block, "content"))
         case "container_upload":
@@ -219,9 +208,21 @@ def _fits(block: Any, kind: str) -> bool:
     return kind.endswith("_tool_result") and bool(text_at(block, "tool_use_id")) and "content" in block
 
 
-def _result_fits(block: Any) -> bool:
-    kind = type_of(block)
-    return kind in _RESULT_BLOCKS and (kind == "tool_reference" or _fits(block, kind))
+def _is_valid_source(source: dict[str, Any]) -> bool:
+    kind = type_of(source)
+    if kind == "base64" and source.get("media_type") not in (*_IMAGE_TYPES, "application/pdf"):
+        return False
+    return bool(text_at(source, {"base64": "data", "url": "url", "text": "data", "file": "file_id"}.get(kind, "")))
+
+
+def _is_valid_result(content: Any) -> bool:
+    if type(content) is not list:
+        return type(content) is str
+    kinds = [type_of(block) for block in content]
+    return bool(content) and all(
+        kind in _RESULT_BLOCKS and (kind == "tool_reference" or _is_valid(block))
+        for kind, block in zip(kinds, content, strict=True)
+    )
 
 
 def _text_block(part: Part, given: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -255,3 +256,16 @@ def _result_block(id: str, answer: Piece, result: ToolResultPart) -> dict[str, A
         return {**given, "tool_use_id": id}
     block = {"type": "tool_result", "tool_use_id": id, "content": result_text(result.content)}
     return {**block, "is_error": True} if result.is_error else block
+
+
+def shorten(raw: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    return {**raw, "content": shorten_content(raw["content"], limits, _shorten_block)}
+
+
+def _shorten_block(block: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    if type_of(block) == "tool_result" and "content" in block:
+        return {**block, "content": shorten_output(block["content"], limits.tool)}
+    return block
+
+
+FORMAT = Format("anthropic", matches, read, write, shorten)

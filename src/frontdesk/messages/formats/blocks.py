@@ -1,4 +1,4 @@
-"""Reading of blocks whose fields may hold anything, and of files inside them: shared by all shapes."""
+"""Blocks whose fields may hold anything, and the files inside them: what all formats need to read and write them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import binascii
 import re
 from typing import Any
 
-from frontdesk.messages import DataPart, FilePart, Part, TextPart
-from frontdesk.messages.formats.exact_json import compact
+from frontdesk.messages.exact_json import compact
+from frontdesk.messages.parts import DataPart, FilePart, Part, TextPart
 
 REFUSAL = "refusal"
+_OWN_BLOCKS = frozenset({"data", "reasoning", "tool-call", "tool-result"})
 
 
 def text_at(block: dict[str, Any], key: str) -> str:
@@ -42,8 +43,17 @@ def types_in(raw: dict[str, Any]) -> set[str]:
     return {type_of(block) for block in content} if type(content) is list else set()
 
 
+def has_own_blocks(raw: dict[str, Any]) -> bool:
+    """Whether the content has a block that only our own format writes."""
+    return any(
+        kind in _OWN_BLOCKS or (kind == "file" and "media_type" in block)
+        for block in list_at(raw, "content")
+        if (kind := type_of(block))
+    )
+
+
 def other(block: Any) -> Part:
-    """The part for a block that its shape's reader does not know."""
+    """The part for a block that its format does not know."""
     return DataPart(type_of(block) or "unknown", block)
 
 
@@ -58,7 +68,7 @@ def split_data_url(url: str | None) -> tuple[str, str] | None:
 
 
 def file_at_url(media_type: str, url: str, name: str | None = None) -> FilePart:
-    """A file by its address; a `data:` URL is taken apart."""
+    """A file by its address; a `data:` URL becomes inline data."""
     inline = split_data_url(url)
     if inline is None:
         return FilePart(media_type, name, url=url or None)
@@ -66,7 +76,7 @@ def file_at_url(media_type: str, url: str, name: str | None = None) -> FilePart:
 
 
 def url_of(part: FilePart) -> str | None:
-    """An address that holds for `part`, a `data:` URL where it has only data; None where it has neither."""
+    """The address of `part`: a `data:` URL where it has only data, None where it has neither."""
     if part.url is not None:
         return part.url
     if part.data is None:
@@ -91,7 +101,7 @@ def is_image(part: FilePart) -> bool:
 
 
 def readable(part: Part) -> str | None:
-    """What can be said of `part` where only text is allowed; None where it is not for a model's eyes."""
+    """`part` as text, for places where nothing else is allowed; None where the model is not meant to see it."""
     if isinstance(part, TextPart):
         return part.text
     if isinstance(part, FilePart):
@@ -104,7 +114,7 @@ def readable(part: Part) -> str | None:
 
 
 def result_text(content: Any) -> str:
-    """A tool's answer as text, whichever provider's blocks it is made of."""
+    """A tool's answer as text, whichever provider's blocks it consists of."""
     if type(content) is str:
         return content
     if content is None:

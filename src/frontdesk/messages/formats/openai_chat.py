@@ -7,21 +7,12 @@ from collections.abc import Sequence
 from types import NoneType
 from typing import Any
 
-from frontdesk.messages import (
-    DataPart,
-    FilePart,
-    Message,
-    Part,
-    Reading,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from frontdesk.messages.exact_json import decode_arguments, encode_arguments
 from frontdesk.messages.formats.blocks import (
     REFUSAL,
     dict_at,
     file_at_url,
+    has_own_blocks,
     is_image,
     list_at,
     other,
@@ -33,15 +24,19 @@ from frontdesk.messages.formats.blocks import (
     type_of,
     url_of,
 )
-from frontdesk.messages.formats.exact_json import decode_arguments, encode_arguments
+from frontdesk.messages.formats.excerpts import Limits, shorten_content, shorten_output
+from frontdesk.messages.formats.format import Format, Source
 from frontdesk.messages.formats.pairing import Piece, Step, safe_id, steps
-from frontdesk.messages.formats.summaries import wrap_summary
+from frontdesk.messages.formats.summary_tag import wrap_summary
+from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+
+NAME = "openai"
 
 _KEYS = frozenset({"tool_calls", "tool_call_id", "refusal", "function_call", "audio", "reasoning_content"})
 _ROLES = ("tool", "function", "developer")
 _BLOCKS = frozenset({"image_url", "input_audio", "refusal"})
 _PRIVATE = frozenset({"id", "created_at", "createdAt", "author", "metadata", "annotations", "tool_call_id"})
-_SAYS_SOMETHING = ("content", "tool_calls", "refusal", "audio", "function_call")
+_CONTENT_KEYS = ("content", "tool_calls", "refusal", "audio", "function_call")
 _KINDS: dict[str, tuple[type, ...]] = {
     "tool_calls": (list, NoneType),
     "refusal": (str, NoneType),
@@ -56,16 +51,17 @@ _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 def matches(raw: dict[str, Any]) -> bool:
     if type(raw.get("role")) is not str:
         return False
-    if raw["role"] in _ROLES or not _KEYS.isdisjoint(raw):
+    if not _KEYS.isdisjoint(raw):
         return True
+    if raw["role"] in _ROLES:
+        return not has_own_blocks(raw)
     return any(type_of(block) in _BLOCKS or _is_file(block) for block in list_at(raw, "content"))
 
 
-def read(raw: dict[str, Any]) -> Reading:
-    role = raw["role"]
+def read(raw: dict[str, Any]) -> tuple[Part, ...]:
     content = raw.get("content")
-    if role == "tool" and text_at(raw, "tool_call_id"):
-        return Reading(role, (ToolResultPart(raw["tool_call_id"], content, text_at(raw, "name") or None),))
+    if raw["role"] == "tool" and text_at(raw, "tool_call_id"):
+        return (ToolResultPart(raw["tool_call_id"], content, text_at(raw, "name") or None),)
     parts: list[Part] = []
     if text_at(raw, "reasoning_content"):
         parts.append(ReasoningPart(raw["reasoning_content"]))
@@ -77,7 +73,7 @@ def read(raw: dict[str, Any]) -> Reading:
         parts.append(DataPart(REFUSAL, raw["refusal"]))
     parts += [_call(call) for call in list_at(raw, "tool_calls")]
     parts += [DataPart(key, raw[key]) for key in ("function_call", "audio") if raw.get(key) is not None]
-    return Reading(role, tuple(parts))
+    return tuple(parts)
 
 
 def _is_file(block: Any) -> bool:
@@ -101,7 +97,7 @@ def _part(block: Any) -> Part:
 
 
 def read_file(file: dict[str, Any], data_key: str) -> FilePart:
-    """The file that OpenAI names by id, or gives as a `data:` URL or bare base64 under `data_key`."""
+    """The file that OpenAI names by id, or contains as a `data:` URL or bare base64 under `data_key`."""
     name = text_at(file, "filename") or None
     data = text_at(file, data_key)
     if data.startswith("data:"):
@@ -120,7 +116,7 @@ def _call(call: Any) -> Part:
     return DataPart("tool_calls", call)
 
 
-def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
     """Chat messages: each assistant message with calls is followed directly by all their results."""
     written: list[dict[str, Any]] = []
     for step in steps(messages):
@@ -134,11 +130,11 @@ def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _as_given(step: Step) -> dict[str, Any] | None:
-    """The raw message without our keys and unanswered calls, where it is a chat message that says something."""
+    """The raw message without our keys and unanswered calls, where it is a valid chat message that is not empty."""
     raw = step.message.raw
-    if not step.complete or step.message.is_summary or not _fits(raw, step.role):
+    if not step.complete or step.message.is_summary or not _is_valid(raw, step.role):
         return None
-    if step.role == "assistant" and matches(raw):
+    if step.role == "assistant" and step.message.shape == NAME:
         message = {key: value for key, value in raw.items() if key not in _PRIVATE}
     else:
         message = {key: raw[key] for key in ("role", "content", "name") if key in raw}
@@ -150,7 +146,7 @@ def _as_given(step: Step) -> dict[str, Any] | None:
     message["tool_calls"] = [call for call in list_at(raw, "tool_calls") if _take(call, answered)]
     if not message["tool_calls"]:
         del message["tool_calls"]
-    return message if any(message.get(key) for key in _SAYS_SOMETHING) else None
+    return message if any(message.get(key) for key in _CONTENT_KEYS) else None
 
 
 def _take(call: dict[str, Any], wanted: set[str]) -> bool:
@@ -159,22 +155,23 @@ def _take(call: dict[str, Any], wanted: set[str]) -> bool:
     return found
 
 
-def _fits(raw: dict[str, Any], role: str) -> bool:
+def _is_valid(raw: dict[str, Any], role: str) -> bool:
+    """Whether the API accepts the message as it is, apart from our keys."""
     if "type" in raw or "parts" in raw or raw.get("role") != role:
         return False
     if role == "function":
         return type(raw.get("content")) is str and bool(text_at(raw, "name"))
     if any(type(raw.get(key)) not in kinds for key, kinds in _KINDS.items()):
         return False
-    if not all(_call_fits(call) for call in list_at(raw, "tool_calls")):
+    if not all(_is_valid_call(call) for call in list_at(raw, "tool_calls")):
         return False
     content = raw.get("content")
     if type(content) is list:
-        return bool(content) and all(_block_fits(block, role) for block in content)
+        return bool(content) and all(_is_valid_block(block, role) for block in content)
     return type(content) is str or (content is None and role == "assistant")
 
 
-def _call_fits(call: Any) -> bool:
+def _is_valid_call(call: Any) -> bool:
     if type(call) is not dict or not text_at(call, "id"):
         return False
     if call.get("type") == "custom":
@@ -184,7 +181,7 @@ def _call_fits(call: Any) -> bool:
     return call.get("type") == "function" and bool(text_at(function, "name")) and type(function.get("arguments")) is str
 
 
-def _block_fits(block: Any, role: str) -> bool:
+def _is_valid_block(block: Any, role: str) -> bool:
     match type_of(block):
         case "text":
             return type(block.get("text")) is str
@@ -221,7 +218,7 @@ def _built(step: Step) -> dict[str, Any] | None:
 
 def _user_block(piece: Piece) -> dict[str, Any] | None:
     part, block = piece.part, piece.block
-    if _block_fits(block, "user") and _part(block) == part:
+    if _is_valid_block(block, "user") and _part(block) == part:
         return dict(block)
     if isinstance(part, FilePart) and text_of_file(part) is None:
         url = url_of(part)
@@ -242,12 +239,23 @@ def _written_call(piece: Piece, call: ToolCallPart) -> dict[str, Any]:
 
 
 def _call_id(piece: Piece, call: ToolCallPart) -> str:
-    """Chat's own ids are kept whatever they are, since the provider made them."""
+    """Ids in chat messages are kept whatever they are, since the provider made them."""
     return call.id if list_at(piece.message.raw, "tool_calls") else safe_id(call.id, _LONGEST_CALL_ID)
 
 
 def _result(piece: Piece, call: ToolCallPart, answer: Piece, result: ToolResultPart) -> dict[str, Any]:
     content = result.content
-    if type(content) is not list or not content or not all(_block_fits(block, "tool") for block in content):
+    if type(content) is not list or not content or not all(_is_valid_block(block, "tool") for block in content):
         content = result_text(content)
     return {"role": "tool", "tool_call_id": _call_id(piece, call), "content": content}
+
+
+def shorten(raw: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    content = raw.get("content")
+    is_result = raw["role"] == "tool" and bool(text_at(raw, "tool_call_id"))
+    if is_result or (raw["role"] in ("tool", "function") and type(content) is str):
+        return {**raw, "content": shorten_output(content, limits.tool)}
+    return {**raw, "content": shorten_content(content, limits)} if "content" in raw else raw
+
+
+FORMAT = Format(NAME, matches, read, write, shorten)

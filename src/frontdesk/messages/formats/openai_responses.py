@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontdesk.messages import (
-    DataPart,
-    FilePart,
-    Message,
-    Part,
-    Reading,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from frontdesk.messages.exact_json import decode_arguments, encode_arguments
 from frontdesk.messages.formats.blocks import (
     REFUSAL,
     file_at_url,
@@ -31,10 +21,14 @@ from frontdesk.messages.formats.blocks import (
     types_in,
     url_of,
 )
-from frontdesk.messages.formats.exact_json import decode_arguments, encode_arguments
+from frontdesk.messages.formats.excerpts import LEAST_CHARS, Limits, shorten_content, shorten_output, shorten_texts
+from frontdesk.messages.formats.format import Format, Source
 from frontdesk.messages.formats.openai_chat import read_file
 from frontdesk.messages.formats.pairing import Piece, Step, safe_id, steps
-from frontdesk.messages.formats.summaries import wrap_summary
+from frontdesk.messages.formats.summary_tag import wrap_summary
+from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+
+NAME = "openai-responses"
 
 _MESSAGE_BLOCKS = frozenset({"input_text", "output_text", "input_image", "input_file"})
 _ITEMS = frozenset(
@@ -55,7 +49,7 @@ _ENVELOPE = frozenset({"type", "id", "call_id", "status", "caller", "name"})
 _PRIVATE = frozenset({"created_at", "createdAt", "author", "metadata"})
 _LONGEST_CALL_ID = 64
 PLACEHOLDER_ID = "__fake_id__"
-"""What some libraries put where a model gave no id: taken for an id, every such item would be the same one."""
+"""Some libraries write this where a model returned no id: taken as an id, all such items would be the same."""
 
 
 def matches(raw: dict[str, Any]) -> bool:
@@ -68,19 +62,23 @@ def matches(raw: dict[str, Any]) -> bool:
     return kind == "message" and "stop_reason" not in raw and found <= {"refusal"}
 
 
-def read(raw: dict[str, Any]) -> Reading:
-    role = raw.get("role")
-    if type(role) is not str:
-        return Reading(_role(raw["type"]), (_item(raw, raw["type"]),))
+def read(raw: dict[str, Any]) -> tuple[Part, ...]:
+    if type(raw.get("role")) is not str:
+        return (_item(raw, raw["type"]),)
     content = raw.get("content")
     if type(content) is str:
-        return Reading(role, (TextPart(content),) if content else ())
+        return (TextPart(content),) if content else ()
     if type(content) is not list:
-        return Reading(role, (other(raw),))
-    return Reading(role, tuple(_part(block) for block in content))
+        return (other(raw),)
+    return tuple(map(_part, content))
 
 
-def _role(kind: str) -> str:
+def item_role(raw: dict[str, Any]) -> str:
+    """The role of an item follows from its type, unless it names one."""
+    given = raw.get("role")
+    if type(given) is str:
+        return given
+    kind: str = raw["type"]
     if kind in _FROM_USER:
         return "user"
     return "tool" if kind.endswith("_output") else "assistant"
@@ -123,7 +121,7 @@ def _part(block: Any) -> Part:
     return other(block)
 
 
-def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
     """Input items: calls with their outputs after them, reasoning only before the item it led to."""
     items: list[tuple[int, dict[str, Any]]] = []
     for step in steps(messages):
@@ -137,7 +135,7 @@ def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _with_whole_turns(items: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Reasoning without its follower goes; so do ids of calls that would ask for reasoning which is not there."""
+    """Removes reasoning whose next item is missing, and ids of calls whose reasoning is missing."""
     kept: list[tuple[int, dict[str, Any]]] = []
     for position, item in reversed(items):
         if item.get("type") != "reasoning" or (kept and 0 <= position == kept[-1][0] - 1):
@@ -152,12 +150,8 @@ def _with_whole_turns(items: list[tuple[int, dict[str, Any]]]) -> list[dict[str,
     return written
 
 
-def _is_item(raw: dict[str, Any]) -> bool:
-    return "parts" not in raw and matches(raw)
-
-
 def _cleaned(raw: dict[str, Any]) -> dict[str, Any]:
-    """An item without our keys, and without an id or a status that says nothing."""
+    """An item without our keys, and without an empty id or status."""
     item = {key: value for key, value in raw.items() if key not in _PRIVATE}
     for key in ("id", "status"):
         if item.get(key) in (None, PLACEHOLDER_ID):
@@ -179,7 +173,7 @@ def _input_message(step: Step) -> list[tuple[int, dict[str, Any]]]:
     return [(-1, {"role": step.role, "content": blocks})]
 
 
-def _block_fits(block: Any) -> bool:
+def _is_valid_block(block: Any) -> bool:
     match type_of(block):
         case "input_text":
             return type(block.get("text")) is str
@@ -196,7 +190,7 @@ def _is_plain_text(blocks: list[dict[str, Any]]) -> bool:
 
 def _input_block(piece: Piece, role: str) -> dict[str, Any] | None:
     part, block = piece.part, piece.block
-    if _block_fits(block) and _part(block) == part:
+    if _is_valid_block(block) and _part(block) == part:
         return {"detail": "auto", **block} if block["type"] == "input_image" else dict(block)
     if isinstance(part, FilePart) and role == "user" and text_of_file(part) is None:
         url = url_of(part)
@@ -216,7 +210,7 @@ def _model_items(step: Step) -> list[tuple[int, dict[str, Any]]]:
     said: set[int] = set()
     pairs = {id(piece): _call_items(piece, call, answer, result) for piece, call, answer, result in step.calls()}
     for piece in step.pieces:
-        own = _is_item(piece.message.raw)
+        own = piece.message.shape == NAME
         position = piece.position if own else -1
         if id(piece) in pairs:
             call, output = pairs[id(piece)]
@@ -244,7 +238,7 @@ def _assistant_text(pieces: list[Piece]) -> dict[str, Any] | None:
 
 
 def _output_message(raw: dict[str, Any]) -> dict[str, Any] | None:
-    """A model's message item as it was given, None where the API would not take it back."""
+    """A model's message item as it was given, None where the API would not accept it."""
     item = _cleaned(raw)
     blocks = list_at(raw, "content")
     if not blocks or item.get("type") != "message" or not text_at(item, "id"):
@@ -260,8 +254,8 @@ def _call_items(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """A call and its output: both of OpenAI's own kind as they were given, otherwise as a function's."""
     raw, answered = piece.message.raw, answer.message.raw
-    kind = text_at(raw, "type") if _is_item(raw) else ""
-    output_kind = text_at(answered, "type") if _is_item(answered) else ""
+    kind = text_at(raw, "type") if piece.message.shape == NAME else ""
+    output_kind = text_at(answered, "type") if answer.message.shape == NAME else ""
     if kind in ("function_call", "custom_tool_call"):
         output = {"type": f"{kind}_output", "call_id": call.id, "output": _output(result.content)}
         return _own_call(raw, kind), output
@@ -284,6 +278,22 @@ def _own_call(raw: dict[str, Any], kind: str) -> dict[str, Any]:
 
 def _output(content: Any) -> str | list[Any]:
     is_blocks = type(content) is list and bool(content)
-    if is_blocks and all(map(_block_fits, content)):
+    if is_blocks and all(map(_is_valid_block, content)):
         return list(content)
     return result_text(content)
+
+
+def shorten(raw: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """Outputs of hosted tools keep their fixed shape."""
+    if type(raw.get("role")) is str:
+        return {**raw, "content": shorten_content(raw.get("content"), limits)} if "content" in raw else raw
+    kind, output = type_of(raw), raw.get("output")
+    if type(output) is str or kind in ("function_call_output", "custom_tool_call_output"):
+        return raw if output is None else {**raw, "output": shorten_output(output, limits.tool)}
+    if kind == "shell_call_output" and type(output) is list and all(type(each) is dict for each in output):
+        share = max(LEAST_CHARS, limits.tool // (2 * len(output) or 1))
+        return {**raw, "output": [shorten_texts(each, ("stdout", "stderr"), share) for each in output]}
+    return raw
+
+
+FORMAT = Format(NAME, matches, read, write, shorten, item_role)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from frontdesk.messages import DataPart, Message, Part, ToolCallPart, ToolResultPart
+from frontdesk.messages.formats.format import Source
+from frontdesk.messages.parts import DataPart, Part, ToolCallPart, ToolResultPart
 
 _ROLES = {
     "assistant": "assistant",
@@ -26,7 +27,7 @@ _OUTSIDE_SAFE_ID = re.compile(r"[^A-Za-z0-9_-]")
 class Piece:
     """One part at its place; `answer` is the result of an answered call."""
 
-    message: Message
+    message: Source
     position: int
     index: int
     part: Part
@@ -43,7 +44,7 @@ class Piece:
 class Step:
     """Neighbouring pieces of one role. Calls in it are answered; their results come directly after it.
 
-    `complete` says that it is the whole of one message, apart from calls that nobody answered.
+    `complete` says that it is the whole of one message, except for calls that were not answered.
     """
 
     role: str
@@ -51,7 +52,7 @@ class Step:
     complete: bool = True
 
     @property
-    def message(self) -> Message:
+    def message(self) -> Source:
         return self.pieces[0].message
 
     def calls(self) -> Iterator[tuple[Piece, ToolCallPart, Piece, ToolResultPart]]:
@@ -63,12 +64,12 @@ class Step:
                 yield piece, piece.part, piece.answer, result
 
 
-def role_of(message: Message) -> str:
-    """The role in the words that providers share; whoever is unknown to them speaks as a user."""
+def role_of(message: Source) -> str:
+    """The role in the words that providers share; a role that they do not know speaks as a user."""
     return _ROLES.get(message.role, "user")
 
 
-def pair(messages: Sequence[Message]) -> list[list[Piece]]:
+def pair(messages: Sequence[Source]) -> list[list[Piece]]:
     """The pieces of each message, each call with the first later result that names it.
 
     Of calls with the same id the last one before the result is answered.
@@ -88,12 +89,12 @@ def pair(messages: Sequence[Message]) -> list[list[Piece]]:
     return rows
 
 
-def steps(messages: Sequence[Message]) -> list[Step]:
+def steps(messages: Sequence[Source]) -> list[Step]:
     """The conversation as steps, without results and without calls that have none."""
     result: list[Step] = []
     for row in pair(messages):
         made = _steps_of(row)
-        if result and made and _one_turn(result[-1], made[0]):
+        if result and made and _continues(result[-1], made[0]):
             result[-1].pieces += made[0].pieces
             result[-1].complete = False
             del made[0]
@@ -102,7 +103,7 @@ def steps(messages: Sequence[Message]) -> list[Step]:
 
 
 def _steps_of(row: list[Piece]) -> list[Step]:
-    """A message may hold several steps: what follows a result was said in knowledge of it."""
+    """A message may contain several steps: what follows a result was written with the result known."""
     made: list[Step] = []
     answered = True
     for piece in row:
@@ -121,17 +122,20 @@ def _steps_of(row: list[Piece]) -> list[Step]:
     return made
 
 
-def _one_turn(before: Step, after: Step) -> bool:
-    """Whether both are items of one model turn, which OpenAI Responses hands out one by one."""
-    if before.role != "assistant" or after.role != "assistant":
+def _continues(step: Step, next_step: Step) -> bool:
+    last, first = step.pieces[-1], next_step.pieces[0]
+    return first.position == last.position + 1 and in_one_turn(last.message, first.message)
+
+
+def in_one_turn(message: Source, next_message: Source) -> bool:
+    """Whether both are items of one model turn, which OpenAI Responses returns one by one."""
+    if role_of(message) != "assistant" or role_of(next_message) != "assistant":
         return False
-    last = before.pieces[-1]
-    adjacent = after.pieces[0].position == last.position + 1
-    return adjacent and all(type(piece.message.raw.get("type")) is str for piece in (last, after.pieces[0]))
+    return type(message.raw.get("type")) is str and type(next_message.raw.get("type")) is str
 
 
 def safe_id(id: str, longest: int) -> str:
-    """An id for a provider that takes only short ids of plain characters; the same for the same `id`."""
+    """An id for a provider that accepts only short ids of plain characters; the same for the same `id`."""
     if len(id) <= longest and not _OUTSIDE_SAFE_ID.search(id):
         return id
     return "call_" + hashlib.blake2b(id.encode(), digest_size=12).hexdigest()

@@ -5,31 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontdesk.messages import (
-    DataPart,
-    FilePart,
-    Message,
-    Part,
-    Reading,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
 from frontdesk.messages.formats.blocks import file_at_url, other, readable, result_text, text_at, type_of, url_of
-from frontdesk.messages.formats.pairing import Piece, pair, role_of
-from frontdesk.messages.formats.summaries import wrap_summary
+from frontdesk.messages.formats.excerpts import Limits, shorten_content, shorten_output, shorten_texts
+from frontdesk.messages.formats.format import Format, Source
+from frontdesk.messages.formats.pairing import Piece, in_one_turn, pair, role_of
+from frontdesk.messages.formats.summary_tag import wrap_summary
+from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+
+NAME = "ui"
 
 
 def matches(raw: dict[str, Any]) -> bool:
     return type(raw.get("parts")) is list and type(raw.get("role")) is str
 
 
-def read(raw: dict[str, Any]) -> Reading:
+def read(raw: dict[str, Any]) -> tuple[Part, ...]:
     parts: list[Part] = []
     for part in raw["parts"]:
         parts += _parts(part)
-    return Reading(raw["role"], tuple(parts))
+    return tuple(parts)
 
 
 def _parts(part: Any) -> list[Part]:
@@ -60,14 +54,14 @@ def _tool_parts(part: dict[str, Any], kind: str) -> list[Part]:
     return [call]
 
 
-def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
     """UIMessages: results folded into their calls, a call without one shown as still running."""
     written: list[dict[str, Any]] = []
-    before: Message | None = None
+    before: Source | None = None
     for message, row in zip(messages, pair(messages), strict=True):
         made = _as_given(message, row) or _built(message, row)
         if made is not None:
-            if before is not None and _one_turn(before, message):
+            if before is not None and in_one_turn(before, message):
                 written[-1]["parts"] = [*written[-1]["parts"], *made["parts"]]
             else:
                 written.append(made)
@@ -75,22 +69,17 @@ def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return written
 
 
-def _one_turn(before: Message, after: Message) -> bool:
-    items = all(type(message.raw.get("type")) is str for message in (before, after))
-    return items and role_of(before) == role_of(after) == "assistant"
-
-
-def _as_given(message: Message, row: list[Piece]) -> dict[str, Any] | None:
+def _as_given(message: Source, row: list[Piece]) -> dict[str, Any] | None:
     raw = message.raw
     answered_elsewhere = any(piece.answer is not None and piece.answer.message is not message for piece in row)
-    if not matches(raw) or answered_elsewhere or raw["role"] not in ("system", "user", "assistant"):
+    if message.shape != NAME or answered_elsewhere or raw["role"] not in ("system", "user", "assistant"):
         return None
     if not all(map(type_of, raw["parts"])):
         return None
     return {**raw, "id": message.id}
 
 
-def _built(message: Message, row: list[Piece]) -> dict[str, Any] | None:
+def _built(message: Source, row: list[Piece]) -> dict[str, Any] | None:
     role = role_of(message)
     role = "system" if role == "developer" else role
     if role in ("tool", "function"):
@@ -135,3 +124,18 @@ def _written_tool(call: ToolCallPart, answer: Piece | None) -> dict[str, Any]:
     if result.is_error:
         return {**tool, "state": "output-error", "errorText": result_text(result.content)}
     return {**tool, "state": "output-available", "output": result.content}
+
+
+def shorten(raw: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    return {**raw, "parts": shorten_content(raw["parts"], limits, _shorten_part)}
+
+
+def _shorten_part(part: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    kind = type_of(part)
+    if kind != "dynamic-tool" and not kind.startswith("tool-"):
+        return part
+    shorter = shorten_texts(part, ("errorText",), limits.tool)
+    return {**shorter, "output": shorten_output(part["output"], limits.tool)} if "output" in part else shorter
+
+
+FORMAT = Format(NAME, matches, read, write, shorten)

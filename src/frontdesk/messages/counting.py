@@ -7,18 +7,19 @@ from math import ceil, isfinite
 from typing import Any
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.messages import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from frontdesk.messages.exact_json import compact
 from frontdesk.messages.formats.blocks import is_image, text_of_file
-from frontdesk.messages.formats.exact_json import compact
+from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from frontdesk.messages.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS, TokenCounter
 
-# What an application keeps for itself: no provider is sent it.
 MOST_TOKENS = 2**40
 """more than any text has; sums of such counts still fit into 64 bits"""
 
+# What an application keeps for itself: it is not sent to any provider.
 _APPLICATION_DATA = ("data", "source-", "step-start")
 _IMAGE_TYPES = frozenset({"image", "image_url", "input_image", "computer_screenshot", "image_generation_call"})
-_OPAQUE = re.compile(r"[A-Za-z0-9+/_-]{1024,}={0,2}")
+_LEAST_BINARY = 1024
+_OPAQUE = re.compile(rf"[A-Za-z0-9+/_-]{{{_LEAST_BINARY},}}={{0,2}}")
 
 
 def count_text(text: str, counter: TokenCounter) -> int:
@@ -38,7 +39,7 @@ def count_parts(parts: tuple[Part, ...], counter: TokenCounter) -> int:
 
 
 def _count_part(part: Part, counter: TokenCounter) -> int:
-    if isinstance(part, TextPart | ReasoningPart):
+    if isinstance(part, (TextPart, ReasoningPart)):
         return count_text(part.text, counter)
     if isinstance(part, ToolCallPart):
         return count_text(part.name, counter) + _count_value(part.arguments, counter)
@@ -62,12 +63,14 @@ def _count_data(part: DataPart, counter: TokenCounter) -> int:
 
 def _count_value(value: Any, counter: TokenCounter) -> int:
     """Tokens of a JSON value as a model sees it, images and other binary inside it at their flat figures."""
+    if type(value) is str and len(value) < _LEAST_BINARY:
+        return count_text(value, counter)
     flat = 0
 
     def readable(value: Any) -> Any:
         nonlocal flat
         if type(value) is str:
-            if len(value) >= 1024 and (value.startswith("data:") or _OPAQUE.fullmatch(value)):
+            if len(value) >= _LEAST_BINARY and (value.startswith("data:") or _OPAQUE.fullmatch(value)):
                 flat += IMAGE_TOKENS if value.startswith("data:image/") else FILE_TOKENS
                 return ""
             return value

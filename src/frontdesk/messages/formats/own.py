@@ -1,4 +1,4 @@
-"""Frontdesk's own message shape, which is also how a message without marks of any other shape is read."""
+"""Frontdesk's own format, in which a message without marks of any other is read; `raw` writes what was given."""
 
 from __future__ import annotations
 
@@ -7,38 +7,37 @@ from datetime import datetime
 from typing import Any
 
 from frontdesk.errors import InvalidMessageError
-from frontdesk.messages import (
-    DataPart,
-    FilePart,
-    Message,
-    Part,
-    Reading,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
 from frontdesk.messages.formats.blocks import other, text_at, type_of
+from frontdesk.messages.formats.excerpts import Limits, shorten_content, shorten_output
+from frontdesk.messages.formats.format import Format, Source
+from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from frontdesk.values import Record
 
 
 def matches(raw: dict[str, Any]) -> bool:
-    """Whether it has a role: every message of any shape that nobody else claims is read as ours."""
+    """Whether it has a role: every message that no other format claims is read as ours."""
     return type(raw.get("role")) is str
 
 
-def read(raw: dict[str, Any]) -> Reading:
+def read(raw: dict[str, Any]) -> tuple[Part, ...]:
     content = raw.get("content")
     if type(content) is str:
-        return Reading(raw["role"], (TextPart(content),) if content else ())
+        return (TextPart(content),) if content else ()
     if content is None:
-        return Reading(raw["role"], ())
-    blocks = content if type(content) is list else [content]
-    return Reading(raw["role"], tuple(_part(block) for block in blocks))
+        return ()
+    return tuple(map(_part, content if type(content) is list else [content]))
 
 
-def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
     """Every message exactly as it was given."""
     return [message.raw for message in messages]
+
+
+def shorten(raw: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    content = raw.get("content")
+    if type(content) is str and raw.get("role") in ("tool", "function"):
+        return {**raw, "content": shorten_output(content, limits.tool)}
+    return {**raw, "content": shorten_content(content, limits, _shorten_block)} if "content" in raw else raw
 
 
 def compose(
@@ -50,13 +49,13 @@ def compose(
     author: str | None,
     metadata: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The raw message for what a caller of `Message(...)` said, and no more than that."""
+    """The raw message with exactly what a caller of `Message(...)` gave."""
     raw: dict[str, Any] = {} if id is None else {"id": id}
     raw["role"] = role
     if isinstance(content, str | bytes) or not isinstance(content, Sequence):
         raw["content"] = content
     else:
-        raw["content"] = [_block(part) for part in content]
+        raw["content"] = list(map(_block, content))
     if created_at is not None:
         if not isinstance(created_at, datetime) or created_at.utcoffset() is None:
             raise InvalidMessageError("created_at must be a datetime with a time zone")
@@ -91,25 +90,15 @@ def _part(block: Any) -> Part:
 
 
 def _block(part: Part | Mapping[str, Any] | str) -> Any:
-    match part:
-        case TextPart():
-            return {"type": "text", "text": part.text}
-        case ReasoningPart():
-            return _without_none({"type": "reasoning", "text": part.text, "signature": part.signature})
-        case ToolCallPart():
-            return {"type": "tool-call", "id": part.id, "name": part.name, "arguments": part.arguments}
-        case ToolResultPart():
-            block = {"type": "tool-result", "call_id": part.call_id, "content": part.content}
-            block |= _without_none({"name": part.name, "is_error": part.is_error or None})
-            return block
-        case FilePart():
-            fields = {"media_type": part.media_type, "name": part.name, "url": part.url, "data": part.data}
-            return _without_none({"type": "file"} | fields)
-        case DataPart():
-            named = {} if part.type == "data" else {"data_type": part.type}
-            return {"type": "data", **named, "data": part.data}
+    if isinstance(part, Record):
+        return part.to_dict()
     return dict(part) if isinstance(part, Mapping) else part
 
 
-def _without_none(block: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in block.items() if value is not None}
+def _shorten_block(block: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    if type_of(block) == "tool-result" and "content" in block:
+        return {**block, "content": shorten_output(block["content"], limits.tool)}
+    return block
+
+
+FORMAT = Format("raw", matches, read, write, shorten)

@@ -1,0 +1,40 @@
+"""`StoredMessage`: what a store keeps of a message, with what was derived from it when it was appended."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class StoredMessage(msgspec.Struct, frozen=True):
+    """What a store keeps of a message. `created_at` counts microseconds since 1970 in UTC; `raw` is JSON text.
+
+    `derived` is the JSON text of `Derived`, None where that has only defaults."""
+
+    id: str
+    role: str
+    tokens: int
+    created_at: int
+    raw: str
+    derived: str | None = None
+
+
+class Derived(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was found in a message at its append, and is not to be looked for again at each read.
+
+    `shape` names the format that it was recognised as (None: Frontdesk's own); `text` is its plain text, where that is
+    not simply the content; `calls` and `results` are the ids of tool calls that it makes and answers."""
+
+    shape: str | None = None
+    text: str | None = None
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+
+
+NOTHING_DERIVED = Derived()
+decode_derived = msgspec.json.Decoder(Derived).decode
+encode_derived = msgspec.json.Encoder().encode
+
+
+def shape_of(message: StoredMessage) -> str | None:
+    """The format that a stored message was given in, None for Frontdesk's own."""
+    return None if message.derived is None else decode_derived(message.derived).shape

@@ -1,0 +1,30 @@
+"""Moments as the stores keep them: whole microseconds since 1970 in UTC."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from frontdesk.errors import InvalidInputError
+
+DAY = 86_400_000_000
+"""microseconds"""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+def to_datetime(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def to_microseconds(moment: datetime) -> int:
+    """The microseconds of a datetime; one without a time zone is taken as UTC. Raises `InvalidInputError`."""
+    if not isinstance(moment, datetime):
+        raise InvalidInputError(f"a moment is a datetime, not {type(moment).__name__}")
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
