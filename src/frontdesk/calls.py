@@ -1,4 +1,4 @@
-"""Calling what users give us: functions that may be sync or async, and must not hold up the event loop."""
+"""Calling functions that users pass in. They may be sync or async, and must not block the event loop."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 
 async def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of a function: an async one is awaited, a sync one runs in a thread of its own.
+    """Call a function and return its result. An async function is awaited; a sync one runs in its own thread.
 
-    The thread is nobody else's, and nobody waits for it at the end of the process: a function that hangs holds up
-    nothing but its caller."""
+    The thread is not part of a pool, and the process does not wait for it to end: a function that hangs blocks nothing
+    but its caller."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return await function(*arguments)
     result = await _in_thread(function, arguments)
@@ -45,7 +45,7 @@ async def _in_thread(function: Callable[..., Any], arguments: tuple[Any, ...]) -
         try:
             loop.call_soon_threadsafe(deliver, result, error)
         except RuntimeError:
-            pass  # the loop was closed meanwhile: nobody waits any more
+            pass  # the loop has been closed: nobody is waiting for the result
 
     threading.Thread(target=run, name="frontdesk-call", daemon=True).start()
     return await future

@@ -1,4 +1,4 @@
-"""`Tool`: what a model may call, with its schema and an answer in words that the model can act on."""
+"""`Tool`: a function that a model can call, with the JSON schema of its arguments and a result in words."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NAMES = {"string": "a string", "integer": "a whole number", "number": "a number
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool for a model. `await tool(**arguments)` gives text and never raises: the text says what is wrong and what
-    would be right, or that something behind the tool failed."""
+    """A tool for a model. `await tool(**arguments)` returns text and never raises. For wrong arguments, or if the tool
+    fails, the text tells the model what is wrong and what to do."""
 
     name: str
     description: str
@@ -42,7 +42,7 @@ class Tool:
             return f"Error: {error}"
         except Exception as error:
             _log.warning("the tool %s failed: %s", self.name, type(error).__name__)
-            return f"Error: {self.name} failed ({type(error).__name__}): try again later, or go on without it."
+            return f"Error: {self.name} failed ({type(error).__name__}): try again later, or continue without it."
 
     def to_openai(self) -> dict[str, Any]:
         """The entry for `tools=` of an OpenAI chat completion."""
@@ -65,21 +65,21 @@ def schema(required: dict[str, dict[str, Any]], optional: dict[str, dict[str, An
 
 
 def find_problem(parameters: dict[str, Any], arguments: dict[str, Any]) -> str | None:
-    """What is wrong with the arguments, as a sentence; None if nothing is."""
+    """What is wrong with the arguments, as a sentence; None if they are valid."""
     properties: dict[str, dict[str, Any]] = parameters["properties"]
     for name in arguments:
         if name not in properties:
-            return f"there is no argument {name!r}; there are {_listed(properties)}."
+            return f"there is no argument {name!r}; the arguments are {_quote(properties)}."
     for name in parameters["required"]:
         if arguments.get(name) is None:
-            return f"the argument {name!r} is missing; {_wanted(properties[name])}."
+            return f"the argument {name!r} is missing; {_describe(properties[name])}."
     for name, value in arguments.items():
-        if value is not None and not _fits(properties[name], value):
-            return f"the argument {name!r} is {value!r:.80}; {_wanted(properties[name])}."
+        if value is not None and not _is_valid(properties[name], value):
+            return f"the argument {name!r} is {value!r:.80}; {_describe(properties[name])}."
     return None
 
 
-def _fits(rule: dict[str, Any], value: object) -> bool:
+def _is_valid(rule: dict[str, Any], value: object) -> bool:
     if isinstance(value, bool) and rule["type"] != "boolean":
         return False
     if not isinstance(value, _TYPES[rule["type"]]):
@@ -90,13 +90,13 @@ def _fits(rule: dict[str, Any], value: object) -> bool:
     return not isinstance(value, int | float) or ((low is None or value >= low) and (high is None or value <= high))
 
 
-def _wanted(rule: dict[str, Any]) -> str:
+def _describe(rule: dict[str, Any]) -> str:
     if "enum" in rule:
-        return f"it must be one of {_listed(rule['enum'])}"
+        return f"it must be one of {_quote(rule['enum'])}"
     if "minimum" in rule and "maximum" in rule:
         return f"it must be {_NAMES[rule['type']]} from {rule['minimum']} to {rule['maximum']}"
     return f"it must be {_NAMES.get(rule['type'], rule['type'])}"
 
 
-def _listed(names: Any) -> str:
+def _quote(names: Any) -> str:
     return ", ".join(repr(name) for name in names)

@@ -1,4 +1,4 @@
-"""Events: every change of a namespace, in the order of commits, resumable from any position."""
+"""Events: all changes of a namespace in commit order, readable from any position."""
 
 from frontdesk.events.feed import Event
 

@@ -1,4 +1,4 @@
-"""The change log as people read it: one event for each thing that happened, with a position to go on from."""
+"""The change log as a stream of events: one for each thing that happened, with a position to resume from."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from frontdesk.records import to_datetime
 from frontdesk.store import ChangeRow, Position, Span, Store
 
 START = "start"
-"""given as `after`: the oldest event that is left"""
+"""as `after`: start with the oldest event that the log still has"""
 
-_LINES = 256
-_PORTION = 128
-"""messages that are looked up at once"""
+_ENTRY_BATCH = 256
+"""log entries that are read at once"""
+_EVENT_BATCH = 128
+"""events whose messages are read at once"""
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
 """seconds"""
-_WHOLE = -1
-"""in a position: nothing of the line is left to give"""
-_OF_MESSAGES = ("message.appended", "message.updated", "head.moved")
+_COMPLETE = -1
+"""in a position: all events of the log entry were returned"""
+_MESSAGE_KINDS = ("message.appended", "message.updated", "head.moved")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened. `position`, given back as `after`, continues behind it.
+    """Something that happened. Pass its `position` as `after` to continue with the next event.
 
-    `session_id` is None for what a whole namespace shares. `message_id` is that of the message it is about, if any.
+    `session_id` is None if the event concerns the whole namespace. `message_id` is set if it concerns a message.
     """
 
     position: str
@@ -44,33 +45,41 @@ class Event(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-class _Part(msgspec.Struct, frozen=True):
-    """The events `first..last` of a line, out of `count`."""
+class _EntryRange(msgspec.Struct, frozen=True):
+    """The events `first..last` of a log entry that has `count` of them."""
 
-    line: ChangeRow
+    entry: ChangeRow
     ids: list[str]
     first: int
     last: int
     count: int
 
+    @property
+    def span(self) -> Span:
+        """Where the messages of these events are."""
+        return Span(self.entry.segment, self.entry.first + self.first, self.entry.first + self.last, None)
+
 
 async def follow(runtime: Runtime, after: str | None, session_id: str | None, *, forever: bool) -> AsyncIterator[Event]:
-    """The events after a position (None: after now), those of one session if given; ends when the manager is closed,
-    and unless `forever` with what was committed at the beginning."""
-    place, given = _unsealed(after, runtime.namespace) if after not in (None, START) else (None, _WHOLE)
-    resumed = place
-    if place is not None and given != _WHOLE:
-        place = place[0], place[1] - 1
+    """The events after a position (None: from now on), of one session if given.
+
+    Ends when the manager is closed; unless `forever`, also after everything that was committed when it began."""
+    position, returned = _parse_position(after, runtime.namespace) if after not in (None, START) else (None, _COMPLETE)
+    resumed = position
+    if position is not None and returned != _COMPLETE:
+        position = position[0], position[1] - 1  # to read the entry again, for the rest of its events
     try:
         newest, unsettled = await _committed(runtime.store, runtime.namespace)
-        passed = set(unsettled) if after is None else set()
-        reader = _Reader(runtime, newest if after is None else place, forever, max(unsettled, default=newest))
-        async for lines in reader.batches():
-            wanted = [line for line in lines if line.position not in passed]
-            parts = [_part(line, given + 1 if line.position == resumed else 0) for line in wanted]
-            about = [part for part in parts if session_id is None or _session_of(part.line) == session_id]
-            for portion in _portions(about):
-                for event in await _events(runtime.store, portion, runtime.namespace):
+        skipped = set(unsettled) if after is None else set()
+        reader = _Reader(runtime, newest if after is None else position, forever, max(unsettled, default=newest))
+        async for entries in reader.batches():
+            ranges = [
+                _range(entry, returned + 1 if entry.position == resumed else 0)
+                for entry in entries
+                if entry.position not in skipped and (session_id is None or _session_of(entry) == session_id)
+            ]
+            for batch in _batches(ranges):
+                for event in await _events(runtime.store, batch, runtime.namespace):
                     yield event
     except StoreClosedError:
         if not runtime.closed:
@@ -78,22 +87,23 @@ async def follow(runtime: Runtime, after: str | None, session_id: str | None, *,
 
 
 async def trim(runtime: Runtime, keep: int, most: int | None = None) -> int:
-    """Remove lines of the log that are older than `keep` microseconds, all of them or about `most`; never any that the
-    search index has not taken in. Gives how many went."""
+    """Remove log entries older than `keep` microseconds, all of them or about `most`; returns how many were removed.
+
+    Entries that the search index has not processed yet are kept."""
     store, namespace = runtime.store, runtime.namespace
     index = await store.index_state(namespace)
     until = None if index is None else index.state.position
     removed = 0
     while not runtime.background.closing and (most is None or removed < most):
-        gone = await store.trim_changes(namespace, runtime.now() - keep, _LINES, until=until)
-        removed += gone
-        if gone < _LINES:
+        trimmed = await store.trim_changes(namespace, runtime.now() - keep, _ENTRY_BATCH, until=until)
+        removed += trimmed
+        if trimmed < _ENTRY_BATCH:
             break
     return removed
 
 
 class _Reader:
-    """Reads on in the log, and waits where it ends."""
+    """Reads the log from a position on, and waits at its end for more."""
 
     def __init__(self, runtime: Runtime, after: Position | None, forever: bool, end: Position) -> None:
         self._runtime = runtime
@@ -106,15 +116,15 @@ class _Reader:
         pause = _FIRST_PAUSE
         complete = False
         while not self._runtime.closed:
-            lines = await store.changes(namespace, self._after, _LINES)
-            if lines:
-                yield lines
-                self._after = lines[-1].position
+            entries = await store.changes(namespace, self._after, _ENTRY_BATCH)
+            if entries:
+                yield entries
+                self._after = entries[-1].position
                 pause = _FIRST_PAUSE
                 continue
             if complete:
                 return
-            # What is committed may have to wait for others before it is settled.
+            # An entry that is committed is not settled while an older transaction is still running.
             complete = not self._forever and await store.last_change(namespace) >= self._end
             if not complete:
                 await store.wait_for_change(pause)
@@ -122,83 +132,80 @@ class _Reader:
 
 
 async def _committed(store: Store, namespace: str) -> tuple[Position, list[Position]]:
-    """The newest settled position, and those behind it that are committed, but not settled."""
+    """The newest settled position, and the later ones that are committed but not settled."""
     newest = after = await store.last_change(namespace)
     unsettled: list[Position] = []
-    while lines := await store.changes(namespace, after, _LINES, settled=False):
-        unsettled += [line.position for line in lines]
+    while entries := await store.changes(namespace, after, _ENTRY_BATCH, settled=False):
+        unsettled += [entry.position for entry in entries]
         after = unsettled[-1]
     return newest, unsettled
 
 
-def _part(line: ChangeRow, first: int) -> _Part:
-    ids: list[str] = _decode(line.detail)["ids"] if line.kind == "message.deleted" else []
-    count = len(ids) or (line.last - line.first + 1 if line.kind in _OF_MESSAGES else 1)
-    return _Part(line, ids, first, count - 1, count)
+def _range(entry: ChangeRow, first: int) -> _EntryRange:
+    ids: list[str] = _decode(entry.detail)["ids"] if entry.kind == "message.deleted" else []
+    count = len(ids) or (entry.last - entry.first + 1 if entry.kind in _MESSAGE_KINDS else 1)
+    return _EntryRange(entry, ids, first, count - 1, count)
 
 
-def _session_of(line: ChangeRow) -> str | None:
-    if line.kind == "session.deleted":
-        return str(_decode(line.detail)["id"]) if line.detail else None
-    return line.session_id
+def _session_of(entry: ChangeRow) -> str | None:
+    if entry.kind == "session.deleted":
+        return str(_decode(entry.detail)["id"]) if entry.detail else None
+    return entry.session_id
 
 
-def _portions(parts: Iterable[_Part]) -> Iterable[list[_Part]]:
-    """The parts, the long ones divided, in portions of a bounded number of events."""
-    portion: list[_Part] = []
-    room = _PORTION
-    for part in parts:
-        first = part.first
-        while first <= part.last:
-            last = min(part.last, first + room - 1)
-            portion.append(msgspec.structs.replace(part, first=first, last=last))
+def _batches(ranges: Iterable[_EntryRange]) -> Iterable[list[_EntryRange]]:
+    """The ranges in batches of at most `_EVENT_BATCH` events; a range that does not fit is split."""
+    batch: list[_EntryRange] = []
+    room = _EVENT_BATCH
+    for entry_range in ranges:
+        first = entry_range.first
+        while first <= entry_range.last:
+            last = min(entry_range.last, first + room - 1)
+            batch.append(msgspec.structs.replace(entry_range, first=first, last=last))
             room -= last - first + 1
             first = last + 1
             if not room:
-                yield portion
-                portion, room = [], _PORTION
-    if portion:
-        yield portion
+                yield batch
+                batch, room = [], _EVENT_BATCH
+    if batch:
+        yield batch
 
 
-async def _events(store: Store, parts: Sequence[_Part], namespace: str) -> list[Event]:
-    spans = [
-        Span(part.line.segment, part.line.first + part.first, part.line.first + part.last, None)
-        for part in parts
-        if part.line.kind in _OF_MESSAGES
-    ]
+async def _events(store: Store, ranges: Sequence[_EntryRange], namespace: str) -> list[Event]:
+    spans = [entry_range.span for entry_range in ranges if entry_range.entry.kind in _MESSAGE_KINDS]
     messages = iter(await _messages(store, spans) if spans else [])
     events: list[Event] = []
-    for part in parts:
-        for index in range(part.first, part.last + 1):
+    for entry_range in ranges:
+        entry = entry_range.entry
+        for index in range(entry_range.first, entry_range.last + 1):
             data: dict[str, Any] = {}
-            message_id = part.ids[index] if part.ids else None
-            if part.line.kind in _OF_MESSAGES:
+            message_id = entry_range.ids[index] if entry_range.ids else None
+            if entry.kind in _MESSAGE_KINDS:
                 message = next(messages)
                 if message is None:
-                    continue
+                    continue  # deleted since: there is nothing left to report
                 message_id, data = message.id, {"role": message.role}
-            elif part.line.detail and message_id is None and part.line.kind != "session.deleted":
-                data = _decode(part.line.detail)
-            events.append(_event(part, index, message_id, data, namespace))
+            elif entry.detail and message_id is None and entry.kind != "session.deleted":
+                data = _decode(entry.detail)
+            events.append(_event(entry_range, index, message_id, data, namespace))
     return events
 
 
-def _event(part: _Part, index: int, message_id: str | None, data: dict[str, Any], namespace: str) -> Event:
-    line = part.line
-    given = index if index < part.count - 1 else _WHOLE
+def _event(entry_range: _EntryRange, index: int, message_id: str | None, data: dict[str, Any], namespace: str) -> Event:
+    entry = entry_range.entry
+    returned = index if index < entry_range.count - 1 else _COMPLETE
     return Event(
-        position=cursors.seal([*line.position, given], ["events", namespace]),
-        at=to_datetime(line.at),
-        kind=line.kind,
-        session_id=_session_of(line),
+        position=cursors.seal([*entry.position, returned], ["events", namespace]),
+        at=to_datetime(entry.at),
+        kind=entry.kind,
+        session_id=_session_of(entry),
         message_id=message_id,
         data=data,
     )
 
 
 async def _messages(store: Store, spans: Sequence[Span]) -> list[StoredMessage | None]:
-    """The message at each place of these spans; None where it was deleted since."""
+    """The message at each position of these spans; None where it has been deleted since."""
     pieces = await store.read(spans)
     if all(len(piece.messages) == span.last - span.first + 1 for piece, span in zip(pieces, spans, strict=True)):
         return [message for piece in pieces for message in piece.messages]
@@ -206,14 +213,14 @@ async def _messages(store: Store, spans: Sequence[Span]) -> list[StoredMessage |
     return [piece.messages[0] if piece.messages else None for piece in await store.read(single)]
 
 
-def _unsealed(after: str | None, namespace: str) -> tuple[Position, int]:
+def _parse_position(after: str | None, namespace: str) -> tuple[Position, int]:
     try:
         match cursors.unseal(after, ["events", namespace]):  # type: ignore[arg-type]
-            case [int(first), int(second), int(given)]:
-                return (first, second), given
+            case [int(first), int(second), int(returned)]:
+                return (first, second), returned
     except InvalidCursorError:
         pass
     raise InvalidCursorError(
-        "this is no position of an event in this namespace: pass `event.position` of one that was given,"
-        f" {START!r} for all that the log holds, or None for what happens from now on"
+        "this is not the position of an event in this namespace: pass the `position` of an event,"
+        f" {START!r} for everything in the log, or None for what happens from now on"
     )

@@ -1,6 +1,6 @@
-"""Which server to ask about a key: the only one, or the primary of its slot in a cluster whose nodes come and go.
+"""Finding the server for a key: the only one, or in a cluster the primary of the key's slot.
 
-The driver's own cluster client closes connections under the feet of other tasks while a cluster heals, hence this one.
+The driver's own cluster client is not used: while a cluster recovers, it closes connections that other tasks are using.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from redis import exceptions as refusals
+from redis import exceptions as redis_errors
 from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -20,21 +20,21 @@ from redis.crc import key_slot
 from frontdesk.stores.redis.url import Address
 
 Node = tuple[str, int]
-Make = Callable[[Node], Any]
+MakeClient = Callable[[Node], Any]
 
 _CONNECT_SECONDS = 5.0
 
 
-class Range(NamedTuple):
-    """The slots from `first` to `last`, and who serves them."""
+class SlotRange(NamedTuple):
+    """The slots from `first` to `last`, and the node that serves them."""
 
     first: int
     last: int
     node: Node
 
 
-def maker(address: Address, pool: int, timeout: float) -> Make:
-    """A function that makes the client of a node, with a pool of its own in which callers wait for a connection."""
+def client_factory(address: Address, pool: int, timeout: float) -> MakeClient:
+    """A function that makes the client of a node. Each client has its own pool, in which callers wait their turn."""
 
     def make(node: Node) -> Any:
         connections = BlockingConnectionPool(
@@ -46,7 +46,7 @@ def maker(address: Address, pool: int, timeout: float) -> Make:
             db=address.database,
             socket_timeout=timeout,
             socket_connect_timeout=min(timeout, _CONNECT_SECONDS),
-            retry=Retry(NoBackoff(), 0),  # only who sends knows what can be sent again
+            retry=Retry(NoBackoff(), 0),  # only the engine knows which commands can be sent again
             **address.login,
         )
         return Redis.from_pool(connections)
@@ -55,56 +55,58 @@ def maker(address: Address, pool: int, timeout: float) -> Make:
 
 
 class Clients:
-    """The clients of one event loop, by node, and what is known of the slots."""
+    """The clients of one event loop, by node, and the known slot ranges."""
 
-    def __init__(self, address: Address, make: Make) -> None:
+    def __init__(self, address: Address, make: MakeClient) -> None:
         self._address = address
         self._make = make
         self._clients: dict[Node, Any] = {}
-        self._ranges: list[Range] = []
-        self._looking = asyncio.Lock()
-        self._looks = 0
+        self._ranges: list[SlotRange] = []
+        self._refreshing = asyncio.Lock()
+        self._refreshes = 0
 
-    def at(self, node: Node) -> Any:
+    def for_node(self, node: Node) -> Any:
         """The client of a node."""
         if node not in self._clients:
             self._clients[node] = self._make(node)
         return self._clients[node]
 
-    async def of(self, key: str) -> Any:
-        """The client to ask about a key. Raises `ClusterDownError` if nobody serves its slot."""
+    async def for_key(self, key: str) -> Any:
+        """The client for a key. Raises `ClusterDownError` if no node serves its slot."""
         if not self._address.cluster:
-            return self.at(self._address.nodes[0])
+            return self.for_node(self._address.nodes[0])
         if not self._ranges:
-            await self.look_again(self._looks)
+            await self.refresh_slots(self._refreshes)
         slot = key_slot(key.encode())
         number = bisect_right(self._ranges, slot, key=lambda known: known.first) - 1
         if number < 0 or self._ranges[number].last < slot:
-            raise refusals.ClusterDownError("CLUSTERDOWN a slot is not served")
-        return self.at(self._ranges[number].node)
+            raise redis_errors.ClusterDownError("CLUSTERDOWN a slot is not served")
+        return self.for_node(self._ranges[number].node)
 
     @property
-    def looks(self) -> int:
-        """How often the nodes were asked who serves what."""
-        return self._looks
+    def refreshes(self) -> int:
+        """How often the slot ranges were read."""
+        return self._refreshes
 
-    async def look_again(self, looks: int) -> None:
-        """Ask the nodes who serves what, unless somebody did since `looks`. Raises what the last of them said."""
+    async def refresh_slots(self, refreshes: int) -> None:
+        """Read the slot ranges from the nodes, unless another task did since there were `refreshes`.
+
+        Raises the error of the last node if none of them replied."""
         if not self._address.cluster:
             return
-        async with self._looking:
-            if looks != self._looks:
+        async with self._refreshing:
+            if refreshes != self._refreshes:
                 return
             known = list({each.node for each in self._ranges})
             random.shuffle(known)
-            failure: Exception = refusals.ConnectionError("no node is known")
+            failure: Exception = redis_errors.ConnectionError("no node is known")
             for node in dict.fromkeys((*known, *self._address.nodes)):
                 try:
-                    self._ranges = _ranges(await self.at(node).execute_command("CLUSTER", "SLOTS"), node)
-                except (refusals.RedisError, OSError) as error:
+                    self._ranges = _ranges(await self.for_node(node).execute_command("CLUSTER", "SLOTS"), node)
+                except (redis_errors.RedisError, OSError) as error:
                     failure = error
                 else:
-                    self._looks += 1
+                    self._refreshes += 1
                     return
             raise failure
 
@@ -113,10 +115,10 @@ class Clients:
             await client.aclose()
 
 
-def _ranges(reply: list[Any], asked: Node) -> list[Range]:
-    """What CLUSTER SLOTS says. A node that does not know its own name is where it was asked."""
+def _ranges(reply: list[Any], asked: Node) -> list[SlotRange]:
+    """The ranges in a reply to CLUSTER SLOTS. For a node that does not know its own host, that is the one asked."""
     found = []
     for first, last, (host, port, *_), *_ in reply:
         name = host.decode() if isinstance(host, bytes) else host
-        found.append(Range(first, last, (name if name and name != "?" else asked[0], port)))
+        found.append(SlotRange(first, last, (name if name and name != "?" else asked[0], port)))
     return sorted(found)

@@ -1,4 +1,4 @@
-"""Sending commands from any event loop, and what becomes of a failure: tried again, or a typed error."""
+"""Sending commands from any event loop, and handling failures: a retry where that is safe, or a typed error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable
 from contextlib import suppress
 from typing import Any
 
-from redis import exceptions as refusals
+from redis import exceptions as redis_errors
 
 from frontdesk.errors import (
     StoreClosedError,
@@ -19,148 +19,151 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
-from frontdesk.stores.redis.clients import Clients, maker
+from frontdesk.stores.redis.clients import Clients, client_factory
 from frontdesk.stores.redis.scripts import Script
 from frontdesk.stores.redis.url import Address
 
-_PATIENCE = 0.5
-"""seconds for which a single server that is away is asked again; a cluster gets the whole time-out to put another
-in its place"""
-_LOST = (refusals.ConnectionError, refusals.TimeoutError, OSError)
-_UNSETTLED = (refusals.ClusterDownError, refusals.TryAgainError, refusals.MovedError)
+_RETRY_SECONDS = 0.5
+"""how long commands are retried if a single server cannot be reached; a cluster gets the whole timeout, to replace a
+node"""
+_CONNECTION_LOST = (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError)
+_CLUSTER_CHANGING = (redis_errors.ClusterDownError, redis_errors.TryAgainError, redis_errors.MovedError)
 _FORBIDDEN = (
-    refusals.AuthenticationError,
-    refusals.AuthorizationError,
-    refusals.NoPermissionError,
-    refusals.AuthenticationWrongNumberOfArgsError,
+    redis_errors.AuthenticationError,
+    redis_errors.AuthorizationError,
+    redis_errors.NoPermissionError,
+    redis_errors.AuthenticationWrongNumberOfArgsError,
 )
 
 
-class Lane:
-    """What belongs to one event loop: its clients, closed when the loop ends."""
+class LoopClients:
+    """The clients of one event loop, closed when the loop ends."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clients: Clients) -> None:
         self.loop = loop
         self.clients = clients
-        self._keeper = self._keep()
-        self._kept = False
+        self._cleanup = self._close_with_loop()
+        self._entered = False
 
     async def enter(self) -> None:
-        if not self._kept:
-            self._kept = True
-            await anext(self._keeper)
+        if not self._entered:
+            self._entered = True
+            await anext(self._cleanup)
 
-    async def _keep(self) -> AsyncGenerator[None]:
-        """Lets go of the connections when the loop ends without `close`: a loop finishes its generators last."""
+    async def _close_with_loop(self) -> AsyncGenerator[None]:
+        """Closes the connections if the loop ends without `close`: a loop closes its async generators when it ends."""
         try:
             yield
         finally:
-            with suppress(*_LOST, RuntimeError):
+            with suppress(*_CONNECTION_LOST, RuntimeError):
                 await self.clients.close()
 
     async def close(self) -> None:
         await self.enter()
-        await self._keeper.aclose()
+        await self._cleanup.aclose()
 
 
 class Engine:
-    """Sends commands and scripts to whom they concern."""
+    """Sends commands and scripts to the servers of their keys."""
 
     def __init__(self, address: Address, *, pool: int, timeout: float) -> None:
         self._address = address
         self._timeout = timeout
-        self._make = maker(address, pool, timeout)
-        self._patience = timeout if address.cluster else min(_PATIENCE, timeout)
-        self._lanes: dict[asyncio.AbstractEventLoop, Lane] = {}
+        self._make = client_factory(address, pool, timeout)
+        self._retry_seconds = timeout if address.cluster else min(_RETRY_SECONDS, timeout)
+        self._by_loop: dict[asyncio.AbstractEventLoop, LoopClients] = {}
         self._guard = threading.Lock()
         self._closed = False
 
     async def run(self, script: Script, keys: list[str], arguments: list[Any], *, repeatable: bool) -> Any:
-        """What a script returns. After a lost connection one that is `repeatable` is sent again; for the rest
-        `StoreUnavailableError` says that it may have happened."""
+        """Run a script and return its result. After a lost connection, a `repeatable` script is sent again; for others
+        `StoreUnavailableError` says that the change may have happened."""
         rest = (len(keys), *keys, *arguments)
         try:
             return await self.send(keys[0], "EVALSHA", script.digest, *rest, repeatable=repeatable)
-        except refusals.NoScriptError:
+        except redis_errors.NoScriptError:
             return await self.send(keys[0], "EVAL", script.text, *rest, repeatable=repeatable)
 
     async def send(self, key: str, *command: Any, repeatable: bool) -> Any:
-        """The same for a command about a key."""
-        deadline = time.monotonic() + self._patience
+        """Send a command that concerns a key, with the same handling of failures as `run`."""
+        deadline = time.monotonic() + self._retry_seconds
         pause = 0.01
         while True:
-            lane = self._lane()
-            await lane.enter()
-            looks = lane.clients.looks
+            current = self._loop_clients()
+            await current.enter()
+            refreshes = current.clients.refreshes
             try:
-                return await _heeding_cancellation(_send(lane.clients, key, command))
-            except refusals.NoScriptError:
+                return await _honour_cancellation(_send(current.clients, key, command))
+            except redis_errors.NoScriptError:
                 raise
-            except (refusals.RedisError, OSError) as error:
-                self.refuse_if_closed()
-                if not self._may_pass(error, repeatable) or time.monotonic() >= deadline:
-                    uncertain = not repeatable and isinstance(error, _LOST) and not _never_sent(error)
+            except (redis_errors.RedisError, OSError) as error:
+                self.check_open()
+                if not self._can_retry(error, repeatable) or time.monotonic() >= deadline:
+                    uncertain = not repeatable and isinstance(error, _CONNECTION_LOST) and not _was_never_sent(error)
                     raise translate(error, uncertain=uncertain) from None
-                if not isinstance(error, refusals.MovedError):
+                if not isinstance(error, redis_errors.MovedError):
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, 0.25)
-            with suppress(refusals.RedisError, OSError):
-                await lane.clients.look_again(looks)
+            with suppress(redis_errors.RedisError, OSError):
+                await current.clients.refresh_slots(refreshes)
 
-    def _may_pass(self, error: BaseException, repeatable: bool) -> bool:
-        """Whether trying again may help, and can do no harm."""
+    def _can_retry(self, error: BaseException, repeatable: bool) -> bool:
+        """Whether sending again may help, and can do no harm."""
         if isinstance(error, _FORBIDDEN):
             return False
-        if isinstance(error, _UNSETTLED) or (self._address.cluster and isinstance(error, refusals.ReadOnlyError)):
+        if isinstance(error, _CLUSTER_CHANGING) or (
+            self._address.cluster and isinstance(error, redis_errors.ReadOnlyError)
+        ):
             return True
-        return isinstance(error, _LOST) and (repeatable or _never_sent(error))
+        return isinstance(error, _CONNECTION_LOST) and (repeatable or _was_never_sent(error))
 
-    def refuse_if_closed(self) -> None:
-        """Raises `StoreClosedError`."""
+    def check_open(self) -> None:
+        """Raises `StoreClosedError` after `close`."""
         if self._closed:
             raise StoreClosedError("the Redis store was closed: make a new manager")
 
-    def _lane(self) -> Lane:
+    def _loop_clients(self) -> LoopClients:
         loop = asyncio.get_running_loop()
-        lane = self._lanes.get(loop)
-        if lane is None or self._closed:
+        current = self._by_loop.get(loop)
+        if current is None or self._closed:
             with self._guard:
-                self.refuse_if_closed()
-                for gone in [other for other in self._lanes if other.is_closed()]:
-                    del self._lanes[gone]
-                lane = self._lanes[loop] = Lane(loop, Clients(self._address, self._make))
-        return lane
+                self.check_open()
+                for ended in [other for other in self._by_loop if other.is_closed()]:
+                    del self._by_loop[ended]
+                current = self._by_loop[loop] = LoopClients(loop, Clients(self._address, self._make))
+        return current
 
     async def close(self) -> None:
-        """Let go of the connections, also of those of other loops. Idempotent."""
+        """Close all connections, also those of other loops. Idempotent."""
         with self._guard:
             self._closed = True
-            lanes, self._lanes = list(self._lanes.values()), {}
+            open_clients, self._by_loop = list(self._by_loop.values()), {}
         here = asyncio.get_running_loop()
-        for lane in lanes:
-            if lane.loop is here:
-                await lane.close()
-            elif lane.loop.is_running():
-                there = asyncio.run_coroutine_threadsafe(lane.close(), lane.loop)
+        for each in open_clients:
+            if each.loop is here:
+                await each.close()
+            elif each.loop.is_running():
+                there = asyncio.run_coroutine_threadsafe(each.close(), each.loop)
                 with suppress(TimeoutError, asyncio.CancelledError):
                     await asyncio.wait_for(asyncio.wrap_future(there), self._timeout)
 
 
 async def _send(clients: Clients, key: str, command: tuple[Any, ...]) -> Any:
-    client = await clients.of(key)
+    client = await clients.for_key(key)
     try:
         return await client.execute_command(*command)
-    except refusals.MovedError:
+    except redis_errors.MovedError:
         raise
-    except refusals.AskError as error:
-        # The slot is on its way to another node, and the key has arrived there: it answers who says that it knows.
-        async with clients.at((error.host, error.port)).pipeline(transaction=False) as pipeline:
+    except redis_errors.AskError as error:
+        # The slot is being moved to another node, and the key is already there. Until the move is complete, that node
+        # accepts the command only after ASKING.
+        async with clients.for_node((error.host, error.port)).pipeline(transaction=False) as pipeline:
             pipeline.execute_command("ASKING").execute_command(*command)
             return (await pipeline.execute())[1]
 
 
-async def _heeding_cancellation(work: Awaitable[Any]) -> Any:
-    """The driver sometimes takes a cancellation for the end of one of its own time-outs, and goes on: not here."""
+async def _honour_cancellation(work: Awaitable[Any]) -> Any:
+    """Await the driver, and raise the cancellation that it sometimes takes for one of its own timeouts and swallows."""
     task = asyncio.current_task()
     assert task is not None
     before = task.cancelling()
@@ -170,23 +173,23 @@ async def _heeding_cancellation(work: Awaitable[Any]) -> Any:
     return result
 
 
-def _never_sent(error: BaseException) -> bool:
-    """Whether nobody was there to send it to."""
+def _was_never_sent(error: BaseException) -> bool:
+    """Whether there was no connection to send the command on."""
     return isinstance(error.__cause__ or error.__context__, ConnectionRefusedError | socket.gaierror)
 
 
 def translate(error: BaseException, *, uncertain: bool = False) -> StoreError:
-    """The typed error for a failure of the driver. Neither keys, values nor passwords are in its text."""
-    happened = "; the change may have happened: look before trying again" if uncertain else ""
+    """The typed error for an error of the driver. Its text contains no keys, values or passwords."""
+    happened = "; the change may have happened: check before trying again" if uncertain else ""
     name = type(error).__name__
     if isinstance(error, _FORBIDDEN):
-        return StoreError(f"Redis does not let this user do it ({name}): check user, password and rights")
-    if isinstance(error, refusals.OutOfMemoryError):
-        return StoreFullError("Redis has reached its memory limit: nothing of this was written")
-    if isinstance(error, refusals.ReadOnlyError):
-        return StoreReadOnlyError("this Redis server is a replica, which can only be read: name its primary")
-    if isinstance(error, refusals.TimeoutError | TimeoutError):
+        return StoreError(f"Redis denied access ({name}): check user, password and permissions")
+    if isinstance(error, redis_errors.OutOfMemoryError):
+        return StoreFullError("Redis has reached its memory limit: nothing was written")
+    if isinstance(error, redis_errors.ReadOnlyError):
+        return StoreReadOnlyError("this Redis server is a read-only replica: use the URL of its primary")
+    if isinstance(error, redis_errors.TimeoutError | TimeoutError):
         return StoreUnavailableError(f"Redis did not answer in time{happened}")
-    if isinstance(error, _LOST + _UNSETTLED):
+    if isinstance(error, _CONNECTION_LOST + _CLUSTER_CHANGING):
         return StoreUnavailableError(f"Redis cannot be reached ({name}){happened}")
-    return StoreError(f"Redis refused ({name}: {str(error).partition(' ')[0]})")
+    return StoreError(f"Redis returned an error ({name}: {str(error).partition(' ')[0]})")

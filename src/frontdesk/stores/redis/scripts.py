@@ -1,8 +1,8 @@
-"""What happens on the server: each script is one step that nothing comes between, and one round trip.
+"""The Lua scripts that run on the server. Each is atomic, and takes one round trip.
 
-KEYS[1] is a hash with a state, KEYS[2] the set of the names of the states with the same id. Times are microseconds: a
-double holds them exactly, but Lua would print it rounded, hence `text`. The server removes a key no sooner than a whole
-millisecond after its time has come; that nobody sees it in between is up to `live`.
+KEYS[1] is the hash of a state, KEYS[2] the set of the names of all states with the same id. Times are microseconds: a
+double represents them exactly, but Lua would print them rounded, hence `text`. The server removes an expired key up to
+a millisecond late; `live` keeps it from being returned in between.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ local there = row[1] and live(row[3], row[5])
 
 
 class Script:
-    """A script, and the digest by which a server knows it after its first use."""
+    """A script, and the digest under which a server caches it after its first use."""
 
     def __init__(self, body: str) -> None:
         self.text = _COMMON + body

@@ -1,4 +1,4 @@
-"""`RedisStore`: states as hashes that the server expires by itself."""
+"""`RedisStore`: states as hashes that expire on the server."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from frontdesk.stores.redis.url import check_options, parse_url
 class RedisStore:
     """A `StateStore` on Redis 6.2 or newer, or Valkey, for any number of processes, threads and event loops.
 
-    `pool` is the most connections that each event loop takes, `timeout` the longest that a call waits for a connection,
-    for an answer, or for a cluster to replace a node. A change is acknowledged by the primary alone: what it had not
-    passed on yet is lost with it. Raises `StoreURLError` for options that make no sense. Connects at first use.
+    `pool` is the maximum number of connections for each event loop. `timeout` is how long a call waits for a
+    connection, for a reply, or for a cluster to replace a node. Only the primary acknowledges a change: if it fails
+    before the change is replicated, the change is lost. Raises `StoreURLError` for invalid options. Connects at first
+    use.
     """
 
     def __init__(self, url: str, *, pool: int = 50, timeout: float = 30.0) -> None:
         address, options = parse_url(url)
         pool, timeout = options.get("pool", pool), options.get("timeout", timeout)
         check_options(pool, timeout)
-        self._described = str(address)
+        self._name = str(address)
         self._engine = Engine(address, pool=pool, timeout=timeout)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """The store that a URL names: `redis://user:password@host:6379/0` (`rediss://` with TLS), or the nodes of a
-        cluster, `redis+cluster://host:6379,other:6379` (`rediss+cluster://`), with any of the options `pool=50`,
-        `timeout=30`, and with TLS `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile`.
+        """The store at a URL: `redis://user:password@host:6379/0` (`rediss://` with TLS), or the nodes of a cluster,
+        `redis+cluster://host:6379,other:6379` (`rediss+cluster://`). Options are `pool=50` and `timeout=30`, and with
+        TLS also `ssl_ca_certs`, `ssl_certfile` and `ssl_keyfile`.
 
         Raises `StoreURLError` for anything else."""
         return cls(url)
 
     def __repr__(self) -> str:
-        return f"RedisStore({self._described!r})"
+        return f"RedisStore({self._name!r})"
 
     async def open(self) -> None:
         await self._engine.send("", "PING", repeatable=True)
@@ -73,8 +74,8 @@ class RedisStore:
         return deleted
 
     async def sweep_states(self, limit: int) -> Swept:
-        """Nothing to do: the server removes what has expired."""
-        self._engine.refuse_if_closed()
+        """Nothing to do: the server removes expired states."""
+        self._engine.check_open()
         return Swept(0, False)
 
     async def _run(self, script: scripts.Script, key: StateKey, *arguments: str, repeatable: bool = True) -> Any:
@@ -83,7 +84,7 @@ class RedisStore:
 
 
 def _tag(namespace: str, id: str) -> str:
-    """What decides on the slot. Escaped, no part can end early or hold a brace: no two are alike."""
+    """The part of a key that determines its slot. Both ids are escaped, so no two pairs have the same tag."""
     return f"frontdesk:{{{quote(namespace, safe='')}:{quote(id, safe='')}}}"
 
 

@@ -1,4 +1,4 @@
-"""Redis URLs: one server or the nodes of a cluster, and options, of which unknown ones are refused."""
+"""Redis URLs: one server or the nodes of a cluster, with options. Unknown options are refused."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _OPTIONS = ("pool", "timeout")
 _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _NODE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(?::(\d{1,5}))?")
 _PORT = 6379
-_MOST_CONNECTIONS = 1000
+_MAX_POOL = 1000
 
 
 class Address(NamedTuple):
-    """What a URL says. `login` holds what the driver wants to know beside host and port; it is never shown."""
+    """The servers that a URL names. `login` has credentials and TLS options for the driver; it is never shown."""
 
     nodes: tuple[tuple[str, int], ...]
     cluster: bool
@@ -29,7 +29,7 @@ class Address(NamedTuple):
 
 
 def parse_url(url: str) -> tuple[Address, dict[str, Any]]:
-    """The address, and the keywords of `RedisStore`. Raises `StoreURLError`; no text of it holds a password."""
+    """The address, and keyword arguments for `RedisStore`. Raises `StoreURLError`; its text contains no password."""
     parts = urlsplit(url)
     kind, _, cluster = parts.scheme.partition("+")
     if kind not in ("redis", "rediss") or cluster not in ("", "cluster"):
@@ -41,7 +41,7 @@ def parse_url(url: str) -> tuple[Address, dict[str, Any]]:
     known = _OPTIONS + (_TLS_OPTIONS if kind == "rediss" else ())
     for option, value in parse_qsl(parts.query, keep_blank_values=True):
         if option not in known:
-            raise StoreURLError(f"{parts.scheme}:// has no option {option!r}: known are {', '.join(known)}")
+            raise StoreURLError(f"{parts.scheme}:// has no option {option!r}: the options are {', '.join(known)}")
         if option in options or option in login:
             raise StoreURLError(f"the option {option!r} is given twice")
         if option in _OPTIONS:
@@ -50,14 +50,14 @@ def parse_url(url: str) -> tuple[Address, dict[str, Any]]:
             login[option] = value
     nodes = tuple(_node(node) for node in hosts.split(","))
     if len(nodes) > 1 and not cluster:
-        raise StoreURLError("several hosts are a cluster: write redis+cluster://")
+        raise StoreURLError("a URL with several hosts is for a cluster: write redis+cluster://")
     return Address(nodes, bool(cluster), kind == "rediss", _database(parts.path, bool(cluster)), login), options
 
 
 def check_options(pool: int, timeout: float) -> None:
-    """Raises `StoreURLError` for a size or a time that makes no sense."""
-    if not 1 <= pool <= _MOST_CONNECTIONS:
-        raise StoreURLError(f"pool={pool!r} is not a number of connections: use 1 to {_MOST_CONNECTIONS}")
+    """Raises `StoreURLError` for an invalid pool size or timeout."""
+    if not 1 <= pool <= _MAX_POOL:
+        raise StoreURLError(f"pool={pool!r} is not a number of connections: use 1 to {_MAX_POOL}")
     if not 0 < timeout < float("inf"):
         raise StoreURLError(f"timeout={timeout!r} is not a number of seconds above 0")
 
@@ -72,9 +72,9 @@ def _node(text: str) -> tuple[str, int]:
 def _database(path: str, cluster: bool) -> int:
     name = path.strip("/")
     if cluster and name:
-        raise StoreURLError("a Redis cluster has no numbered databases: leave out what follows the hosts")
+        raise StoreURLError("a Redis cluster has no numbered databases: remove the path after the hosts")
     if name and not re.fullmatch(r"\d{1,5}", name):
-        raise StoreURLError("the path of a Redis URL is the number of a database, as in redis://localhost:6379/0")
+        raise StoreURLError("the path of a Redis URL must be a database number, as in redis://localhost:6379/0")
     return int(name or 0)
 
 
