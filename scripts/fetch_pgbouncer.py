@@ -1,5 +1,5 @@
-"""Puts PgBouncer into .cache/pgbouncer for the tests, where none is installed: Debian's package and the libraries that
-it lacks, unpacked and not installed. No service is started, nothing outside .cache is touched, root is not needed."""
+"""Unpacks PgBouncer into .cache/pgbouncer for the tests, if none is installed: Debian's package, and libraries that it
+needs and that are not installed. Needs no root, starts no service, and touches nothing outside .cache."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-HOME = Path(__file__).parents[1] / ".cache" / "pgbouncer"
-SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+TARGET = Path(__file__).parents[1] / ".cache" / "pgbouncer"
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
 ADVICE = "install it ('apt install pgbouncer', 'brew install pgbouncer'): any pgbouncer on the PATH is used as it is"
 _ROUNDS = 5
 _SECONDS = 300
 
 
 class FetchError(Exception):
-    """It cannot be had; the text says why."""
+    """PgBouncer cannot be fetched; the text says why."""
 
 
 def main() -> None:
-    if shutil.which("pgbouncer", path=SEARCHED) or _runs(HOME):
+    if shutil.which("pgbouncer", path=SEARCH_PATH) or _runs(TARGET):
         return
     print("fetching PgBouncer into .cache")
-    HOME.parent.mkdir(exist_ok=True)
+    TARGET.parent.mkdir(exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(prefix="pgbouncer-", dir=HOME.parent) as scratch:
+        with tempfile.TemporaryDirectory(prefix="pgbouncer-", dir=TARGET.parent) as scratch:
             _fetch(Path(scratch))
     except FetchError as error:
         sys.exit(f"The tests need PgBouncer, and it could not be fetched: {error}\nEither {ADVICE}.")
@@ -38,7 +38,7 @@ def main() -> None:
 def _fetch(scratch: Path) -> None:
     for program in ("apt-get", "dpkg-deb", "dpkg-query"):
         if shutil.which(program) is None:
-            raise FetchError(f"there is no {program} here.")
+            raise FetchError(f"{program} is not installed.")
     root, packages = scratch / "root", scratch / "packages"
     root.mkdir()
     packages.mkdir()
@@ -49,17 +49,17 @@ def _fetch(scratch: Path) -> None:
         for file in files:
             _run(["dpkg-deb", "--extract", str(file), str(root)])
         if _runs(root):
-            shutil.rmtree(HOME, ignore_errors=True)
-            root.rename(HOME)
+            shutil.rmtree(TARGET, ignore_errors=True)
+            root.rename(TARGET)
             return
-        wanted = [name for file in files for name in _absent_libraries(file)]
+        wanted = [name for file in files for name in _missing_libraries(file)]
         if not wanted:
             break
-    raise FetchError(f"what was fetched does not run: {_said(root)}")
+    raise FetchError(f"the fetched program does not run: {_version_output(root)}")
 
 
 class _Apt:
-    """Downloads by the package lists that are there; where they do not lead to a package, by fresh ones of its own."""
+    """Downloads packages with the machine's package lists; if that fails, with fresh lists in the scratch directory."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -83,13 +83,13 @@ class _Apt:
         lists, cache = self._scratch / "lists", self._scratch / "cache"
         for directory in (lists / "partial", cache / "archives" / "partial"):
             directory.mkdir(parents=True)
-        # Its own account could not enter a directory that lies below a private one.
+        # apt's sandbox user could not read a directory below a private one, hence no sandbox.
         own = {"Dir::State::lists": lists, "Dir::Cache": cache, "APT::Sandbox::User": ""}
         self._options = [f"--option={name}={value}" for name, value in own.items()]
         _run(["apt-get", "--quiet", "--quiet", *self._options, "update"])
 
 
-def _absent_libraries(package: Path) -> list[str]:
+def _missing_libraries(package: Path) -> list[str]:
     """The libraries that a package depends on and that are not installed."""
     depends = _run(["dpkg-deb", "--field", str(package), "Depends"])
     names = [re.split(r"[ (|:]", part.strip(), maxsplit=1)[0] for part in depends.split(",")]
@@ -102,8 +102,8 @@ def _is_installed(name: str) -> bool:
     return result.stdout.strip() == "installed"
 
 
-def _surroundings(root: Path) -> dict[str, str]:
-    """What the environment has to say for a PgBouncer below `root` to find its libraries."""
+def _environment(root: Path) -> dict[str, str]:
+    """The environment variables with which the PgBouncer below `root` finds its libraries."""
     libraries = {str(path.parent) for path in root.glob("**/*.so*")}
     return {"LD_LIBRARY_PATH": os.pathsep.join(sorted(libraries))} if libraries else {}
 
@@ -113,14 +113,14 @@ def _program(root: Path) -> Path:
 
 
 def _runs(root: Path) -> bool:
-    return "PgBouncer" in _said(root)
+    return "PgBouncer" in _version_output(root)
 
 
-def _said(root: Path) -> str:
+def _version_output(root: Path) -> str:
     try:
         result = subprocess.run(
             [str(_program(root)), "--version"],
-            env={**os.environ, **_surroundings(root)},
+            env={**os.environ, **_environment(root)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,6 +1,6 @@
-"""Writes `src/frontdesk/sync.pyi`, what type checkers and editors see of `frontdesk.sync`, from the async sources.
+"""Writes `src/frontdesk/sync.pyi`, the stub of `frontdesk.sync` for type checkers and editors, from the async sources.
 
-`python scripts/sync_stub.py` writes it; with `--check` it only says, by its exit status, whether the file is current.
+With `--check` nothing is written; the exit status says whether the file is up to date.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import frontdesk
 from frontdesk import sync
 
 STUB = Path(__file__).parents[1] / "src" / "frontdesk" / "sync.pyi"
-HEADER = '"""What type checkers see of `frontdesk.sync`: written by `make stubs`."""\n'
+HEADER = '"""The types of `frontdesk.sync`, for type checkers and editors. Written by `make stubs`."""\n'
 SPECIAL = {"__init__": "__init__", "__aenter__": "__enter__", "__aexit__": "__exit__", "__call__": "__call__"}
-PLAIN = {
+SYNC_NAMES = {
     "AsyncIterator": ("collections.abc", "Iterator"),
     "AbstractAsyncContextManager": ("contextlib", "AbstractContextManager"),
     "asynccontextmanager": ("contextlib", "contextmanager"),
@@ -46,20 +46,20 @@ class Module:
 
 
 class Rewriter(ast.NodeTransformer):
-    """Turns async declarations into plain ones and notes which names they need."""
+    """Turns async declarations into sync ones, and collects the names that they need."""
 
     def __init__(self, module: Module, needed: set[tuple[str, str]]) -> None:
         self.module = module
         self.needed = needed
-        self.in_callback = False  # callbacks pass through: they meet the async classes
+        self.in_callback = False  # callbacks run on the loop, so they get the async classes
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in TWINS and self.in_callback:
             self.needed.add(("", "frontdesk"))
             return ast.Name(f"frontdesk.{node.id}")
-        if node.id in PLAIN and not self.in_callback:
-            self.needed.add(PLAIN[node.id])
-            return ast.Name(PLAIN[node.id][1])
+        if node.id in SYNC_NAMES and not self.in_callback:
+            self.needed.add(SYNC_NAMES[node.id])
+            return ast.Name(SYNC_NAMES[node.id][1])
         if node.id in self.module.origins and node.id not in TWINS:
             self.needed.add(self.module.origins[node.id])
         return node
@@ -67,9 +67,9 @@ class Rewriter(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         name = node.value.id if isinstance(node.value, ast.Name) else ""
         outer, self.in_callback = self.in_callback, self.in_callback or name == "Callable"
-        made = self.generic_visit(node)
+        rewritten = self.generic_visit(node)
         self.in_callback = outer
-        return made
+        return rewritten
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
         node.args.defaults = [self.default(value) for value in node.args.defaults]
@@ -78,14 +78,14 @@ class Rewriter(ast.NodeTransformer):
         plain = ast.FunctionDef(
             name=SPECIAL.get(node.name, node.name),
             args=self.visit(node.args),
-            body=[ast.Expr(ast.Constant(plain_text(text) if text else ...))],
+            body=[ast.Expr(ast.Constant(sync_text(text) if text else ...))],
             decorator_list=[self.visit(decorator) for decorator in node.decorator_list],
             returns=node.returns and self.visit(node.returns),
         )
         return ast.fix_missing_locations(ast.copy_location(plain, node))
 
     def default(self, node: ast.expr) -> ast.expr:
-        """Literals as they are, constants by their value, everything else as `...`."""
+        """Literals unchanged, constants as their value, everything else as `...`."""
         value: Any = self.module.namespace.get(node.id, ...) if isinstance(node, ast.Name) else ...
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             value = getattr(self.module.namespace.get(node.value.id), node.attr, ...)
@@ -95,12 +95,12 @@ class Rewriter(ast.NodeTransformer):
         return node if is_literal else ast.Constant(...)
 
 
-def plain_text(text: str) -> str:
+def sync_text(text: str) -> str:
     return text.replace("async with", "with").replace("`await ", "`")
 
 
 def class_stub(source: type, needed: set[tuple[str, str]]) -> str:
-    """One class with everything that it inherits inside the package, but for what another twin has."""
+    """One class, with everything that it inherits inside the package, except from another twin."""
     body: list[ast.stmt] = []
     seen: set[str] = set()
     twin = next((base for base in source.__mro__[1:] if base.__name__ in TWINS), object)
@@ -109,24 +109,25 @@ def class_stub(source: type, needed: set[tuple[str, str]]) -> str:
             continue
         module = Module(base.__module__)
         rewriter = Rewriter(module, needed)
-        here = [node for node in module.classes[base.__name__].body if declared(node) and declared(node) not in seen]
-        overloaded = {declared(node) for node in here if is_overload(node)}
+        body_nodes = module.classes[base.__name__].body
+        here = [node for node in body_nodes if declared_name(node) and declared_name(node) not in seen]
+        overloaded = {declared_name(node) for node in here if is_overload(node)}
         for node in here:
-            if declared(node) in overloaded and not is_overload(node):
-                continue  # type checkers see the overloads alone
+            if declared_name(node) in overloaded and not is_overload(node):
+                continue  # a stub has only the overloads
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 body.append(rewriter.function(node))
             elif isinstance(node, ast.AnnAssign):
                 body.append(ast.AnnAssign(node.target, rewriter.visit(node.annotation), None, simple=1))
-        seen.update(declared(node) for node in here)
+        seen.update(declared_name(node) for node in here)
     own = Module(source.__module__)
     node, rewriter = own.classes[source.__name__], Rewriter(own, needed)
     bases = [rewriter.visit(base) for base in node.bases if isinstance(base, ast.Subscript)]
     bases += [ast.Name(twin.__name__)] if twin is not object else []
     decorators = [rewriter.visit(decorator) for decorator in node.decorator_list]
-    text = [ast.Expr(ast.Constant(plain_text(source.__doc__)))] if source.__doc__ else []
-    made = ast.ClassDef(source.__name__, bases, [], [*text, *body], decorators)
-    return ast.unparse(ast.fix_missing_locations(made))
+    text = [ast.Expr(ast.Constant(sync_text(source.__doc__)))] if source.__doc__ else []
+    stub_class = ast.ClassDef(source.__name__, bases, [], [*text, *body], decorators)
+    return ast.unparse(ast.fix_missing_locations(stub_class))
 
 
 def is_overload(node: ast.stmt) -> bool:
@@ -134,8 +135,8 @@ def is_overload(node: ast.stmt) -> bool:
     return any(isinstance(decorator, ast.Name) and decorator.id == "overload" for decorator in decorators)
 
 
-def declared(node: ast.stmt) -> str:
-    """The public name that a statement of a class declares, or nothing."""
+def declared_name(node: ast.stmt) -> str:
+    """The public name that a statement in a class body declares, or an empty string."""
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         name = node.target.id
     else:
@@ -161,4 +162,4 @@ if __name__ == "__main__":
     if "--check" not in sys.argv:
         STUB.write_text(wanted)
     elif not STUB.exists() or STUB.read_text() != wanted:
-        sys.exit("src/frontdesk/sync.pyi is not current: run `make stubs` (python scripts/sync_stub.py)")
+        sys.exit("src/frontdesk/sync.pyi is out of date: run `make stubs` (python scripts/sync_stub.py)")

@@ -1,8 +1,8 @@
-"""The same API without an event loop: every name of `frontdesk`, its async classes as plain twins for any thread.
+"""The same API without an event loop: every name of `frontdesk`, with a sync twin for each async class.
 
-The twins are made from the async classes on import, so nothing is kept in step by hand; type checkers and editors see
-`sync.pyi`, which `scripts/sync_stub.py` writes. All coroutines of a process, and the callbacks given to them, run on
-one event loop in a background thread.
+The twins are made from the async classes on import, so the two cannot differ. Type checkers and editors read
+`sync.pyi`, which `scripts/sync_stub.py` writes. All coroutines of a process, and the callbacks passed to them, run on
+one event loop in a background thread. The twins can be used from any thread.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import Any, cast
 import frontdesk
 from frontdesk.errors import ConfigurationError
 
-_PORTION = 256
+_BATCH = 256
 _SPECIAL = {"__init__": "__init__", "__aenter__": "__enter__", "__aexit__": "__exit__", "__call__": "__call__"}
-_PLAIN: dict[Any, Any] = {
+_SYNC_TYPES: dict[Any, Any] = {
     AsyncIterator: Iterator,
     AbstractAsyncContextManager: AbstractContextManager,
 }
 
 
 class _Call:
-    """One awaitable on its way through the loop and back to the thread that waits for it."""
+    """One awaitable that runs on the loop while a thread waits for its result."""
 
     def __init__(self, awaitable: Awaitable[Any]) -> None:
         self.awaitable = awaitable
@@ -47,7 +47,7 @@ class _Call:
     async def _work(self) -> None:
         try:
             self.result = await self.awaitable
-        except BaseException as error:  # even SystemExit: it is the caller's, and must not end the loop of all others
+        except BaseException as error:  # even SystemExit: it is for the caller, and must not end the shared loop
             self.error = error
         self.running.release()
 
@@ -56,8 +56,8 @@ class _Call:
             self.task.cancel()
 
 
-class _Home:
-    """The event loop that everything runs on, in a thread of its own."""
+class _LoopThread:
+    """The event loop that everything runs on, and its thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -83,36 +83,36 @@ class _Home:
         try:
             raise call.error
         finally:
-            call.error = None  # else the error, its traceback and this frame keep each other alive
+            call.error = None  # otherwise the error, its traceback and this frame form a reference cycle
 
 
-_home: _Home | None = None
-_home_lock = threading.Lock()
+_loop_thread: _LoopThread | None = None
+_loop_thread_lock = threading.Lock()
 
 
-def _at_home() -> _Home:
-    global _home
-    if (home := _home) is None:
-        with _home_lock:
-            home = _home = _home or _Home()
-    return home
+def _get_loop_thread() -> _LoopThread:
+    global _loop_thread
+    if (loop_thread := _loop_thread) is None:
+        with _loop_thread_lock:
+            loop_thread = _loop_thread = _loop_thread or _LoopThread()
+    return loop_thread
 
 
-def _leave_home() -> None:
-    """A forked child has the loop but not its thread: it makes its own."""
-    global _home, _home_lock
-    _home, _home_lock = None, threading.Lock()
+def _forget_loop_thread() -> None:
+    """In a forked child the loop exists, but its thread does not: the child starts another one when it needs it."""
+    global _loop_thread, _loop_thread_lock
+    _loop_thread, _loop_thread_lock = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_home)
+    os.register_at_fork(after_in_child=_forget_loop_thread)
 
 
-class _Portions:
-    """An async iterator, drained by one task of its own and handed over in portions.
+class _Batches:
+    """Reads an async iterator in one task, and returns its items in batches.
 
-    A portion ends where the source has to wait, so that a long transcript takes few hops and a slow stream is not held
-    back."""
+    A batch ends when the source has to wait. So a long transcript takes few switches between threads, and the items of
+    a slow stream are not delayed."""
 
     def __init__(self, source: AsyncIterator[Any]) -> None:
         self._source = source
@@ -122,8 +122,8 @@ class _Portions:
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def pull(self) -> list[Any]:
-        """The next items; none at the end. Raises what the source raised."""
+    async def next_batch(self) -> list[Any]:
+        """The next items; an empty list at the end. Raises what the source raised."""
         self._task = self._task or asyncio.create_task(self._drain())
         self._wanted.set()
         await self._arrived.wait()
@@ -140,7 +140,7 @@ class _Portions:
                 self._items.append(item)
                 if len(self._items) == 1:
                     self._arrived.set()
-                elif len(self._items) == _PORTION:
+                elif len(self._items) == _BATCH:
                     self._wanted.clear()
                     await self._wanted.wait()
         except Exception as error:
@@ -156,55 +156,55 @@ class _Portions:
 
 
 def _iterate(source: AsyncIterator[Any], caller: Any) -> Iterator[Any]:
-    home = _at_home()
-    portions = _Portions(source)
+    loop_thread = _get_loop_thread()
+    batches = _Batches(source)
     try:
-        while items := home.run(portions.pull()):
+        while items := loop_thread.run(batches.next_batch()):
             for item in items:
-                yield _present(item, caller)
+                yield _to_sync(item, caller)
     finally:
-        # Not waited for: it may be the garbage collector that closes this, in any thread and under any lock.
-        home.loop.call_soon_threadsafe(portions.abandon)
+        # Without waiting: the garbage collector may be closing this generator, in any thread and under any lock.
+        loop_thread.loop.call_soon_threadsafe(batches.abandon)
 
 
 @contextmanager
 def _enter(inner: AbstractAsyncContextManager[Any], caller: Any) -> Iterator[Any]:
-    value = _present(inner.__aenter__(), caller)
+    value = _to_sync(inner.__aenter__(), caller)
     try:
         yield value
     except BaseException as error:
-        if not _at_home().run(inner.__aexit__(type(error), error, error.__traceback__)):
+        if not _get_loop_thread().run(inner.__aexit__(type(error), error, error.__traceback__)):
             raise
     else:
-        _at_home().run(inner.__aexit__(None, None, None))
+        _get_loop_thread().run(inner.__aexit__(None, None, None))
 
 
-def _present(value: Any, caller: Any) -> Any:
-    """A value of the async API as a sync caller (a twin, or its class) can use it."""
+def _to_sync(value: Any, caller: Any) -> Any:
+    """Convert a value of the async API for a sync caller, which is a twin or its class."""
     kind: Any = type(value)
-    way = _way(kind)
-    return value if way is None else way(value, caller)
+    convert = _converter(kind)
+    return value if convert is None else convert(value, caller)
 
 
 @functools.cache
-def _way(kind: Any) -> Callable[[Any, Any], Any] | None:
+def _converter(kind: Any) -> Callable[[Any, Any], Any] | None:
     if any(base in _twins for base in kind.__mro__):
-        return _adopt
-    for interface, way in ((AsyncIterator, _iterate), (AbstractAsyncContextManager, _enter)):
+        return _wrap
+    for interface, convert in ((AsyncIterator, _iterate), (AbstractAsyncContextManager, _enter)):
         if issubclass(kind, interface):
-            return cast(Callable[[Any, Any], Any], way)
+            return cast(Callable[[Any, Any], Any], convert)
     if issubclass(kind, Awaitable):
-        return lambda value, caller: _present(_at_home().run(value), caller)
+        return lambda value, caller: _to_sync(_get_loop_thread().run(value), caller)
     if kind is dict:
-        return lambda value, caller: dict(zip(value, _present([*value.values()], caller), strict=True))
+        return lambda value, caller: dict(zip(value, _to_sync([*value.values()], caller), strict=True))
     if kind in (list, tuple):
         return lambda value, caller: (
-            kind(_present(item, caller) for item in value) if any(map(_way, set(map(type, value)))) else value
+            kind(_to_sync(item, caller) for item in value) if any(map(_converter, set(map(type, value)))) else value
         )
     return None
 
 
-def _adopt(inner: Any, caller: Any) -> Any:
+def _wrap(inner: Any, caller: Any) -> Any:
     if isinstance(caller, _Twin):
         if caller._inner is inner:
             return caller
@@ -215,15 +215,16 @@ def _adopt(inner: Any, caller: Any) -> Any:
     return twin
 
 
-def _given(value: Any) -> Any:
-    """An argument as the async API takes it. Iterators are run here, where they may use this API; files are not."""
+def _to_async(value: Any) -> Any:
+    """Convert an argument for the async API. An iterator is read here, in the caller's thread, because it may use this
+    API itself; a file is passed on."""
     if isinstance(value, _Twin):
         return value._inner
     return list(value) if isinstance(value, Iterator) and not hasattr(value, "read") else value
 
 
 class _Twin:
-    """What all sync classes have in common: the async object that each stands for."""
+    """The base of all sync classes: wraps an async object."""
 
     _inner: Any
 
@@ -233,7 +234,7 @@ class _Twin:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return _present(getattr(self._inner, name), self)
+        return _to_sync(getattr(self._inner, name), self)
 
 
 _twins: dict[Any, type[_Twin]] = {}
@@ -252,73 +253,75 @@ def _has_async(source: Any) -> bool:
     return any(inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member) for member in members)
 
 
-def _fill(twin: type[_Twin], source: Any) -> None:
+def _add_members(twin: type[_Twin], source: Any) -> None:
     for name, member in _members(source).items():
         if name == "__init__":
-            setattr(twin, name, _dressed(_maker(source), member))
+            setattr(twin, name, _copy_signature(_make_init(source), member))
         elif isinstance(member, property | types.MemberDescriptorType):
-            setattr(twin, name, property(_getter(name), doc=_plain_text(member.__doc__)))
+            setattr(twin, name, property(_make_getter(name), doc=_sync_text(member.__doc__)))
         elif isinstance(member, classmethod | staticmethod):
-            setattr(twin, name, classmethod(_dressed(_caller(name, source), member.__func__)))
+            setattr(twin, name, classmethod(_copy_signature(_make_method(name, source), member.__func__)))
         elif isinstance(member, types.FunctionType):
-            setattr(twin, _SPECIAL.get(name, name), _dressed(_caller(name), member))
+            setattr(twin, _SPECIAL.get(name, name), _copy_signature(_make_method(name), member))
 
 
-def _maker(source: Any) -> Any:
+def _make_init(source: Any) -> Any:
     def make(self: _Twin, *args: Any, **kwargs: Any) -> None:
-        self._inner = source(*map(_given, args), **{key: _given(value) for key, value in kwargs.items()})
+        self._inner = source(*map(_to_async, args), **{key: _to_async(value) for key, value in kwargs.items()})
 
     return make
 
 
-def _getter(name: str) -> Any:
-    return lambda self: _present(getattr(self._inner, name), self)
+def _make_getter(name: str) -> Any:
+    return lambda self: _to_sync(getattr(self._inner, name), self)
 
 
-def _caller(name: str, source: Any = None) -> Any:
+def _make_method(name: str, source: Any = None) -> Any:
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         function = getattr(source or self._inner, name)
-        return _present(function(*map(_given, args), **{key: _given(value) for key, value in kwargs.items()}), self)
+        return _to_sync(
+            function(*map(_to_async, args), **{key: _to_async(value) for key, value in kwargs.items()}), self
+        )
 
     return call
 
 
-def _dressed(function: Any, source: Any) -> Any:
-    """Give a function the name, text and signature of the async one that it stands for."""
+def _copy_signature(function: Any, source: Any) -> Any:
+    """Give a function the name, docstring and signature of the async function that it calls."""
     function.__name__ = _SPECIAL.get(source.__name__, source.__name__)
     function.__qualname__ = f"{source.__qualname__.rpartition('.')[0]}.{function.__name__}"
-    function.__doc__ = _plain_text(source.__doc__)
+    function.__doc__ = _sync_text(source.__doc__)
     signature = inspect.signature(source, eval_str=True)
-    parameters = [each.replace(annotation=_plain(each.annotation)) for each in signature.parameters.values()]
+    parameters = [each.replace(annotation=_sync_type(each.annotation)) for each in signature.parameters.values()]
     function.__signature__ = signature.replace(
-        parameters=parameters, return_annotation=_plain(signature.return_annotation)
+        parameters=parameters, return_annotation=_sync_type(signature.return_annotation)
     )
     return function
 
 
-def _plain(hint: Any) -> Any:
-    """A type of the async API as it is here. Callbacks pass through, so theirs stay."""
+def _sync_type(hint: Any) -> Any:
+    """The sync form of a type in the async API. Callbacks run on the loop as they are, so their types stay async."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (None, Callable, typing.Literal):
         return _twins.get(hint, hint)
-    plain = tuple(map(_plain, arguments))
-    if origin in _PLAIN:
-        return _PLAIN[origin][plain[0]]
+    plain = tuple(map(_sync_type, arguments))
+    if origin in _SYNC_TYPES:
+        return _SYNC_TYPES[origin][plain[0]]
     if origin in (types.UnionType, typing.Union):
         return functools.reduce(operator.or_, plain)
     return hint if plain == arguments else origin[plain]
 
 
-def _plain_text(text: str | None) -> str | None:
+def _sync_text(text: str | None) -> str | None:
     return text and text.replace("async with", "with").replace("`await ", "`")
 
 
 for _name in frontdesk.__all__:
     if _has_async(_source := getattr(frontdesk, _name)):
         _base = next((_twins[base] for base in _source.__mro__ if base in _twins), _Twin)
-        _twins[_source] = type(_name, (_base,), {"__doc__": _plain_text(_source.__doc__), "__module__": __name__})
+        _twins[_source] = type(_name, (_base,), {"__doc__": _sync_text(_source.__doc__), "__module__": __name__})
 for _source, _twin in _twins.items():
-    _fill(_twin, _source)
+    _add_members(_twin, _source)
 
 __all__ = list(frontdesk.__all__)
 for _name in __all__:

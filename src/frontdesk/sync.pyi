@@ -1,4 +1,4 @@
-"""What type checkers see of `frontdesk.sync`: written by `make stubs`."""
+"""The types of `frontdesk.sync`, for type checkers and editors. Written by `make stubs`."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -1153,8 +1153,8 @@ class States(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool for a model. `tool(**arguments)` gives text and never raises: the text says what is wrong and what
-    would be right, or that something behind the tool failed."""
+    """A tool for a model. `tool(**arguments)` returns text and never raises. For wrong arguments, or if the tool
+    fails, the text tells the model what is wrong and what to do."""
 
     name: str
     description: str
