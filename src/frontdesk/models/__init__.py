@@ -1,6 +1,6 @@
 """Ready-made models: callables `prompt -> text` for summaries and memory, and `texts -> vectors` for search.
 
-Any other such callable serves as well."""
+You can use any other such callable instead."""
 
 from frontdesk.models.anthropic import anthropic
 from frontdesk.models.chat import ChatModel

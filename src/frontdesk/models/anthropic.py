@@ -1,4 +1,4 @@
-"""Models behind the Anthropic messages protocol."""
+"""Models with the Anthropic messages API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frontdesk.models.chat import ChatModel, ChatSettings
 from frontdesk.models.completion import Completion, Usage
 
 _MAX_TOKENS = 8_192
-_AT_A_LIMIT = frozenset({"max_tokens", "model_context_window_exceeded"})
+_TRUNCATED = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
 def anthropic(
@@ -25,12 +25,12 @@ def anthropic(
     context_window: int | None = None,
     **client_options: Any,
 ) -> AnthropicModel:
-    """A model of Anthropic, or of a server with the same protocol at `base_url`, through the official package.
+    """A model of Anthropic, or of a server with the same API at `base_url`, through the official package.
 
-    The answer is streamed: `timeout` is how long the server may be silent. The protocol wants a limit for the answer:
-    8,192 tokens if `max_tokens` is not given. `max_retries` counts the package's own retries after 429, 5xx and failed
-    connections; `client_options` go to its client. The key is `ANTHROPIC_API_KEY` if none is given. Raises
-    `ConfigurationError` without the package."""
+    The answer is streamed: `timeout` is the longest pause between two chunks. The API requires a limit for the answer:
+    8,192 tokens without `max_tokens`. `max_retries` is the number of retries by the package after 429, 5xx and failed
+    connections; `client_options` are passed to its client. Without `api_key`, the key is `ANTHROPIC_API_KEY`. Raises
+    `ConfigurationError` if the package is not installed."""
     return AnthropicModel(
         ChatSettings(
             model=model,
@@ -47,7 +47,7 @@ def anthropic(
 
 
 class AnthropicModel(ChatModel):
-    """A `ChatModel` on the `anthropic` package."""
+    """A `ChatModel` that uses the `anthropic` package."""
 
     package: ClassVar[str] = "anthropic"
 
@@ -72,13 +72,13 @@ class AnthropicModel(ChatModel):
         if system is not None:
             request["system"] = system
         if settings.temperature is not None:
-            # The package dropped the argument, the protocol did not.
+            # The package no longer has the argument, but the API still does.
             request["extra_body"] = {"temperature": settings.temperature}
         try:
             stream = await client.messages.create(**request)
         except TypeError as error:
-            # The package has several sources of keys, and says so only when it needs one.
-            raise self._without_key() from error
+            # The package looks for a key in several places, and raises only when it needs one.
+            raise self._missing_key() from error
         async with stream:
             return await self._read(stream)
 
@@ -99,15 +99,15 @@ class AnthropicModel(ChatModel):
         if end is None:
             raise self._interrupted()
         if end == "refusal":
-            raise ModelRefusedError(f"model {self.name!r} withheld its answer ({end})", model=self.name)
-        return Completion("".join(pieces), model=model, usage=_usage(counts), truncated=end in _AT_A_LIMIT)
+            raise ModelRefusedError(f"model {self.name!r} refused to answer ({end})", model=self.name)
+        return Completion("".join(pieces), model=model, usage=_usage(counts), truncated=end in _TRUNCATED)
 
 
-def _counts(given: Any) -> dict[str, int]:
-    """What a usage says; later events repeat or correct it, and leave out what they do not know."""
+def _counts(usage: Any) -> dict[str, int]:
+    """The counts that an event contains. Later events repeat or correct those of earlier ones."""
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    found = {name: getattr(given, name, None) for name in names}
-    found["thinking_tokens"] = getattr(getattr(given, "output_tokens_details", None), "thinking_tokens", None)
+    found = {name: getattr(usage, name, None) for name in names}
+    found["thinking_tokens"] = getattr(getattr(usage, "output_tokens_details", None), "thinking_tokens", None)
     return {name: count for name, count in found.items() if count is not None}
 
 

@@ -1,4 +1,4 @@
-"""What the models of all providers share: settings, one client per event loop, and typed errors in place of theirs."""
+"""What the models of all providers have in common: settings, one client per event loop, and typed errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 
 from frontdesk.errors import ConfigurationError, FrontdeskError, ModelError
 from frontdesk.models.completion import Completion
-from frontdesk.models.failures import failure
+from frontdesk.models.failures import to_model_error
 from frontdesk.models.windows import context_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
-    """How a model is called. Raises `ConfigurationError` for figures that make no sense."""
+    """How a model is called. Raises `ConfigurationError` for invalid values."""
 
     model: str
     base_url: str | None = None
@@ -44,7 +44,7 @@ class ChatSettings:
 
 
 class ChatModel(ABC):
-    """A model behind an HTTP API: `await model(prompt)` gives a `Completion`. Safe to share between tasks and loops."""
+    """A model with an HTTP API: `await model(prompt)` returns a `Completion`. Safe to share between tasks and loops."""
 
     package: ClassVar[str]
 
@@ -66,37 +66,38 @@ class ChatModel(ABC):
 
     @property
     def context_window(self) -> int | None:
-        """The figure that was given, or else the known one of the model, or None."""
+        """The configured value, or else the known context window of the model; None if unknown."""
         return self.settings.context_window or context_window(self.settings.model)
 
     async def __call__(self, prompt: str, *, system: str | None = None) -> Completion:
         """Send the prompt as one user message and wait for the whole answer.
 
-        Raises `ModelError` or one of its kinds, and `ConfigurationError` without a key; half an answer or an empty one
-        is never returned."""
-        client = await self._client()
+        Raises `ModelError` or a subclass, and `ConfigurationError` without a key. Never returns an empty or incomplete
+        answer."""
+        client = await self.client()
         try:
             completion = await self._complete(client, prompt, system)
         except FrontdeskError:
             raise
         except Exception as error:
-            raise failure(error, self.name) from error
+            raise to_model_error(error, self.name) from error
         if not completion.strip():
-            cure = "raise max_tokens, its reasoning took them all" if completion.truncated else "try again"
-            raise ModelError(f"model {self.name!r} gave an empty answer: {cure}", model=self.name)
+            advice = "raise max_tokens, its reasoning used them all" if completion.truncated else "try again"
+            raise ModelError(f"model {self.name!r} returned an empty answer: {advice}", model=self.name)
         return completion
 
     async def close(self) -> None:
-        """Close the connections that were opened in the running event loop. A later call opens new ones."""
+        """Close the connections of the running event loop. A later call opens new ones."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
 
-    async def _client(self) -> Any:
+    async def client(self) -> Any:
+        """The provider's client for the running event loop. Raises `ConfigurationError`."""
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            # Importing a provider's package takes up to a second: the loop must not stand still for it.
+            # Importing a provider's package takes up to a second, which must not block the loop.
             module = await asyncio.to_thread(importlib.import_module, self.package)
             client = self._clients.get(loop)
             if client is None:
@@ -104,16 +105,16 @@ class ChatModel(ABC):
         return client
 
     def _interrupted(self) -> ModelError:
-        return ModelError(f"the answer of model {self.name!r} broke off before its end: try again", model=self.name)
+        return ModelError(f"the answer of model {self.name!r} ended early: try again", model=self.name)
 
-    def _without_key(self) -> ConfigurationError:
+    def _missing_key(self) -> ConfigurationError:
         variable = f"{self.package.upper()}_API_KEY"
-        return ConfigurationError(f"no key for model {self.name!r}: give api_key or set {variable}", model=self.name)
+        return ConfigurationError(f"no key for model {self.name!r}: pass api_key or set {variable}", model=self.name)
 
     @abstractmethod
     def _connect(self, module: ModuleType) -> Any:
-        """Make the provider's client. Raises `ConfigurationError` if it cannot be made from the settings."""
+        """Make the provider's client. Raises `ConfigurationError` if the settings are not sufficient."""
 
     @abstractmethod
     async def _complete(self, client: Any, prompt: str, system: str | None) -> Completion:
-        """Make the call. May raise anything; `failure` turns it into a `ModelError`."""
+        """Call the model. May raise anything; `to_model_error` turns it into a `ModelError`."""

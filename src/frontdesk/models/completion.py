@@ -1,4 +1,4 @@
-"""What a model gives back: its text, which is all that most callers want, and beside it what the call cost."""
+"""The result of a model call: the text, and what the call used."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one call. `input_tokens` is the whole prompt with what was read from or written to the cache,
-    `output_tokens` the whole answer with its reasoning, whatever the provider's own way of counting."""
+    """The tokens of one call, counted in the same way for all providers. `input_tokens` is the whole prompt, including
+    what was read from or written to the cache. `output_tokens` is the whole answer, including reasoning."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -19,10 +19,10 @@ class Usage:
 
 
 class Completion(str):
-    """The answer of a model, usable wherever a string is.
+    """The answer of a model: a string with more attributes.
 
-    `model` is the name the server gave itself, `usage` is None if the server did not say, and `truncated` tells that
-    the answer ended at a token limit."""
+    `model` is the name that the server reported. `usage` is None if the server did not report it. `truncated` is True
+    if the answer ended at a token limit."""
 
     __slots__ = ("model", "truncated", "usage")
 

@@ -1,4 +1,4 @@
-"""Vectors from servers that speak the OpenAI embeddings protocol: a callable for `with_embeddings`."""
+"""Vectors from servers with the OpenAI embeddings API: a callable for `with_embeddings`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from frontdesk.errors import FrontdeskError, ModelError
 from frontdesk.models.chat import ChatSettings
-from frontdesk.models.failures import failure
+from frontdesk.models.failures import to_model_error
 from frontdesk.models.openai import OpenAIModel
 
 
@@ -21,10 +21,10 @@ def openai_embeddings(
     max_retries: int = 2,
     **client_options: Any,
 ) -> OpenAIEmbeddings:
-    """An embedding model of OpenAI, or of any server with the same protocol at `base_url`, by the official package.
+    """An embedding model of OpenAI, or of any server with the same API at `base_url`, through the official package.
 
-    `dimensions` asks the server for vectors of so many numbers; leave it out for models that have just one size. The
-    rest is as in `openai`. Raises `ConfigurationError` without the package."""
+    `dimensions` is the length of the vectors that the server is asked for; leave it out for models with only one. The
+    other arguments are those of `openai`. Raises `ConfigurationError` if the package is not installed."""
     return OpenAIEmbeddings(
         ChatSettings(
             model=model,
@@ -39,7 +39,7 @@ def openai_embeddings(
 
 
 class OpenAIEmbeddings:
-    """`await embed(texts)` gives a vector for each text. Safe to share between tasks and loops."""
+    """`await embed(texts)` returns a vector for each text. Safe to share between tasks and loops."""
 
     def __init__(self, settings: ChatSettings, dimensions: int | None) -> None:
         self._model = OpenAIModel(settings)
@@ -54,27 +54,28 @@ class OpenAIEmbeddings:
         return f"OpenAIEmbeddings({self.name!r})"
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector for each text, in their order. Raises `ModelError` or one of its kinds, and `ConfigurationError`
-        without a key."""
+        """One vector for each text, in their order. Raises `ModelError` or a subclass, and `ConfigurationError` without
+        a key."""
         if not texts:
             return []
-        client = await self._model._client()
+        client = await self._model.client()
         try:
-            # Left to itself the package asks for base64, which not every server knows.
+            # By default the package asks for base64, which not every server supports.
             answer = await client.embeddings.create(
                 model=self.name, input=list(texts), encoding_format="float", **self._options
             )
         except FrontdeskError:
             raise
         except Exception as error:
-            raise failure(error, self.name) from error
+            raise to_model_error(error, self.name) from error
         by_index = {entry.index: list(entry.embedding) for entry in answer.data or ()}
         if sorted(by_index) != list(range(len(texts))):
             raise ModelError(
-                f"model {self.name!r} gave {len(by_index)} vectors for {len(texts)} texts: try again", model=self.name
+                f"model {self.name!r} returned {len(by_index)} vectors for {len(texts)} texts: try again",
+                model=self.name,
             )
         return [by_index[index] for index in range(len(texts))]
 
     async def close(self) -> None:
-        """Close the connections that were opened in the running event loop. A later call opens new ones."""
+        """Close the connections of the running event loop. A later call opens new ones."""
         await self._model.close()

@@ -1,6 +1,6 @@
-"""A summariser that is not a model: it picks the sentences that matter, offline, the same ones every time.
+"""A summariser without a model: it selects important sentences by rules, offline and deterministically.
 
-For laptops without a key, for tests and demos, and as a last resort when a real model is down.
+For machines without an API key, for tests and demos, and as a fallback when a real model is down.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from frontdesk.messages.tokens import estimate_tokens
 from frontdesk.models.sentences import Sentence, join, split, weigh, worth
 
 NOTICE = "[Extract: sentences picked by rules, not written by a model]"
-"""The first line of every extract."""
+"""the first line of every extract"""
 
 _TARGET = re.compile(r"<target_tokens>\s*(\d{1,9})\s*</target_tokens>")
 _DEFAULT_TOKENS = 800
@@ -22,7 +22,7 @@ _MARGIN = 4
 
 
 def extractive(*, max_tokens: int | None = None) -> Extractive:
-    """A summariser without a model. `max_tokens` bounds every extract; a target in the prompt may ask for less.
+    """A summariser without a model. `max_tokens` limits every extract; the prompt may ask for a shorter one.
 
     Raises `ConfigurationError` if `max_tokens` leaves no room for a sentence."""
     if max_tokens is not None and max_tokens < 50:
@@ -32,7 +32,7 @@ def extractive(*, max_tokens: int | None = None) -> Extractive:
 
 @dataclass(frozen=True, slots=True)
 class Extractive:
-    """A callable `prompt -> text` that needs no model. It is quick and does no I/O."""
+    """A callable `prompt -> text` that needs no model. It is fast and does no I/O."""
 
     max_tokens: int | None = None
 
@@ -42,35 +42,35 @@ class Extractive:
 
     @property
     def context_window(self) -> None:
-        """It takes prompts of any size."""
+        """None: it accepts prompts of any size."""
         return
 
     def __call__(self, prompt: str) -> str:
-        """Extract from what stands between `<conversation>` and `</conversation>`, and from the `<previous_summary>`
-        if there is one; from the whole prompt if there are no such tags.
+        """Select sentences from the text between `<conversation>` and `</conversation>` and from `<previous_summary>`,
+        or from the whole prompt if it has no such tags.
 
-        Keeps to `<target_tokens>` or else 800, to `max_tokens`, and to half of what it was given, but gives at least
-        one sentence. Empty for a text without any."""
-        conversation, rest = _cut(prompt, "conversation")
-        previous, rest = _cut(rest, "previous_summary")
+        The extract is at most as long as `<target_tokens>` (or else 800), `max_tokens` and half of the text, but has
+        at least one sentence. It is empty if the text has no sentence."""
+        conversation, rest = _extract_tag(prompt, "conversation")
+        previous, rest = _extract_tag(rest, "previous_summary")
         if conversation is None:
             conversation = "" if previous is not None else prompt
         old = (previous or "").replace(NOTICE, "")
         sentences = split(f"{old}\n{conversation}")
         weigh(sentences)
-        return _lay_out(sentences, self._budget(rest, estimate_tokens(old) + estimate_tokens(conversation)))
+        return _summarise(sentences, self._budget(rest, estimate_tokens(old) + estimate_tokens(conversation)))
 
-    def _budget(self, instructions: str, given: int) -> int:
+    def _budget(self, instructions: str, text_tokens: int) -> int:
         target = _TARGET.search(instructions)
         wanted = int(target[1]) if target else self.max_tokens or _DEFAULT_TOKENS
-        return min(wanted, self.max_tokens or wanted, given // 2)
+        return min(wanted, self.max_tokens or wanted, text_tokens // 2)
 
 
-def _cut(text: str, tag: str) -> tuple[str | None, str]:
-    """What stands between the tags, or None, and the text without it.
+def _extract_tag(text: str, tag: str) -> tuple[str | None, str]:
+    """The text inside a tag, or None, and the rest of the text.
 
-    The conversation is data and may hold such tags itself, the instructions may name them: the first that begins a
-    line opens, the last one closes."""
+    The conversation may contain such tags itself, and the instructions may mention them: the first opening tag at the
+    start of a line and the last closing tag count."""
     opening = re.search(rf"^<{tag}>", text, re.MULTILINE) or re.search(f"<{tag}>", text)
     end = text.rfind(f"</{tag}>")
     if opening is None or end < opening.end():
@@ -78,7 +78,7 @@ def _cut(text: str, tag: str) -> tuple[str | None, str]:
     return text[opening.end() : end], text[: opening.start()] + text[end:]
 
 
-def _lay_out(sentences: list[Sentence], budget: int) -> str:
+def _summarise(sentences: list[Sentence], budget: int) -> str:
     chosen = _choose(sentences, budget - estimate_tokens(NOTICE))
     text = _render(sentences, chosen)
     while len(chosen) > 1 and estimate_tokens(text) > budget:
@@ -88,12 +88,15 @@ def _lay_out(sentences: list[Sentence], budget: int) -> str:
 
 
 def _choose(sentences: list[Sentence], room: int) -> list[int]:
-    """The sentences worth most that fit, each judged by what it adds to those before it; the best one in any case."""
+    """The most valuable sentences that fit into `room` tokens. The best one is chosen even if it does not fit.
+
+    What a sentence is worth depends on the sentences chosen before it: a fact that is already there counts less."""
     chosen: list[int] = []
     messages: set[int] = set()
     facts: set[str] = set()
     words: set[str] = set()
-    # Worth only falls as more is known: what is still on top after a second look is the best there is.
+    # The worth of a sentence only decreases as others are chosen. So the top of the heap is computed again when it is
+    # taken: if it still is the top, no other sentence can be worth more.
     ranking = [(-worth(sentence, facts, words), index) for index, sentence in enumerate(sentences)]
     heapq.heapify(ranking)
     while ranking and (room >= _MARGIN or not chosen):

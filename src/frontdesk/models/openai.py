@@ -1,4 +1,4 @@
-"""Models behind the OpenAI chat-completions protocol: OpenAI itself and every server that speaks the same."""
+"""Models with the OpenAI chat completions API: those of OpenAI, and of every server with the same API."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def openai(
     context_window: int | None = None,
     **client_options: Any,
 ) -> OpenAIModel:
-    """A model of OpenAI, or of any server with the same protocol at `base_url`, through the official package.
+    """A model of OpenAI, or of any server with the same API at `base_url`, through the official package.
 
-    The answer is streamed: `timeout` is how long the server may be silent. `max_retries` counts the package's own
-    retries after 429, 5xx and failed connections; `client_options` go to its client. The key is `OPENAI_API_KEY` if
-    none is given, and a server at `base_url` may do without. Raises `ConfigurationError` without the package."""
+    The answer is streamed: `timeout` is the longest pause between two chunks. `max_retries` is the number of retries by
+    the package after 429, 5xx and failed connections; `client_options` are passed to its client. Without `api_key`, the
+    key is `OPENAI_API_KEY`; a server at `base_url` may not need one. Raises `ConfigurationError` if the package is not
+    installed."""
     return OpenAIModel(
         ChatSettings(
             model=model,
@@ -44,7 +45,7 @@ def openai(
 
 
 class OpenAIModel(ChatModel):
-    """A `ChatModel` on the `openai` package."""
+    """A `ChatModel` that uses the `openai` package."""
 
     package: ClassVar[str] = "openai"
 
@@ -56,7 +57,7 @@ class OpenAIModel(ChatModel):
         settings = self.settings
         key = settings.api_key
         if key is None and settings.base_url is not None and not os.environ.get("OPENAI_API_KEY"):
-            # The package insists on a key, most local servers have none.
+            # The package requires a key, but most local servers do not.
             key = "none"
         try:
             return module.AsyncOpenAI(
@@ -67,14 +68,14 @@ class OpenAIModel(ChatModel):
                 **settings.client_options,
             )
         except module.OpenAIError as error:
-            raise self._without_key() from error
+            raise self._missing_key() from error
 
     async def _complete(self, client: Any, prompt: str, system: str | None) -> Completion:
         request = self._request(client, prompt, system)
         try:
             stream = await client.chat.completions.create(**request)
         except Exception as error:
-            # Servers that know the protocol from before this option refuse it by name, and work without.
+            # Servers that do not know this option name it in their error, and work without it.
             if "stream_options" not in request or "stream_options" not in str(error):
                 raise
             self._usage_is_refused = True
@@ -93,7 +94,7 @@ class OpenAIModel(ChatModel):
         if not self._usage_is_refused:
             request["stream_options"] = {"include_usage": True}
         if settings.max_tokens is not None:
-            # OpenAI's reasoning models take the new name only, other servers often the old one only.
+            # OpenAI's reasoning models accept only the new name, other servers often only the old one.
             at_openai = client.base_url.host.endswith("api.openai.com")
             request["max_completion_tokens" if at_openai else "max_tokens"] = settings.max_tokens
         if settings.temperature is not None:
@@ -117,17 +118,17 @@ class OpenAIModel(ChatModel):
         if end is None:
             raise self._interrupted()
         if refused or end == "content_filter":
-            raise ModelRefusedError(f"model {self.name!r} withheld its answer ({end})", model=self.name)
+            raise ModelRefusedError(f"model {self.name!r} refused to answer ({end})", model=self.name)
         return Completion("".join(pieces), model=model, usage=usage, truncated=end == "length")
 
 
-def _usage(given: Any) -> Usage | None:
-    if given is None:
+def _usage(reported: Any) -> Usage | None:
+    if reported is None:
         return None
-    prompt, answer = given.prompt_tokens_details, given.completion_tokens_details
+    prompt, answer = reported.prompt_tokens_details, reported.completion_tokens_details
     return Usage(
-        input_tokens=given.prompt_tokens or 0,
-        output_tokens=given.completion_tokens or 0,
+        input_tokens=reported.prompt_tokens or 0,
+        output_tokens=reported.completion_tokens or 0,
         cache_read_tokens=getattr(prompt, "cached_tokens", None) or 0,
         cache_write_tokens=getattr(prompt, "cache_write_tokens", None) or 0,
         reasoning_tokens=getattr(answer, "reasoning_tokens", None) or 0,

@@ -1,6 +1,6 @@
-"""Tells a context-length error from every other failure of a model call, for all providers and whatever raised it.
+"""Recognises errors that mean that a prompt was too long, for all providers and client libraries.
 
-Separate because it knows wordings only: it imports no provider's package, and works on errors of foreign calls too.
+It goes by attributes and texts, and imports no provider's package, so it also works on errors of other clients.
 """
 
 import re
@@ -30,7 +30,7 @@ _WORDINGS = re.compile(
             r"input token count.{0,40} exceeds the maximum number of tokens",  # Google
             r"input token count is .{1,20} but (?:the )?model only supports",  # Google Vertex AI
             r"exceeds the available context size",  # llama.cpp
-            r"context size has been exceeded",  # llama.cpp, while it writes
+            r"context size has been exceeded",  # llama.cpp, during generation
             r"requested tokens(?: \(\d+\))? exceed context window",  # llama-cpp-python
             r"longer than the maximum model length",  # vLLM
             r"too long to fit into the model",  # vLLM
@@ -54,7 +54,7 @@ _WORDINGS = re.compile(
     ),
     re.IGNORECASE,
 )
-# These speak of tokens and limits too, and shortening the prompt is no cure for them.
+# These errors also mention tokens and limits, but a shorter prompt does not help.
 _RATE = re.compile(
     r"rate.?limit|per[ -](?:min|minute|day|hour)\b|\b[tr]pm\b|quota|throttl|too many requests|resource_?exhausted",
     re.IGNORECASE,
@@ -66,8 +66,8 @@ _CONTENT_TOO_LARGE = 413
 def is_context_overflow(error: BaseException) -> bool:
     """Whether a model call failed because the prompt does not fit into the model's context window.
 
-    Reads types, statuses, codes and texts of the error and of its causes. A rate limit never counts, even one that
-    speaks of tokens."""
+    Checks the types, statuses, codes and texts of the error and of its causes. A rate limit never counts, even if its
+    text mentions tokens."""
     for link in _chain(error):
         if isinstance(link, ModelOverflowError):
             return True

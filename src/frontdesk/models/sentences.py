@@ -1,6 +1,6 @@
-"""Splits a conversation into sentences and weighs them by rules: what `extractive` chooses from.
+"""Splits a conversation into sentences and weighs them by rules. `extractive` chooses from them.
 
-Pure and separate, so that the weights can be read, and tested, without prompts and budgets.
+Separate from prompts and budgets, so that the weights can be read and tested on their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SENTENCE_END = re.compile(
 _PIECE = re.compile(r".{1,300}(?:\s|$)|.{1,300}")
 _LONG = 300
 
-# What a summary must not lose: these are told apart only by how much they weigh. A short number says little by itself.
+# Facts that a summary must not lose, in groups of different weight. A short number alone says little.
 _FACT = re.compile(
     r"""
       (?P<strong> https?://[^\s<>"')]+ | [\w.+-]+@[\w-]+\.[\w.]+ | `[^`\n]{1,120}`
@@ -38,7 +38,7 @@ _FACT = re.compile(
     re.VERBOSE,
 )
 _FACT_WEIGHTS = {"strong": 2.0, "path": 1.5, "name": 1.2, "figure": 1.5, "number": 0.5, "proper": 0.8}
-_MOST_FACTS = 10.0
+_MAX_FACT_WEIGHT = 10.0
 _FIRST_MENTION = 0.8
 _LAST_MENTION = 0.4
 
@@ -73,9 +73,9 @@ _REPEATED = 0.3
 
 @dataclass(slots=True)
 class Sentence:
-    """One sentence: where it stands, who said it (`tag` as written, without brackets) and what it costs.
+    """One sentence, the number of its message, the tag of its message (without brackets), and its tokens.
 
-    `weight` is what it weighs beside its facts; both count times `voice`, which depends on who speaks."""
+    `weight` is its weight without its facts. The sum of both is multiplied by `voice`, which depends on the speaker."""
 
     text: str
     message: int
@@ -88,7 +88,8 @@ class Sentence:
 
 
 def split(text: str) -> list[Sentence]:
-    """The sentences of a text in their order, each once. Lines that begin with `[user]` and the like open a message."""
+    """The sentences of a text in their order, without repetitions. A line that starts with a tag such as `[user]`
+    starts a message."""
     seen: set[str] = set()
     sentences: list[Sentence] = []
     message, tag = 0, ""
@@ -103,7 +104,7 @@ def split(text: str) -> list[Sentence]:
 
 
 def join(before: str, after: str) -> str:
-    """Two sentences of one message in a row; scripts without spaces stay without."""
+    """Join two sentences of one message, without a space in scripts that have none."""
     return before + after if before.endswith(tuple(_CJK_END + _CJK_CLOSE)) else f"{before} {after}"
 
 
@@ -124,7 +125,7 @@ def _words(sentence: str) -> frozenset[str]:
 
 
 def weigh(sentences: list[Sentence]) -> None:
-    """Weigh each sentence and its facts, by what it says, who says it, and where it stands among the others."""
+    """Set the weights of each sentence and its facts, by its words, its speaker, and its position."""
     if not sentences:
         return
     first: dict[str, int] = {}
@@ -146,22 +147,22 @@ def weigh(sentences: list[Sentence]) -> None:
 
 
 def _statement(sentence: Sentence) -> float:
-    """What the words say: "I will." decides nothing that could be told from it later."""
+    """The weight of words of decision or intent. Very short sentences count less: "I will." alone says nothing."""
     weight = 1.8 * bool(_DECISION.search(sentence.text)) or 1.0 * bool(_INTENT.search(sentence.text))
     return weight * min(1.0, max(0, sentence.tokens - _EMPTY) / _EMPTY)
 
 
 def _ending(sentence: Sentence, closing: int) -> float:
-    """What is said last is the state of things, and what is asked last is still open."""
+    """The weight of being at the end: the last messages describe the current state, and their questions are open."""
     is_late = sentence.message >= closing - 1
     return is_late * (1.0 + bool(_QUESTION.search(sentence.text)))
 
 
 def worth(sentence: Sentence, known_facts: Set[str], known_words: Set[str]) -> float:
-    """What a sentence adds to a choice that knows these facts and words already."""
+    """What a sentence adds to a selection that already has these facts and words."""
     news = sum(value * (_KNOWN if fact in known_facts else 1.0) for fact, value in sentence.facts)
     weight = sentence.weight
     if weight > 0 and sentence.words:
         weight *= 1 - _REPEATED * len(sentence.words & known_words) / len(sentence.words)
-    # By the root of the length: per token, scraps of two words would always win.
-    return (min(_MOST_FACTS, news) + weight) * sentence.voice / math.sqrt(max(sentence.tokens, _SCRAP))
+    # Divided by the root of the length: divided by the length, fragments of two words would always win.
+    return (min(_MAX_FACT_WEIGHT, news) + weight) * sentence.voice / math.sqrt(max(sentence.tokens, _SCRAP))

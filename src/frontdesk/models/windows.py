@@ -1,7 +1,6 @@
-"""Context windows of well-known models: a default for budgets, which an explicit figure always overrides.
+"""Context windows of well-known models: the default for budgets, overridden by an explicit value.
 
-Kept as one table because it is the part of this package that ages. A family stands with its smallest common figure; a
-local server may have loaded a model with less, which only its operator knows.
+A family has the smallest window of its common models. A local server may have loaded a model with a smaller one.
 """
 
 import re
@@ -116,7 +115,7 @@ _WINDOWS = {
     "deepseek-v4": 1_000_000,
 }
 
-# `llama-3.1`, `llama3.1` and `meta-llama-3.1` are one family; `vendor/`, `us.anthropic.` and `ft:` only say whose.
+# `llama-3.1`, `llama3.1` and `meta-llama-3.1` are one family; `vendor/`, `us.anthropic.` and `ft:` do not matter.
 _OWNER = re.compile(
     r"^(?:ft:)?(?:(?:[a-z]{2,6}\.)?(?:ai21|amazon|anthropic|cohere|deepseek|google|meta|mistral|openai|qwen)\.|meta-)?"
 )
@@ -133,9 +132,9 @@ _LONGEST = max(map(len, _BY_FAMILY))
 
 
 def context_window(model: str) -> int | None:
-    """How many tokens the model takes, prompt and answer together, by the longest known beginning of its name.
+    """The context window of a model in tokens, by the longest known prefix of its name; None if unknown.
 
-    Path and vendor before the name are ignored (`openai/gpt-5.5`, `us.anthropic.claude-opus-5`). Unknown: None."""
+    A path or vendor before the name is ignored (`openai/gpt-5.5`, `us.anthropic.claude-opus-5`)."""
     name = _family(model)
     for length in range(min(len(name), _LONGEST), 0, -1):
         if (tokens := _BY_FAMILY.get(name[:length])) is not None:
@@ -144,7 +143,7 @@ def context_window(model: str) -> int | None:
 
 
 def session_window(own: int | None, configured: int | None, model: str | None) -> int:
-    """The window of a session: its own figure, that of `with_compaction`, what is known of its model, the default."""
+    """The context window of a session: its own, or that of `with_compaction`, or that of its model, or the default."""
     if own is not None:
         return own
     if configured is not None:
