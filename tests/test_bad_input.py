@@ -323,9 +323,9 @@ async def test_other_arguments_that_make_no_sense_are_refused(manager: SessionMa
         InvalidInputError,
         lambda m, s: s.add_compaction("", "m1", "m2"),
         lambda m, s: s.add_compaction(" \n", "m1", "m2"),
-        lambda m, s: s.history(format="klingon"),
+        lambda m, s: s.history(format="klingon"),  # type: ignore[call-overload]
         lambda m, s: s.search(7),  # type: ignore[arg-type]
-        lambda m, s: m.list(status="asleep"),
+        lambda m, s: m.list(status="asleep"),  # type: ignore[arg-type]
         lambda m, s: m.add_usage("chat", input_tokens=-1),
         lambda m, s: m.add_usage("chat", output_tokens=1.5),  # type: ignore[arg-type]
         lambda m, s: m.add_usage("chat", cost=-1),

@@ -1,7 +1,7 @@
 """Frontdesk: the session layer for AI agents."""
 
 from frontdesk.compaction.memory import memory_fingerprint, normalise_memory
-from frontdesk.compaction.shortening import truncate_older_messages
+from frontdesk.compaction.shorten import truncate_older_messages
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
 from frontdesk.context.prompt import render_prompt
 from frontdesk.errors import (

@@ -14,7 +14,7 @@ import msgspec
 from frontdesk.errors import InvalidInputError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
-from frontdesk.store import OverlayRow, SessionRow, UsageRow
+from frontdesk.store import NewOverlay, OverlayRow, SessionRow, UsageRow
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,7 +82,7 @@ class Compaction:
     details: dict[str, Any]
 
     @classmethod
-    def from_row(cls, row: OverlayRow, from_id: str, to_id: str) -> Compaction:
+    def from_row(cls, row: OverlayRow | NewOverlay, from_id: str, to_id: str) -> Compaction:
         return cls(
             id=row.id,
             kind=row.kind,

@@ -114,7 +114,9 @@ from frontdesk.config.settings import (
 )
 from frontdesk.lifecycle.notes import EndingSession
 from frontdesk.lifecycle.transitions import ManagersOwn
-from frontdesk.session.session import R
+from frontdesk.manager.manager import Status
+from frontdesk.session.components import Components
+from frontdesk.session.session import MessageFormat, R
 from frontdesk.session.turns import Duration, Holding
 from frontdesk.session.writing import Given
 from frontdesk.states.orchestration import Step
@@ -283,9 +285,9 @@ class Orchestrator:
 class Session:
     """A handle on one session. Making it does no I/O; the session is created by its first write.
 
-    A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
-    """
+    A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it."""
 
+    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
     @classmethod
     def create(
         cls,
@@ -296,6 +298,10 @@ class Session:
         clock: Clock | None = None,
     ) -> StandaloneSession:
         """One conversation without a manager, called "default" unless `for_session` says otherwise."""
+
+    @property
+    def id(self) -> str:
+        """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
 
     def info(self) -> SessionInfo:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
@@ -312,32 +318,72 @@ class Session:
     def turn(
         self, *, wait: Duration | None = None, ttl: Duration = 30.0, on_busy: Literal["queue"], message: Given
     ) -> AbstractContextManager[Turn | None]: ...
-    def history(
+    def append(
         self,
+        message: Given,
         *,
-        leaf: str | None = None,
-        last: int | None = None,
-        max_tokens: int | None = None,
-        format: str | None = None,
-    ) -> Any:
-        """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+        reopen: bool = False,
+    ) -> Appended:
+        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
-        `last` keeps the last messages, `max_tokens` the leading system messages and as many of the last ones as fit
-        (`ContextOverflowError` if the last turn does not). Gives `Message`s, or with `format` ("openai",
-        "openai-responses", "anthropic", "ui", "raw") the dicts for that provider's call, valid for it."""
+        When it returns, the message is durable. An id that the session already has is a no-op with `inserted=False`.
+        A session that a sweep archived continues; one that was suspended or ended otherwise raises `SessionEndedError`
+        unless `reopen` is given.
+        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
 
+    def append_all(
+        self,
+        messages: Iterable[Given],
+        *,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | None = None,
+        reopen: bool = False,
+    ) -> list[Appended]:
+        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
+        it. Raises as `append` does."""
+
+    def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
+        """Replace the message that has this id and keep its position, or append it as `append` does. Atomic; `inserted`
+        says which."""
+
+    def update_message(self, message: Given) -> Message:
+        """Replace the content of the message that has this id; unchanged content writes nothing.
+
+        Raises `MessageNotFoundError`, `InvalidMessageError`."""
+
+    def delete_messages(self, ids: Iterable[str]) -> int:
+        """Remove messages for good, on any branch; those after them stay connected, a deleted head falls back.
+
+        Returns how many were there. A summary's id raises `InvalidMessageError`."""
+
+    def clear_messages(self) -> None:
+        """Remove all messages and overlays of the session for good; name, tags, metadata and usage stay."""
+
+    def switch(self, leaf: str) -> Message:
+        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
+
+    @overload
+    def history(
+        self, *, leaf: str | None = None, last: int | None = None, max_tokens: int | None = None, format: None = None
+    ) -> list[Message]: ...
+    @overload
+    def history(
+        self, *, leaf: str | None = None, last: int | None = None, max_tokens: int | None = None, format: MessageFormat
+    ) -> list[dict[str, Any]]: ...
     def transcript(
         self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
     ) -> Iterator[Message]:
         """Stream the path to the head (or `leaf`) as it was written, of any length.
 
-        `after` begins behind that message, in the direction of reading. Raises `MessageNotFoundError`."""
+        `after` begins after that message, in the direction of reading. Raises `MessageNotFoundError`."""
 
     def get_message(self, message_id: str) -> Message:
-        """The message with this id, on whichever branch. Raises `MessageNotFoundError`."""
+        """The message with this id, on any branch. Raises `MessageNotFoundError`."""
 
     def path_length(self, leaf: str | None = None) -> int:
-        """How many messages the path to the head (or `leaf`) has, overlays ignored; nothing is read for it."""
+        """How many messages the path to the head (or `leaf`) has, overlays ignored; no message is read for it."""
 
     def head(self) -> Message | None:
         """The message that the next append follows."""
@@ -347,9 +393,6 @@ class Session:
 
     def branches(self, message_id: str | None) -> list[Message]:
         """The messages that follow a message directly (for None: the roots), oldest first."""
-
-    def switch(self, leaf: str) -> Message:
-        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
 
     def search(
         self,
@@ -366,65 +409,22 @@ class Session:
         """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
         `newest` first), each with `context` messages before and after it.
 
-        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
+        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01 and
+        before:2025-06-30 mean what they say. `role`, `after` (included) and `before` narrow it further.
         `next_cursor` of the results gets the next ones with the same arguments.
         Raises `InvalidInputError`, `InvalidCursorError`."""
 
-    def append(
-        self,
-        message: Given,
-        *,
-        parent: str | FollowHead | None = ...,
-        expected_head: str | None = None,
-        reopen: bool = False,
-    ) -> Appended:
-        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
-
-        When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
-        A session that a sweep archived goes on; to one that was suspended or ended otherwise it raises
-        `SessionEndedError` unless `reopen` is given.
-        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
-
-    def append_all(
-        self,
-        messages: Iterable[Given],
-        *,
-        parent: str | FollowHead | None = ...,
-        expected_head: str | None = None,
-        reopen: bool = False,
-    ) -> list[Appended]:
-        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
-        it. Raises as `append` does."""
-
-    def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id, where it stands, or append it as `append` does. Atomic; `inserted` says
-        which."""
-
-    def update_message(self, message: Given) -> Message:
-        """Replace the content of the message that has this id; unchanged content writes nothing.
-
-        Raises `MessageNotFoundError`, `InvalidMessageError`."""
-
-    def delete_messages(self, ids: Iterable[str]) -> int:
-        """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
-
-        Gives how many were there. A summary's id raises `InvalidMessageError`."""
-
-    def clear_messages(self) -> None:
-        """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
-
     def rename(self, name: str) -> None:
-        """Give the session another name."""
+        """Set the session's name."""
 
     def add_tags(self, *tags: str) -> tuple[str, ...]:
-        """Add tags; gives all that the session has then."""
+        """Add tags; returns all that the session then has."""
 
     def remove_tags(self, *tags: str) -> tuple[str, ...]:
-        """Remove tags; gives those that are left."""
+        """Remove tags; returns those that are left."""
 
     def set_metadata(self, **values: Any) -> dict[str, Any]:
-        """Set values of the metadata (None removes one); gives the whole of it."""
+        """Set values of the metadata (None removes one); returns all of it."""
 
     def set_summary(self, text: str | None) -> None:
         """Set the summary shown in lists; it has nothing to do with compactions."""
@@ -436,26 +436,23 @@ class Session:
         archive_after: timedelta | ManagersOwn | None = ...,
         delete_after: timedelta | ManagersOwn | None = ...,
     ) -> None:
-        """Give the session thresholds of its own in place of those of `with_lifecycle`; None is never, and what is not
-        given goes by the manager's again. Raises `InvalidInputError`."""
+        """Give the session times of its own in place of those of `with_lifecycle`; None means never, and what is left
+        out follows the manager's again. Raises `InvalidInputError`."""
 
     def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
-        """Let a summary stand in for the messages from `from_id` to `to_id` whenever history is read; they stay stored.
+        """Replace the messages from `from_id` to `to_id` by a summary whenever history is read; they stay stored.
 
         An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
         Raises `InvalidRangeError`, `MessageNotFoundError`."""
 
     def compactions(self) -> list[Compaction]:
-        """Every overlay that the session has, oldest first; those inside newer ones too."""
+        """Every overlay that the session has, oldest first, including those inside newer ones."""
 
     def expand(self, compaction_id: str) -> Iterator[Message]:
         """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
 
     def undo_compaction(self, compaction_id: str) -> None:
-        """Take a compaction away; what it covered is visible again. Raises `CompactionNotFoundError`."""
-
-    def tools(self) -> dict[str, Tool]:
-        """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
+        """Remove a compaction; what it covered is visible again. Raises `CompactionNotFoundError`."""
 
     def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
         """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
@@ -469,7 +466,7 @@ class Session:
         """Compact the view now; None if there is too little to gain. Joins a compaction that is running.
 
         `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
-        what the model raises; the view then is as it was. Messages appended meanwhile stay in the view."""
+        what the model raises; the view is then as it was. Messages appended meanwhile stay in the view."""
 
     def on_overflow(self, error: BaseException) -> bool:
         """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
@@ -479,7 +476,7 @@ class Session:
         """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
 
     def refresh_memory(self) -> list[str]:
-        """Extract durable facts from what is new since the last time and hand those not known yet to the sink; gives
+        """Extract durable facts from what is new since the last time, hand those not known yet to the sink, and return
         them. A fact counts as known only after the sink took it. Waits for an extraction that is running. Raises what
         extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
         `ConfigurationError` without `with_memory_refresh`."""
@@ -498,10 +495,10 @@ class Session:
         """Declare one more block, for this handle. `ConfigurationError` if there is one with this label."""
 
     def remove_context(self, label: str) -> bool:
-        """Take a block out of this handle's prompt and tools; its value stays stored. False if there was none."""
+        """Remove a block from this handle's prompt and tools; its value stays stored. False if there was none."""
 
     def context_blocks(self) -> list[ContextBlock]:
-        """All blocks, in the order of their declaration, with what they hold now."""
+        """All blocks with their present contents, in the order of their declaration."""
 
     def context_block(self, label: str) -> ContextBlock:
         """One block. Raises `BlockNotFoundError`."""
@@ -509,45 +506,42 @@ class Session:
     def replace_context_block(
         self, label: str, text: str, *, if_version: int | None = None, author: str | None = None
     ) -> ContextBlock:
-        """Give a block a new content; the earlier one is kept in its history, and the frozen prompt stays as it is.
+        """Replace the content of a block; the earlier one is kept in its history, and the frozen prompt stays as it is.
 
         Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the block
         has another version than `if_version`."""
 
     def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
-        """Add a line at the end of a block; nobody's write is lost. Raises as `replace_context_block` does."""
+        """Add a line at the end of a block; no concurrent write is lost. Raises as `replace_context_block` does."""
 
     def block_history(self, label: str) -> list[BlockVersion]:
         """Every value that a block in the store had, newest first."""
 
     def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
-        """Write an earlier value again, as a new version. Raises `BlockNotFoundError` for a version there is not."""
+        """Write an earlier value again, as a new version. Raises `BlockNotFoundError` for a version that never was."""
 
     def set_system_prompt(self, text: str) -> None:
         """Set a readonly block `system` of this session that is shown first; the next freeze renders it."""
 
     def freeze_system_prompt(self) -> str:
         """The system prompt, rendered once and then kept the same until `refresh_system_prompt`, `clear_messages`,
-        a compaction, or a change of the declared blocks. Agreed upon by all workers with `with_cached_prompt`."""
+        a compaction, or a change of the declared blocks. All workers agree on it with `with_cached_prompt`."""
 
     def refresh_system_prompt(self) -> str:
-        """Render the prompt anew from what the blocks hold now, and freeze that."""
+        """Render the prompt again from what the blocks hold now, and freeze that."""
 
     def context_changes(self) -> dict[str, Any] | None:
-        """A message that tells what changed since the freeze, to be appended at the tail; None if nothing did.
+        """A message that says what changed since the freeze, to be appended at the end; None if nothing did.
 
         The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
 
-    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
-    @property
-    def id(self) -> str:
-        """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
+    def tools(self) -> dict[str, Tool]:
+        """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
 
 class SessionManager:
     """The sessions of one namespace of a store, named by a URL or given as a `Store`.
 
-    Set it up with the chainable calls, then use it in `with`, or close it; a store given by URL is closed, too.
-    """
+    Set it up with the chainable calls, then use it in `with`, or close it; a store given by URL is closed too."""
 
     def __init__(
         self,
@@ -557,12 +551,17 @@ class SessionManager:
         max_message_bytes: int = 16777216,
         clock: Clock | None = None,
     ) -> None:
-        """`clock` gives the time (a datetime with a zone) in place of the machine's, for tests and simulations."""
+        """`clock` returns the time (a datetime with a zone) in place of the machine's, for tests and simulations."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
-        """Finish what is in flight and let go of the store; idempotent."""
+        """Finish what is in flight and close the store; idempotent."""
+
+    @property
+    def namespace(self) -> str: ...
+    def session(self, ref: str | SessionKey) -> Session:
+        """A handle on a session, by id or key; no I/O."""
 
     def create(
         self,
@@ -603,212 +602,49 @@ class SessionManager:
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
-        status: str | None = None,
+        status: Status | None = None,
         tag: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[SessionInfo]:
-        """A page of sessions, newest activity first, every status unless asked. Raises `InvalidCursorError`."""
+        """A page of sessions, most recent activity first, of every status unless one is given.
 
-    def iterate(self, **filters: Any) -> Iterator[SessionInfo]:
-        """Every session that `list` with these filters would give, page by page."""
+        Raises `InvalidCursorError`."""
 
-    def rename(self, id: str | SessionKey, name: str) -> None:
-        """Give a session another name. Raises `SessionNotFoundError`."""
-
-    def fork(
-        self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
-    ) -> Session:
-        """A session that begins with the history of another up to `at` (its head, if not given), at no cost of copying.
-
-        It sees the messages, overlays, tags and metadata as they are now; from here on both go their own ways.
-        Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
-
-    def compact_and_split(self, id: str | SessionKey, summary: str | None = None, name: str | None = None) -> Session:
-        """End a session (reason `compaction`) and go on in a new one that opens with the summary of it.
-
-        The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
-        the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
-        Raises `SessionNotFoundError`, `CompactionError`."""
-
-    def erase(
+    def iterate(
         self,
         *,
-        key: SessionKey | None = None,
-        agent: str | None = None,
-        channel: str | None = None,
-        peer: str | None = None,
-    ) -> ErasureReport:
-        """Remove every trace of a person, an agent or a channel: all sessions under the key, or under keys with all of
-        these parts, of every status, and those forked from them; with all that was said, summed up, remembered, indexed
-        and counted in them, and their states. What is told of it (`session.deleted`) does not name them.
-
-        Sessions are taken in batches: one that was interrupted is finished by calling it again. Hooks are told of ends
-        (reason `erase`). What concerns no person stays: the totals of usage per day, and the blocks that a namespace
-        shares. Raises `InvalidInputError` without a filter, with a key and parts, or for a part that does not tell
-        sessions apart (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if somebody who reads the
-        store keeps the last bytes there."""
-
-    def register_hook(self, hook: Any, *, timeout: float = 10.0) -> None:
-        """Have an object told of what happens: it has any of `on_session_start(session)`,
-        `on_message(session, message)`, `on_compaction(session, compaction)` and `on_session_end(session, reason)`, sync
-        or async.
-
-        Hooks are called in the order of registration, for each session one thing after the other; beside the operation,
-        but for ends: those are told, and waited for, before anything changes. A hook that raises, or takes longer than
-        `timeout` seconds, is cut off, logged and counted (`stats().hook_failures`); the operation goes on. Raises
-        `ConfigurationError` for an object with none of these methods, or one that is registered already."""
-
-    def unregister_hook(self, hook: Any) -> bool:
-        """Tell an object nothing more; False if it was not registered."""
-
-    def archive(self, id: str | SessionKey) -> None:
-        """End a session (reason `archive`). It stays listed and searchable, and its key keeps pointing at it.
-
-        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has ended already."""
-
-    def suspend(self, id: str | SessionKey) -> None:
-        """Let a session rest until `resume`: appends are refused, sweeps pass it over.
-
-        Raises `SessionNotFoundError`, and `InvalidTransitionError` unless it is active, idle or compacting."""
-
-    def resume(self, id: str | SessionKey) -> None:
-        """Make an idle, suspended or ended session active, as of now; it is current under its key again if no other is.
-
-        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it is active."""
-
-    def reset(self, id: str | SessionKey) -> None:
-        """Empty the view of a session at its head, but for the leading system messages. Nothing is removed: transcript
-        and search have it all, `undo_compaction` takes it back; prompt, blocks and status stay. Hooks are told of it as
-        an end with reason `reset`. If the view is empty already, nothing happens. Raises `SessionNotFoundError`."""
-
-    def new(self, key: SessionKey) -> Session:
-        """End the current session under a key, if there is one (reason `new`; it stays listed and searchable), and
-        begin the next: an empty one. Of several at once, each ends the one before it. Raises `InvalidKeyError`."""
-
-    def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none.
-
-        Its states go with it, in one step where they live in the same store, right after it where they do not; states
-        with this id are gone afterwards even if there was no session. Hooks are told of it as an end (reason `delete`)
-        if it had not ended before."""
-
-    def sweep(self) -> SweepReport:
-        """Archive what was not written to for `archive_after` (reason `timeout`), delete what ended `delete_after` ago,
-        and remove expired states and events older than `keep_events`, in the whole namespace (states: in the whole
-        store); one worker at a time. All is done in batches, so that memory is bounded."""
-
-    def recover(self) -> RecoveryReport:
-        """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
-        compacted are active and can be again, and the search index takes in, beside, what they left undone. Leases of
-        other machines run out by themselves, within seconds."""
-
-    def events(
-        self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
-    ) -> Iterator[Event]:
-        """Everything that changes in the namespace, by any process, in order, until the manager is closed.
-
-        Begins behind the event with the position `after`, with nothing lost or repeated; at the oldest event that the
-        log holds with `after="start"`; and without `after` with what happens from the first step of the iteration on.
-        `session` gives the events of one session only. With `follow=False` it ends with what was there when it began.
-
-        Of a deleted session only "session.deleted" is given, and a message deleted meanwhile not as appended. Raises
-        `InvalidCursorError` for a position that is altered or of another namespace, `ChangesTrimmedError` if the log
-        does not reach back that far any more."""
-
-    def search(
-        self,
-        query: str,
-        *,
-        limit: int = 20,
-        cursor: str | None = None,
-        session: str | None = None,
-        role: str | None = None,
         agent: str | None = None,
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
-        status: str | None = None,
+        status: Status | None = None,
         tag: str | None = None,
-        before: datetime | None = None,
-        after: datetime | None = None,
-        context: int = 0,
-        group: bool = False,
-        newest: bool = False,
-    ) -> SearchResults:
-        """What answers the query in any session of the namespace, as `Session.search`; also sessions by their names and
-        summaries. What forks share is given once.
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        limit: int = 50,
+    ) -> Iterator[SessionInfo]:
+        """Every session that `list` with these filters returns, in pages of `limit`."""
 
-        session: and tag: in the query, and the arguments beside it, choose sessions: by id or name, by the parts of
-        their keys, by status and by tag. With `group` the hits of a session stand together, in the order of its best.
-        Raises `InvalidInputError`, `InvalidCursorError`."""
+    def rename(self, id: str | SessionKey, name: str) -> None:
+        """Set the name of a session. Raises `SessionNotFoundError`."""
 
-    def search_info(self) -> SearchInfo:
-        """How the namespace is searched, and how far its index is."""
+    def fork(
+        self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
+    ) -> Session:
+        """A session that begins with the history of another up to `at` (its head, if not given); nothing is copied.
 
-    def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
-        """Build the search index anew while it is in use. Searches stay right meanwhile, and nothing waits for it.
+        It sees the messages, overlays, tags and metadata as they are now; from then on the two are independent.
+        Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
 
-        With embeddings all vectors are computed anew, too, by whichever model is set up now; until they are, what lacks
-        one is found by words. `on_progress(done, total)` is told how many texts are done and about how many there are,
-        first of the index, then of the vectors. Raises what the embedding raises, and `EmbeddingError`."""
+    def compact_and_split(self, id: str | SessionKey, summary: str | None = None, name: str | None = None) -> Session:
+        """End a session (reason `compaction`) and continue in a new one that opens with the summary of it.
 
-    def tools(self, *, scope: SessionFilter | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search` and `read_session`.
-
-        `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope is
-        nowhere to be told from one that does not exist. `max_tokens` is the most that an answer costs."""
-
-    def states(
-        self,
-        kind: type[T],
-        *,
-        name: str = "sessions",
-        default: Callable[[str], T | Awaitable[T]] | None = None,
-        ttl: timedelta | None = ...,
-        store: StateStore | str | None = None,
-    ) -> States[T]:
-        """Typed states, a value per session id under `name`; no I/O.
-
-        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict; a fresh state is `default(session_id)`
-        or `kind()`. A state expires `ttl` after it was last used; None means never, and without the argument
-        SESSION_TTL_SECONDS says how long. `store` is a URL or a `StateStore`; without it FRONTDESK_STATE_URL names one,
-        or they live in the manager's own store. Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
-
-    def add_usage(
-        self,
-        id: str | SessionKey,
-        *,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_read_tokens: int = 0,
-        cache_write_tokens: int = 0,
-        reasoning_tokens: int = 0,
-        cost: Decimal | int | float | str = 0,
-        model: str | None = None,
-        usage_id: str | None = None,
-        at: datetime | None = None,
-    ) -> bool:
-        """Enter a model call into the ledger of a session. The same `usage_id` counts once: the second time is False.
-
-        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
-
-    def usage(
-        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
-    ) -> Usage:
-        """Totals of one session, or of the whole namespace, per day (UTC) and model.
-
-        The namespace's days keep what sessions cost that were deleted since."""
-
-    def stats(self) -> Stats:
-        """Totals over the namespace, from one pass over its sessions: their messages are not looked at."""
-
-    @property
-    def namespace(self) -> str: ...
-    def session(self, ref: str | SessionKey) -> Session:
-        """A handle on a session, by id or key; no I/O."""
+        The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
+        the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
+        Raises `SessionNotFoundError`, `CompactionError`."""
 
     def append(
         self,
@@ -835,6 +671,7 @@ class SessionManager:
     def upsert(self, id: str | SessionKey, message: Given, *, reopen: bool = False) -> Appended:
         """`Session.upsert` by id."""
 
+    @overload
     def history(
         self,
         id: str | SessionKey,
@@ -842,10 +679,18 @@ class SessionManager:
         leaf: str | None = None,
         last: int | None = None,
         max_tokens: int | None = None,
-        format: str | None = None,
-    ) -> Any:
-        """`Session.history` by id."""
-
+        format: None = None,
+    ) -> Sequence[Message]: ...
+    @overload
+    def history(
+        self,
+        id: str | SessionKey,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: MessageFormat,
+    ) -> Sequence[dict[str, Any]]: ...
     def delete_messages(self, id: str | SessionKey, ids: Iterable[str]) -> int:
         """`Session.delete_messages` by id."""
 
@@ -862,6 +707,181 @@ class SessionManager:
         self, id: str | SessionKey, *, instructions: str | None = None, prompt: str | None = None
     ) -> CompactionResult | None:
         """`Session.compact` by id."""
+
+    def add_usage(
+        self,
+        id: str | SessionKey,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        cost: Decimal | int | float | str = 0,
+        model: str | None = None,
+        usage_id: str | None = None,
+        at: datetime | None = None,
+    ) -> bool:
+        """Enter a model call into the usage ledger of a session. The same `usage_id` counts once: the second time
+        returns False.
+
+        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
+
+    def usage(
+        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
+    ) -> Usage:
+        """Totals of one session, or of the whole namespace, per day (UTC) and model.
+
+        The namespace's days keep the cost of sessions that were deleted since."""
+
+    def stats(self) -> Stats:
+        """Totals over the namespace, from one pass over its sessions; their messages are not read."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        session: str | None = None,
+        role: str | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: Status | None = None,
+        tag: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        context: int = 0,
+        group: bool = False,
+        newest: bool = False,
+    ) -> SearchResults:
+        """What answers the query in any session of the namespace, as `Session.search` does; also sessions by their
+        names and summaries. What forks share is found once.
+
+        session: and tag: in the query, and the other arguments, choose sessions: by id or name, by the parts of their
+        keys, by status and by tag. With `group` the hits of a session come together, in the order of its best.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
+
+    def search_info(self) -> SearchInfo:
+        """How the namespace is searched, and how far its index has come."""
+
+    def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
+        """Build the search index again while it is in use. Searches stay right meanwhile, and nothing waits for it.
+
+        With embeddings all vectors are computed again too, by the model that is set up now; until then, a text without
+        one is found by words. `on_progress(done, total)` is called with how many texts are done and about how many
+        there are, first of the index, then of the vectors. Raises what the embedding raises, and `EmbeddingError`."""
+
+    def tools(self, *, scope: SessionFilter | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
+        """The tools that reach beyond one session, by name: `session_search` and `read_session`.
+
+        `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope looks
+        like one that does not exist. `max_tokens` is the most that an answer costs."""
+
+    def events(
+        self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
+    ) -> Iterator[Event]:
+        """Everything that changes in the namespace, by any process, in order, until the manager is closed.
+
+        Begins after the event with the position `after`, with nothing lost or repeated; at the oldest event in the log
+        with `after="start"`; without `after`, with what happens from the first step of the iteration on. `session`
+        chooses the events of one session. With `follow=False` it ends with what was there when it began.
+
+        Of a deleted session only "session.deleted" is reported; a message deleted meanwhile is not reported as
+        appended. Raises `InvalidCursorError` for a position that is altered or of another namespace,
+        `ChangesTrimmedError` if the log no longer reaches back that far."""
+
+    def states(
+        self,
+        kind: type[T],
+        *,
+        name: str = "sessions",
+        default: Callable[[str], T | Awaitable[T]] | None = None,
+        ttl: timedelta | None = ...,
+        store: StateStore | str | None = None,
+    ) -> States[T]:
+        """Typed states, a value per session id under `name`; no I/O.
+
+        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict; a fresh state is `default(session_id)`
+        or `kind()`. A state expires `ttl` after it was last used; None means never, and without the argument
+        SESSION_TTL_SECONDS decides. `store` is a URL or a `StateStore`; without it FRONTDESK_STATE_URL names one,
+        or they live in the manager's own store. Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
+
+    def register_hook(self, hook: Any, *, timeout: float = 10.0) -> None:
+        """Have an object called when something happens: it has any of `on_session_start(session)`,
+        `on_message(session, message)`, `on_compaction(session, compaction)` and `on_session_end(session, reason)`, sync
+        or async.
+
+        Hooks are called in the order of registration, for each session one event after the other. They run in the
+        background, except for ends: those are announced, and waited for, before anything changes. A hook that raises,
+        or takes longer than `timeout` seconds, is cut off, logged and counted (`stats().hook_failures`); the operation
+        continues. Raises `ConfigurationError` for an object with none of these methods, or one that is registered
+        already."""
+
+    def unregister_hook(self, hook: Any) -> bool:
+        """Stop calling an object; False if it was not registered."""
+
+    def archive(self, id: str | SessionKey) -> None:
+        """End a session (reason `archive`). It stays listed and searchable, and its key keeps pointing at it.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has ended already."""
+
+    def suspend(self, id: str | SessionKey) -> None:
+        """Suspend a session until `resume`: appends are refused, sweeps pass it over.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` unless it is active, idle or compacting."""
+
+    def resume(self, id: str | SessionKey) -> None:
+        """Make an idle, suspended or ended session active, as of now; it is current under its key again if no other is.
+
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it is active."""
+
+    def reset(self, id: str | SessionKey) -> None:
+        """Empty the view of a session at its head, except for the leading system messages. Nothing is removed:
+        transcript and search still have it all, `undo_compaction` brings it back; prompt, blocks and status stay. Hooks
+        are called as for an end with reason `reset`. If the view is empty already, nothing happens.
+        Raises `SessionNotFoundError`."""
+
+    def new(self, key: SessionKey) -> Session:
+        """End the current session under a key, if there is one (reason `new`; it stays listed and searchable), and
+        begin the next, an empty one. Of several at once, each ends the one before it. Raises `InvalidKeyError`."""
+
+    def delete(self, id: str | SessionKey) -> bool:
+        """Remove a session and everything of it for good, except what forks still see; False if there was none.
+
+        Its states go with it, in one step where they live in the same store, right after it where they do not; states
+        with this id are gone afterwards even if there was no session. Hooks are called as for an end (reason `delete`)
+        if it had not ended before."""
+
+    def sweep(self) -> SweepReport:
+        """Archive what was not written to for `archive_after` (reason `timeout`), delete what ended `delete_after` ago,
+        and remove expired states and events older than `keep_events`, in the whole namespace (states: in the whole
+        store); one worker at a time. All is done in batches, so that memory is bounded."""
+
+    def recover(self) -> RecoveryReport:
+        """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
+        compacted are active and can be compacted again, and the search index catches up in the background. Leases of
+        other machines expire by themselves, within seconds."""
+
+    def erase(
+        self,
+        *,
+        key: SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+    ) -> ErasureReport:
+        """Remove every trace of a person, an agent or a channel: all sessions under the key, or under keys with all of
+        these parts, of every status, and those forked from them; with everything that was said, summarised, remembered,
+        indexed and counted in them, and their states. The events about it (`session.deleted`) do not name them.
+
+        Sessions are taken in batches: an erasure that was interrupted is finished by calling it again. Hooks are called
+        for ends (reason `erase`). What concerns no person stays: the totals of usage per day, and the blocks that a
+        namespace shares. Raises `InvalidInputError` without a filter, with a key and parts, or for a part that does not
+        tell sessions apart (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if a reader of the store
+        keeps the last bytes there."""
 
     def with_token_counter(self, counter: TokenCounter) -> Self:
         """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
@@ -983,6 +1003,7 @@ class StandaloneSession(Session):
 
     Close it, or use it in `with`. Comes from `Session.create`."""
 
+    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
     def for_session(self, ref: str | SessionKey) -> StandaloneSession:
         """Choose which session it is. Raises `ConfigurationError` after first use."""
 
@@ -1170,11 +1191,11 @@ class Tool:
 
 class Turn(Session):
     """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
-    once the turn is over. Comes from `Session.turn`.
+    once the turn is over. Comes from `Session.turn`; a turn taken inside it is the same turn.
 
     Context blocks are guarded by their versions, not by the turn."""
 
-    def __init__(self, session: Session, holding: Holding) -> None: ...
+    def __init__(self, outside: Components, holding: Holding) -> None: ...
     @property
     def number(self) -> int:
         """The fencing number: it grows with every turn of the session."""
@@ -1185,14 +1206,14 @@ class Turn(Session):
 
     @property
     def interrupted(self) -> bool:
-        """Whether another took over with `on_busy="interrupt"`: known at once in the same process, otherwise within a
-        second."""
+        """Whether another worker took over with `on_busy="interrupt"`: known at once in the same process, otherwise
+        within a second."""
 
     def run(self, work: Awaitable[R]) -> R:
-        """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
+        """The result of some work, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
 
     def take_queued(self) -> Message | None:
-        """Append the next message that was queued for the holder of the turn, and give it; each comes once.
+        """Append the next message that was queued for the holder of the turn, and return it; each comes once.
 
-        None if there is no more. From then on others wait for their turn instead of queueing a message, so that none
-        is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
+        None if there is no more. From then on other callers wait for their turn instead of queueing a message, so that
+        none is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""

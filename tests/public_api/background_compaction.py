@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from frontdesk import CompactionError, Session, SessionManager, Store
-from frontdesk.compaction.planning import Range, plan
+from frontdesk.compaction.planner import Range, plan
 from frontdesk.messages import Message
 from frontdesk.store import LeaseRow
 from tests.public_api.scripted_models import LENGTH, Scripted, compacting, eventually, said

@@ -9,6 +9,7 @@ import pytest
 
 from frontdesk import CompactionError, CompactionNotFoundError, Session, SessionKey, SessionManager, Store
 from frontdesk.models import Completion, Usage
+from frontdesk.session.session import MessageFormat
 from tests.public_api.scripted_models import LENGTH, Scripted, compacting, said
 from tests.public_api.setup import SessionSetup, call, ids, path, result, system, user, view
 
@@ -301,7 +302,7 @@ class CompactionContract(SessionSetup):
 
     @pytest.mark.parametrize("format", ["openai", "openai-responses", "anthropic", "ui"])
     async def test_no_provider_is_shown_a_summary_as_the_users_own_words(
-        self, store: Store, namespace: str, format: str
+        self, store: Store, namespace: str, format: MessageFormat
     ) -> None:
         async with compacting(store, namespace, Scripted("the gist"), auto=False, protect_head=0) as manager:
             session = await filled(manager, 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from tests.public_api.setup import SessionSetup, path, say, user, view
 ADA = SessionKey("bot", "web", "ada")
 
 
-async def everything(manager: SessionManager, **filters: object) -> list[SessionInfo]:
+async def everything(manager: SessionManager, **filters: Any) -> list[SessionInfo]:
     return [info async for info in manager.iterate(**filters)]
 
 

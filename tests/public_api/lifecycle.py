@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ async def status(manager: SessionManager, ref: str | SessionKey) -> tuple[Sessio
     return info.status, info.end_reason
 
 
-async def listed(manager: SessionManager, status: str) -> list[str]:
+async def listed(manager: SessionManager, status: Any) -> list[str]:
     return [info.id for info in await manager.list(status=status)]
 
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frontdesk import (
-    ConfigurationError,
     InvalidInputError,
     Message,
     Session,
@@ -41,8 +40,8 @@ async def lets_wait(task: asyncio.Task[None], session: Session, store: Store, na
 
 
 async def die(store: Store, namespace: str, session: Session, seconds: float) -> int:
-    """Take the turn of a session as one who does nothing more; gives its number."""
-    await session._ensure()
+    """Take the turn of a session as a worker that does nothing more; returns its number."""
+    await session.add_tags()
     wanted = LeaseWanted(
         namespace=namespace, session_id=session.id, name=TURN, holder="dead", ttl=round(seconds * 1_000_000)
     )
@@ -136,10 +135,24 @@ class TurnContract(SessionSetup):
             await turn.append(user("fenced"))
         assert await path(session) == ["plain", "fenced"]
 
-    async def test_a_turn_has_no_turns_and_impossible_requests_are_refused(self, session: Session) -> None:
+    async def test_a_turn_inside_a_turn_is_the_same_turn(self, session: Session) -> None:
         async with session.turn() as turn:
-            with pytest.raises(ConfigurationError, match="end it"):
-                turn.turn()
+            async with turn.turn(on_busy="reject") as inner:
+                assert inner is turn
+                await inner.append(user("a"))
+            assert not turn.lost
+            await turn.append(user("b"))
+            async with turn.turn(on_busy="queue", message=user("c")) as queued:
+                assert queued is None
+            taken = await turn.take_queued()
+            assert taken is not None
+            assert taken.text == "c"
+        assert [message.text for message in await session.history()] == ["a", "b", "c"]
+        with pytest.raises(TurnLostError):
+            async with turn.turn():
+                pass
+
+    async def test_impossible_requests_for_a_turn_are_refused(self, session: Session) -> None:
         for wrong in (
             {"on_busy": "hope"},
             {"on_busy": "queue"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frontdesk import ContextOverflowError, Session, SessionManager
+from frontdesk.session.session import MessageFormat
 from tests.public_api.setup import SessionSetup, call, ids, result, say, system, user
 
 
@@ -110,7 +111,7 @@ class WindowContract(SessionSetup):
         await self.check_needed(session, first="m2")
 
     @pytest.mark.parametrize("format", ["openai", "openai-responses", "anthropic", "ui"])
-    async def test_a_formatted_window_is_valid_for_its_provider(self, session: Session, format: str) -> None:
+    async def test_a_formatted_window_is_valid_for_its_provider(self, session: Session, format: MessageFormat) -> None:
         await session.append_all([user("m1"), call("c1", "x"), result("r1", "x"), user("m2")])
         for last in (1, 2, 3, 4):
             window = await session.history(last=last, format=format)

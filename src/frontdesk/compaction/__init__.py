@@ -2,6 +2,6 @@
 
 For those with their own loop, its parts are plain functions: `plan` chooses what to compact in a view."""
 
-from frontdesk.compaction.planning import Range, plan
+from frontdesk.compaction.planner import Range, plan
 
 __all__ = ["Range", "plan"]

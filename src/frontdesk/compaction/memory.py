@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from frontdesk.compaction.summaries import tagged
+from frontdesk.compaction.prompts import tagged
 
 NO_MEMORY = "NO_MEMORY_NEEDED"
 

@@ -39,6 +39,8 @@ class Hooks:
 
     def __init__(self, background: Background) -> None:
         self.failures = 0
+        self.session_for: Callable[[str], Any] = str
+        """makes the session that hooks are given, by id; set by the owner of the runtime"""
         self._background = background
         self._registered: tuple[_Registered, ...] = ()
         self._waiting: dict[str, deque[Callable[[], Any]]] = {}
@@ -69,10 +71,10 @@ class Hooks:
         """Whether the end of a session is to be told, here and now."""
         return self.listens("on_session_end") and session_id not in _ending.get()
 
-    def announce(self, session: Any, event: str, *values: Any) -> None:
+    def announce(self, session_id: str, event: str, *values: Any) -> None:
         """Call the hooks beside the operation, after all that was announced of the session before."""
         if self.listens(event):
-            self._enqueue(session.id, lambda: self._tell(event, session, *values))
+            self._enqueue(session_id, lambda: self._tell(event, session_id, *values))
 
     def _enqueue(self, session_id: str, work: Callable[[], Any]) -> None:
         with self._lock:
@@ -106,13 +108,13 @@ class Hooks:
             del self._waiting[session_id]
             return None
 
-    async def finish(self, session: Any, reason: str) -> None:
+    async def finish(self, session_id: str, reason: str) -> None:
         """Call the hooks for an end, and wait for them, each no longer than its timeout. What was announced before is
         waited for first, for as long as the slowest hook may take."""
-        await self._settled(session.id)
-        token = _ending.set(_ending.get() | {session.id})
+        await self._settled(session_id)
+        token = _ending.set(_ending.get() | {session_id})
         try:
-            await self._tell("on_session_end", session, reason)
+            await self._tell("on_session_end", session_id, reason)
         finally:
             _ending.reset(token)
 
@@ -132,8 +134,9 @@ class Hooks:
         except TimeoutError:
             pass
 
-    async def _tell(self, event: str, session: Any, *values: Any) -> None:
-        token = _inside.set(_inside.get() | {session.id})
+    async def _tell(self, event: str, session_id: str, *values: Any) -> None:
+        session = self.session_for(session_id)
+        token = _inside.set(_inside.get() | {session_id})
         try:
             for hook, timeout in self._registered:
                 method = getattr(hook, event, None)

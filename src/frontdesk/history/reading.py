@@ -104,6 +104,32 @@ async def read_view(
     return await _undisturbed(read, session_id)
 
 
+class LoadedView(NamedTuple):
+    """The view at the head: the tree that it is laid from, its items, and its messages."""
+
+    tree: Tree
+    items: list[Item]
+    messages: list[Message]
+
+
+async def load_view(runtime: Runtime, session_id: str) -> LoadedView | None:
+    """The view at the head with the tree; None without a session. Nothing is stored, even if the view was stale."""
+
+    async def read() -> LoadedView | None:
+        tree = await load_tree(runtime, session_id)
+        if tree is None:
+            return None
+        items = _items_at_head(tree)
+        return LoadedView(tree, items, await _read_whole(runtime, items))
+
+    return await _undisturbed(read, session_id)
+
+
+def _items_at_head(tree: Tree) -> list[Item]:
+    session = tree.session
+    return tree.lay(session.head) if session.view == "stale" else whole_view(session, tree.rows.view)
+
+
 async def fit_view(
     runtime: Runtime,
     session_id: str,

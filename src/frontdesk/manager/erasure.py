@@ -1,7 +1,7 @@
-"""The part of `SessionManager` that removes every trace of a person, an agent or a channel. Apart from the life cycle,
-because it goes through whatever is kept, wherever that is, and must be able to stop and go on at any point.
+"""Removing every trace of a person, an agent or a channel: whatever is kept, wherever that is, in steps that can stop
+and continue at any point.
 
-Sessions go one by one, and those that were forked from another ahead of it: what is left can always be found again.
+Sessions go one by one, and those that were forked from another before it: what is left can always be found again.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from frontdesk.checks import check_text
-from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionNotFoundError
+from frontdesk.config.runtime import Runtime
+from frontdesk.errors import InvalidInputError, SessionNotFoundError
 from frontdesk.keys import SessionKey
-from frontdesk.manager.lifecycle import LifecycleCalls
+from frontdesk.manager.directory import key_columns
+from frontdesk.manager.endings import ending
+from frontdesk.manager.states import StateCleaner
 from frontdesk.records import EndReason, ErasureReport
-from frontdesk.session.session import Session
+from frontdesk.session.components import Components
+from frontdesk.session.handle import Handle
 from frontdesk.store import SEGMENT_SIZE, Plan, SessionQuery, SessionRow, Span
 from frontdesk.tree import plans
 from frontdesk.tree.tree import Tree
@@ -27,7 +31,7 @@ _BATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class _Whose:
-    """Whose sessions are meant; None is any, but for the thread of a whole key."""
+    """Whose sessions are meant; None means any, except for the thread of a whole key."""
 
     agent: str | None
     channel: str | None
@@ -40,33 +44,24 @@ class _Whose:
         return all(want in (None, have) for want, have in wanted) and (not self.is_key or row.thread == self.thread)
 
 
-class ErasureCalls(LifecycleCalls):
-    """Leaving no trace."""
+class Eraser:
+    """Erases sessions, and what they leave elsewhere."""
+
+    def __init__(self, runtime: Runtime, states: StateCleaner) -> None:
+        self._runtime = runtime
+        self._states = states
 
     async def erase(
-        self,
-        *,
-        key: SessionKey | None = None,
-        agent: str | None = None,
-        channel: str | None = None,
-        peer: str | None = None,
+        self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None
     ) -> ErasureReport:
-        """Remove every trace of a person, an agent or a channel: all sessions under the key, or under keys with all of
-        these parts, of every status, and those forked from them; with all that was said, summed up, remembered, indexed
-        and counted in them, and their states. What is told of it (`session.deleted`) does not name them.
-
-        Sessions are taken in batches: one that was interrupted is finished by calling it again. Hooks are told of ends
-        (reason `erase`). What concerns no person stays: the totals of usage per day, and the blocks that a namespace
-        shares. Raises `InvalidInputError` without a filter, with a key and parts, or for a part that does not tell
-        sessions apart (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if somebody who reads the
-        store keeps the last bytes there."""
+        """See `SessionManager.erase`."""
         whose = self._whose(key, agent, channel, peer)
         total = ErasureReport()
         for _ in range(2):  # the second look finds what was begun during the first
             async for rows in self._pages(whose):
                 done = await asyncio.gather(*(self._erase(row.id, whose) for row in rows))
                 total = sum(done, total)
-        await self._runtime.store.scrub(self.namespace)
+        await self._runtime.store.scrub(self._runtime.namespace)
         return total
 
     def _whose(self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None) -> _Whose:
@@ -75,9 +70,7 @@ class ErasureCalls(LifecycleCalls):
         if (key is None) == (not given):
             raise InvalidInputError("erase what? Give a key, or one or more of agent, channel and peer")
         if key is not None:
-            if not isinstance(key, SessionKey):
-                raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse`")
-            return _Whose(*self._runtime.address(key).parts, is_key=True)
+            return _Whose(*key_columns(self._runtime, key), is_key=True)
         for what in given:
             if what not in self._runtime.settings.isolation:
                 raise InvalidInputError(
@@ -91,7 +84,7 @@ class ErasureCalls(LifecycleCalls):
         after: tuple[int, int] | None = None
         while True:
             query = SessionQuery(
-                namespace=self.namespace,
+                namespace=self._runtime.namespace,
                 limit=_BATCH,
                 agent=whose.agent,
                 channel=whose.channel,
@@ -106,7 +99,7 @@ class ErasureCalls(LifecycleCalls):
             after = rows[-1].last_active_at, rows[-1].number
 
     async def _erase(self, session_id: str, whose: _Whose) -> ErasureReport:
-        """Erase a session, and ahead of it what was forked from it."""
+        """Erase a session, and before it what was forked from it."""
         total = ErasureReport()
         waiting = [session_id]
         while waiting:
@@ -125,9 +118,9 @@ class ErasureCalls(LifecycleCalls):
     async def _below(self, session_id: str, whose: _Whose) -> list[str]:
         """Those that were forked from a session, oldest first, and those that were begun under it and are nobody
         else's. Sessions of others that were begun under it stay, and forget it."""
-        rows = await self._runtime.store.tree(self.namespace, session_id, family=True)
+        rows = await self._runtime.store.tree(self._runtime.namespace, session_id, family=True)
         found = [] if rows is None else plans.descendants(rows)
-        query = SessionQuery(namespace=self.namespace, limit=_BATCH, parent=session_id)
+        query = SessionQuery(namespace=self._runtime.namespace, limit=_BATCH, parent=session_id)
         while children := await self._runtime.store.page(query):
             for child in children:
                 if child.agent is None or whose.has(child):
@@ -138,15 +131,15 @@ class ErasureCalls(LifecycleCalls):
         return [row.id for row in sorted(found, key=lambda row: row.number)]
 
     async def _orphan(self, row: SessionRow) -> None:
-        session = Session(self._runtime, row.id)
+        handle = Handle(self._runtime, row.id)
         try:
-            await session._alter(lambda row: plans.change_row(row, self._runtime.now(), parent_session_id=None))
+            await handle.alter(lambda row: plans.change_row(row, self._runtime.now(), parent_session_id=None))
         except SessionNotFoundError:
             pass  # deleted meanwhile
 
     async def _remove(self, session_id: str) -> ErasureReport | None:
         """Remove one session and all that is kept for it; None, and nothing is removed, if it was forked meanwhile."""
-        session = Session(self._runtime, session_id)
+        handle = Handle(self._runtime, session_id)
         removed: ErasureReport | None = None
 
         async def build(tree: Tree) -> Plan | None:
@@ -166,22 +159,22 @@ class ErasureCalls(LifecycleCalls):
             )
             return plan
 
-        # Ahead of the session: without it nobody would know where to look for what is left.
-        states = await self._forget_elsewhere(session)
+        # Before the session: without it nobody would know where to look for what is left.
+        states = await self._forget_elsewhere(handle)
         try:
-            async with self._ending(session, EndReason.ERASE):
-                existed = await session._change(build, family=True)
+            async with ending(self._runtime, handle, EndReason.ERASE):
+                existed = await handle.change(build, family=True)
         except SessionNotFoundError:
             existed = False
         if existed and removed is None:
             return None
-        states += await self._forget_elsewhere(session)
+        states += await self._forget_elsewhere(handle)
         return replace(removed if existed and removed else ErasureReport(), states=states)
 
-    async def _forget_elsewhere(self, session: Session) -> int:
-        """Remove what is not kept with the session; gives how many states there were."""
-        await session._prompt.forget(session.id)
-        return await self._delete_states(session.id, everywhere=True)
+    async def _forget_elsewhere(self, handle: Handle) -> int:
+        """Remove what is not kept with the session; returns how many states there were."""
+        await Components(handle).prompt.forget(handle.id)
+        return await self._states.delete(handle.id, everywhere=True)
 
 
 def _spans(plan: Plan) -> Iterator[Span]:

@@ -1,49 +1,46 @@
-"""One conversation: a handle that writes (in `session_messages`), reads, branches and searches it, alone or in turn. It
-holds no messages, only where they are."""
+"""`Session`, `Turn` and `StandaloneSession`: the public calls on one conversation. They only delegate; the components
+behind them are connected in `components`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar, overload
+
+from msgspec.structs import replace
 
 from frontdesk.checks import check_count, check_format
 from frontdesk.config.builder import Configurable
 from frontdesk.config.runtime import Clock, Runtime
-from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES
-from frontdesk.context.skills import rewrite_raw
-from frontdesk.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    MessageNotFoundError,
-    SessionNotFoundError,
-    TurnLostError,
-)
-from frontdesk.history import reading
+from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES, Declaration
+from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.keys import SessionKey
-from frontdesk.lifecycle import transitions
+from frontdesk.lifecycle.transitions import MANAGERS_OWN, ManagersOwn
 from frontdesk.messages import Message, formats
-from frontdesk.records import SearchResults, SessionInfo
+from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SearchResults, SessionInfo
 from frontdesk.search.request import understood
 from frontdesk.search.within import search_session
-from frontdesk.session import turns
-from frontdesk.session.turns import DEFAULT_TTL, ON_BUSY, Duration, Holding, OnBusy, TurnRequest, check_seconds
-from frontdesk.session.writing import Given, MessageCalls
-from frontdesk.store import TURN, Append, Plan, SessionRow, Store
-from frontdesk.tree import plans
-from frontdesk.tree.items import count
-from frontdesk.tree.tree import Tree
+from frontdesk.session.components import Components
+from frontdesk.session.handle import Handle
+from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
+from frontdesk.session.writing import Given
+from frontdesk.store import FOLLOW_HEAD, FollowHead, Store
+from frontdesk.tools import Tool
 
 R = TypeVar("R")
-"""what some work gives"""
+"""the result of some work"""
+MessageFormat = Literal["openai", "openai-responses", "anthropic", "ui", "raw"]
 
 
-class Session(MessageCalls):
+class Session:
     """A handle on one session. Making it does no I/O; the session is created by its first write.
 
-    A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it.
-    """
+    A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it."""
+
+    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None:
+        self._runtime = runtime
+        self._parts = Components(Handle(runtime, ref))
 
     @classmethod
     def create(
@@ -58,13 +55,17 @@ class Session(MessageCalls):
         return StandaloneSession(Runtime(store, namespace, max_message_bytes, clock), "default")
 
     def __repr__(self) -> str:
-        return f"Session({self._id or self._key!r}, namespace={self._runtime.namespace!r})"
+        handle = self._parts.handle
+        return f"Session({handle.id if handle.is_resolved else handle.key!r}, namespace={self._runtime.namespace!r})"
+
+    @property
+    def id(self) -> str:
+        """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
+        return self._parts.handle.id
 
     async def info(self) -> SessionInfo:
         """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
-        row = await reading.settled_row(self._runtime, await self._row())
-        (status,) = await transitions.statuses(self._runtime, [row])
-        return SessionInfo.from_row(row, self._window(row), status)
+        return await self._parts.reader.info()
 
     # turns
 
@@ -97,39 +98,91 @@ class Session(MessageCalls):
     ) -> AbstractAsyncContextManager[Any]:
         """The exclusive right to extend the session, over all workers, for `async with`; makes the session if needed.
 
-        It is renewed by itself, and passes to the next `ttl` seconds after its holder died. `on_busy` says what to do
-        while another has it: "wait" in line, `wait` seconds or (None) as long as it takes; "reject"; "interrupt" the
-        holder and take over at once; "queue" the `message` for the holder, and get None in place of a `Turn`. With
-        "queue" the message comes from `Turn.take_queued`, whoever calls it. Raises `TurnBusyError`."""
-        if self._fence is not None:
-            raise ConfigurationError("a turn has no turns: end it before taking another")
-        if on_busy not in ON_BUSY:
-            raise InvalidInputError(f"unknown on_busy {on_busy!r}: choose one of {', '.join(ON_BUSY)}")
-        if (message is not None) != (on_busy == "queue"):
-            raise InvalidInputError('a message belongs to on_busy="queue", and on_busy="queue" wants a message')
-        request = TurnRequest(
-            wait=None if wait is None else check_seconds(wait, "wait", least=0),
-            ttl=check_seconds(ttl, "ttl", least=0.05),
-            on_busy=on_busy,
-            message=None if message is None else self._ingest(message, self._runtime.now()),
+        It is renewed by itself, and passes to the next worker `ttl` seconds after its holder died. `on_busy` says what
+        to do while another worker has it: "wait" in the queue, `wait` seconds or (None) as long as it takes; "reject";
+        "interrupt" the holder and take over at once; "queue" the `message` for the holder, and get None in place of a
+        `Turn`. With "queue" the message comes from `Turn.take_queued`, in every case. Raises `TurnBusyError`."""
+        stored = None if message is None else self._parts.writer.ingest(message, self._runtime.now())
+        return self._hold(turn_request(wait, ttl, on_busy, stored))
+
+    def _hold(self, request: TurnRequest) -> AbstractAsyncContextManager[Turn | None]:
+        return hold(self._parts.handle, request, lambda holding: Turn(self._parts, holding))
+
+    # writing messages
+
+    async def append(
+        self,
+        message: Given,
+        *,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | None = None,
+        reopen: bool = False,
+    ) -> Appended:
+        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
+
+        When it returns, the message is durable. An id that the session already has is a no-op with `inserted=False`.
+        A session that a sweep archived continues; one that was suspended or ended otherwise raises `SessionEndedError`
+        unless `reopen` is given.
+        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
+        (appended,) = await self._parts.writer.append(
+            [message], parent=parent, expected_head=expected_head, reopen=reopen
         )
-        return self._hold(request)
+        return appended
 
-    @asynccontextmanager
-    async def _hold(self, request: TurnRequest) -> AsyncIterator[Turn | None]:
-        session_id = await self._writable_id()
-        try:
-            holding = await turns.take(self._runtime, session_id, request)
-        except SessionNotFoundError:
-            await self._ensure()
-            holding = await turns.take(self._runtime, session_id, request)
-        if holding is None:
-            yield None
-        else:
-            async with holding:
-                yield Turn(self, holding)
+    async def append_all(
+        self,
+        messages: Iterable[Given],
+        *,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | None = None,
+        reopen: bool = False,
+    ) -> list[Appended]:
+        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
+        it. Raises as `append` does."""
+        return await self._parts.writer.append(messages, parent=parent, expected_head=expected_head, reopen=reopen)
 
-    # reading
+    async def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
+        """Replace the message that has this id and keep its position, or append it as `append` does. Atomic; `inserted`
+        says which."""
+        return await self._parts.writer.upsert(message, FOLLOW_HEAD, reopen=reopen)
+
+    async def update_message(self, message: Given) -> Message:
+        """Replace the content of the message that has this id; unchanged content writes nothing.
+
+        Raises `MessageNotFoundError`, `InvalidMessageError`."""
+        return await self._parts.writer.update(message)
+
+    async def delete_messages(self, ids: Iterable[str]) -> int:
+        """Remove messages for good, on any branch; those after them stay connected, a deleted head falls back.
+
+        Returns how many were there. A summary's id raises `InvalidMessageError`."""
+        return await self._parts.writer.delete(ids)
+
+    async def clear_messages(self) -> None:
+        """Remove all messages and overlays of the session for good; name, tags, metadata and usage stay."""
+        await self._parts.writer.clear()
+
+    async def switch(self, leaf: str) -> Message:
+        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
+        await self._parts.writer.switch(leaf)
+        return await self._parts.reader.message(leaf)
+
+    # reading messages
+
+    @overload
+    async def history(
+        self, *, leaf: str | None = None, last: int | None = None, max_tokens: int | None = None, format: None = None
+    ) -> list[Message]: ...
+
+    @overload
+    async def history(
+        self,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: MessageFormat,
+    ) -> list[dict[str, Any]]: ...
 
     async def history(
         self,
@@ -137,21 +190,17 @@ class Session(MessageCalls):
         leaf: str | None = None,
         last: int | None = None,
         max_tokens: int | None = None,
-        format: str | None = None,
-    ) -> Any:
+        format: MessageFormat | None = None,
+    ) -> list[Message] | list[dict[str, Any]]:
         """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
 
         `last` keeps the last messages, `max_tokens` the leading system messages and as many of the last ones as fit
-        (`ContextOverflowError` if the last turn does not). Gives `Message`s, or with `format` ("openai",
+        (`ContextOverflowError` if the last turn does not). Returns `Message`s, or with `format` ("openai",
         "openai-responses", "anthropic", "ui", "raw") the dicts for that provider's call, valid for it."""
         check_count(last, "last")
         check_count(max_tokens, "max_tokens")
         check_format(format)
-        session_id = await self._readable_id()
-        if session_id is None:
-            messages: list[Message] = []
-        else:
-            messages = await self._view(session_id, leaf, last, max_tokens, shortens=format != "raw")
+        messages = await self._parts.window.read(leaf, last, max_tokens, shortens=format != "raw")
         return messages if format is None else formats.render(messages, format)
 
     async def transcript(
@@ -159,62 +208,29 @@ class Session(MessageCalls):
     ) -> AsyncIterator[Message]:
         """Stream the path to the head (or `leaf`) as it was written, of any length.
 
-        `after` begins behind that message, in the direction of reading. Raises `MessageNotFoundError`."""
-        check_count(limit, "limit")
-        session_id = await self._readable_id()
-        if session_id is not None:
-            load = reading.transcript_load(self._runtime, session_id, leaf, after, limit, reverse)
-            async for portion in reading.portions(self._runtime, load, reverse=reverse):
-                for message in portion:
-                    yield message
-        elif leaf or after:
-            raise MessageNotFoundError(leaf or after or "", self._name())
+        `after` begins after that message, in the direction of reading. Raises `MessageNotFoundError`."""
+        async for message in self._parts.reader.transcript(leaf, after, limit, reverse):
+            yield message
 
     async def get_message(self, message_id: str) -> Message:
-        """The message with this id, on whichever branch. Raises `MessageNotFoundError`."""
-        messages = await self._look(lambda tree: [reading.place_of(tree, message_id)], find=[message_id])
-        if messages is None:
-            raise MessageNotFoundError(message_id, self._name())
-        return messages[0]
+        """The message with this id, on any branch. Raises `MessageNotFoundError`."""
+        return await self._parts.reader.message(message_id)
 
     async def path_length(self, leaf: str | None = None) -> int:
-        """How many messages the path to the head (or `leaf`) has, overlays ignored; nothing is read for it."""
-        tree = await self._tree(find=() if leaf is None else [leaf])
-        if tree is None:
-            if leaf is not None:
-                raise MessageNotFoundError(leaf, self._name())
-            return 0
-        place = tree.session.head if leaf is None else reading.place_of(tree, leaf)
-        return count(tree.lay(place, overlays=False))
+        """How many messages the path to the head (or `leaf`) has, overlays ignored; no message is read for it."""
+        return await self._parts.reader.path_length(leaf)
 
     async def head(self) -> Message | None:
         """The message that the next append follows."""
-        messages = await self._look(lambda tree: [] if tree.session.head is None else [tree.session.head])
-        return messages[0] if messages else None
+        return await self._parts.reader.head()
 
     async def leaves(self) -> list[Message]:
         """The last message of every branch."""
-        return await self._look(lambda tree: tree.leaves()) or []
+        return await self._parts.reader.leaves()
 
     async def branches(self, message_id: str | None) -> list[Message]:
         """The messages that follow a message directly (for None: the roots), oldest first."""
-        if message_id is None:
-            return sorted(await self._look(lambda tree: tree.children(None)) or [], key=_age)
-        messages = await self._look(lambda tree: tree.children(reading.place_of(tree, message_id)), find=[message_id])
-        if messages is None:
-            raise MessageNotFoundError(message_id, self._name())
-        return sorted(messages, key=_age)
-
-    async def switch(self, leaf: str) -> Message:
-        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
-
-        async def build(tree: Tree) -> Plan | None:
-            place = reading.place_of(tree, leaf)
-            return None if place == tree.session.head else plans.switch(tree, place, self._runtime.now())
-
-        if not await self._change(build, find=[leaf]):
-            raise MessageNotFoundError(leaf, self._name())
-        return await self.get_message(leaf)
+        return await self._parts.reader.children(message_id)
 
     async def search(
         self,
@@ -231,35 +247,198 @@ class Session(MessageCalls):
         """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
         `newest` first), each with `context` messages before and after it.
 
-        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01,
-        before:2025-06-30 do as they say, and `role`, `after` (included) and `before` beside it narrow it further.
+        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01 and
+        before:2025-06-30 mean what they say. `role`, `after` (included) and `before` narrow it further.
         `next_cursor` of the results gets the next ones with the same arguments.
         Raises `InvalidInputError`, `InvalidCursorError`."""
+        handle = self._parts.handle
         request = await understood(
             self._runtime,
             query,
             limit=limit,
             cursor=cursor,
-            within=self._name(),
+            within=handle.name,
             role=role,
             before=before,
             after=after,
             context=context,
             newest=newest,
         )
-        return await search_session(self._runtime, await self._readable_id(), request)
+        return await search_session(self._runtime, await handle.readable_id(), request)
 
-    async def _rewrite_message(self, message_id: str, change: Callable[[Any], Any]) -> None:
-        try:
-            await self.update_message(rewrite_raw(await self.get_message(message_id), change))
-        except MessageNotFoundError:
-            pass  # deleted meanwhile: there is nothing left to take out
+    # attributes
+
+    async def rename(self, name: str) -> None:
+        """Set the session's name."""
+        await self._parts.attributes.rename(name)
+
+    async def add_tags(self, *tags: str) -> tuple[str, ...]:
+        """Add tags; returns all that the session then has."""
+        return await self._parts.attributes.add_tags(*tags)
+
+    async def remove_tags(self, *tags: str) -> tuple[str, ...]:
+        """Remove tags; returns those that are left."""
+        return await self._parts.attributes.remove_tags(*tags)
+
+    async def set_metadata(self, **values: Any) -> dict[str, Any]:
+        """Set values of the metadata (None removes one); returns all of it."""
+        return await self._parts.attributes.set_metadata(values)
+
+    async def set_summary(self, text: str | None) -> None:
+        """Set the summary shown in lists; it has nothing to do with compactions."""
+        await self._parts.attributes.set_summary(text)
+
+    async def set_lifecycle(
+        self,
+        *,
+        idle_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
+        archive_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
+        delete_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
+    ) -> None:
+        """Give the session times of its own in place of those of `with_lifecycle`; None means never, and what is left
+        out follows the manager's again. Raises `InvalidInputError`."""
+        times = {"idle_after": idle_after, "archive_after": archive_after, "delete_after": delete_after}
+        await self._parts.attributes.set_lifecycle(times)
+
+    # compaction
+
+    async def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
+        """Replace the messages from `from_id` to `to_id` by a summary whenever history is read; they stay stored.
+
+        An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
+        Raises `InvalidRangeError`, `MessageNotFoundError`."""
+        return await self._parts.overlays.add(summary, from_id, to_id)
+
+    async def compactions(self) -> list[Compaction]:
+        """Every overlay that the session has, oldest first, including those inside newer ones."""
+        return await self._parts.overlays.all()
+
+    async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
+        """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
+        async for message in self._parts.overlays.expand(compaction_id):
+            yield message
+
+    async def undo_compaction(self, compaction_id: str) -> None:
+        """Remove a compaction; what it covered is visible again. Raises `CompactionNotFoundError`."""
+        await self._parts.overlays.undo(compaction_id)
+
+    async def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
+        """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
+
+        Costs the same however long the session is."""
+        return await self._parts.compactor.context_usage(tools)
+
+    async def needs_compaction(self) -> bool:
+        """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
+        return await self._parts.compactor.needs_compaction()
+
+    async def compact(self, *, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
+        """Compact the view now; None if there is too little to gain. Joins a compaction that is running.
+
+        `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
+        what the model raises; the view is then as it was. Messages appended meanwhile stay in the view."""
+        return await self._parts.compactor.compact(instructions, prompt)
+
+    async def on_overflow(self, error: BaseException) -> bool:
+        """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
+        harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
+        return await self._parts.compactor.on_overflow(error)
+
+    async def needs_memory_refresh(self) -> bool:
+        """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
+        return await self._parts.memory.needs_refresh()
+
+    async def refresh_memory(self) -> list[str]:
+        """Extract durable facts from what is new since the last time, hand those not known yet to the sink, and return
+        them. A fact counts as known only after the sink took it. Waits for an extraction that is running. Raises what
+        extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
+        `ConfigurationError` without `with_memory_refresh`."""
+        return await self._parts.memory.refresh()
+
+    # context blocks and prompt
+
+    def add_context(
+        self,
+        label: str,
+        *,
+        description: str | None = None,
+        default_content: str = "",
+        max_tokens: int | None = None,
+        readonly: bool = False,
+        shared: bool = False,
+        provider: Any = None,
+    ) -> None:
+        """Declare one more block, for this handle. `ConfigurationError` if there is one with this label."""
+        declaration = Declaration(label, description, default_content, max_tokens, readonly, shared, provider)
+        self._parts.context.add(declaration)
+        self._parts.toolbox.forget()
+
+    def remove_context(self, label: str) -> bool:
+        """Remove a block from this handle's prompt and tools; its value stays stored. False if there was none."""
+        self._parts.toolbox.forget()
+        return self._parts.context.remove(label)
+
+    async def context_blocks(self) -> list[ContextBlock]:
+        """All blocks with their present contents, in the order of their declaration."""
+        return await self._parts.context.blocks()
+
+    async def context_block(self, label: str) -> ContextBlock:
+        """One block. Raises `BlockNotFoundError`."""
+        return await self._parts.context.block(label)
+
+    async def replace_context_block(
+        self, label: str, text: str, *, if_version: int | None = None, author: str | None = None
+    ) -> ContextBlock:
+        """Replace the content of a block; the earlier one is kept in its history, and the frozen prompt stays as it is.
+
+        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the block
+        has another version than `if_version`."""
+        return await self._parts.context.replace(label, text, if_version, author)
+
+    async def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
+        """Add a line at the end of a block; no concurrent write is lost. Raises as `replace_context_block` does."""
+        return await self._parts.context.append(label, text, author)
+
+    async def block_history(self, label: str) -> list[BlockVersion]:
+        """Every value that a block in the store had, newest first."""
+        return await self._parts.context.versions(label)
+
+    async def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
+        """Write an earlier value again, as a new version. Raises `BlockNotFoundError` for a version that never was."""
+        return await self._parts.context.restore(label, version, author)
+
+    async def set_system_prompt(self, text: str) -> None:
+        """Set a readonly block `system` of this session that is shown first; the next freeze renders it."""
+        await self._parts.prompt.forget(await self._parts.context.set_system_prompt(text, None))
+
+    async def freeze_system_prompt(self) -> str:
+        """The system prompt, rendered once and then kept the same until `refresh_system_prompt`, `clear_messages`,
+        a compaction, or a change of the declared blocks. All workers agree on it with `with_cached_prompt`."""
+        return await self._parts.prompt.freeze()
+
+    async def refresh_system_prompt(self) -> str:
+        """Render the prompt again from what the blocks hold now, and freeze that."""
+        return await self._parts.prompt.refresh()
+
+    async def context_changes(self) -> dict[str, Any] | None:
+        """A message that says what changed since the freeze, to be appended at the end; None if nothing did.
+
+        The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
+        return await self._parts.prompt.changes()
+
+    async def tools(self) -> dict[str, Tool]:
+        """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
+        return await self._parts.toolbox.tools()
 
 
 class StandaloneSession(Session, Configurable):
     """One conversation without a manager: every call of a session, and the set-up calls of a manager.
 
     Close it, or use it in `async with`. Comes from `Session.create`."""
+
+    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None:
+        super().__init__(runtime, ref)
+        runtime.hooks.session_for = lambda session_id: Session(runtime, session_id)
 
     def for_session(self, ref: str | SessionKey) -> StandaloneSession:
         """Choose which session it is. Raises `ConfigurationError` after first use."""
@@ -280,16 +459,14 @@ class StandaloneSession(Session, Configurable):
 
 class Turn(Session):
     """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
-    once the turn is over. Comes from `Session.turn`.
+    once the turn is over. Comes from `Session.turn`; a turn taken inside it is the same turn.
 
     Context blocks are guarded by their versions, not by the turn."""
 
-    def __init__(self, session: Session, holding: Holding) -> None:
-        super().__init__(session._runtime, holding.session_id)
-        self._fence = holding.number
-        self._session = session
+    def __init__(self, outside: Components, holding: Holding) -> None:
+        self._runtime = outside.handle.runtime
+        self._parts = outside.in_turn(holding.session_id, holding.number)
         self._holding = holding
-        self._working, self._frozen = session._context, session._prompt
 
     @property
     def number(self) -> int:
@@ -303,50 +480,25 @@ class Turn(Session):
 
     @property
     def interrupted(self) -> bool:
-        """Whether another took over with `on_busy="interrupt"`: known at once in the same process, otherwise within a
-        second."""
+        """Whether another worker took over with `on_busy="interrupt"`: known at once in the same process, otherwise
+        within a second."""
         return self._holding.interrupted
 
     async def run(self, work: Awaitable[R]) -> R:
-        """What the work gives, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
+        """The result of some work, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
         return await self._holding.run(work)
 
     async def take_queued(self) -> Message | None:
-        """Append the next message that was queued for the holder of the turn, and give it; each comes once.
+        """Append the next message that was queued for the holder of the turn, and return it; each comes once.
 
-        None if there is no more. From then on others wait for their turn instead of queueing a message, so that none
-        is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
-        store, namespace = self._runtime.store, self._runtime.namespace
-        while (queued := await store.next_queued(namespace, self.id, TURN, self.number)) is not None:
-            request = Append(
-                namespace=namespace,
-                session_id=self.id,
-                messages=(queued,),
-                fresh=(False,),
-                now=self._runtime.now(),
-                fence=self._fence,
-                dequeue=True,
-            )
-            (appended,) = await self._send(request, is_bound=True)
-            if appended.inserted:
-                return appended.message
-        return None
+        None if there is no more. From then on other callers wait for their turn instead of queueing a message, so that
+        none is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
+        return await self._parts.writer.take_queued(self.number)
 
     def __repr__(self) -> str:
         return f"Turn({self.number}, session={self.id!r}, namespace={self._runtime.namespace!r})"
 
-    async def _ensure(self) -> SessionRow:
-        row = await self._runtime.store.get(self._runtime.namespace, self.id)
-        if row is None:
-            raise TurnLostError(self.id, self.number)
-        return row
-
-    def _after_append(self, row: SessionRow, added: int) -> None:
-        self._session._after_append(row, added)  # what runs beside the conversation outlives the turn
-
-    def _announce(self, event: str, *values: Any) -> None:
-        Session(self._runtime, self.id)._announce(event, *values)  # so do hooks
-
-
-def _age(message: Message) -> int:
-    return message.stored.created_at
+    def _hold(self, request: TurnRequest) -> AbstractAsyncContextManager[Turn | None]:
+        if request.message is None:
+            return self._holding.nested(self)
+        return super()._hold(replace(request, wait=0.0))  # the holder would wait for itself

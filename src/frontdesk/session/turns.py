@@ -1,22 +1,23 @@
-"""Having a session's turn: waiting for it in line, holding on to it beside the work, and giving it back. Apart from
-what is done in a turn, which is the business of `Session`."""
+"""A session's turn: waiting for it in the queue, holding it in the background of the work, and releasing it. What is
+done in a turn is the business of `Turn`."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import FrontdeskError, InvalidInputError, TurnBusyError, TurnLostError
+from frontdesk.errors import FrontdeskError, InvalidInputError, SessionNotFoundError, TurnBusyError, TurnLostError
 from frontdesk.lifecycle.leases import holder
 from frontdesk.messages import StoredMessage
+from frontdesk.session.handle import Handle
 from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
 
 R = TypeVar("R")
@@ -25,17 +26,17 @@ Duration = float | timedelta
 ON_BUSY: tuple[OnBusy, ...] = ("wait", "reject", "interrupt", "queue")
 DEFAULT_TTL = 30.0
 _PATIENCE = 10_000_000
-"""microseconds after which a waiter that asks no more is passed over"""
+"""microseconds after which a waiter that no longer asks is passed over"""
 _FIRST_LOOK, _NEXT_LOOK, _FAR_LOOK = 0.01, 0.1, 0.5
-"""seconds between two looks at a turn: the first, and the longest for the next in line and for the others"""
+"""seconds between two looks at a turn: the first, and the longest for the first in the queue and for the others"""
 _WATCH = 1.0
 """seconds after which a holder knows, at the latest, that it was interrupted by another process"""
 _unfinished: set[asyncio.Task[None]] = set()
-"""what is done to its end although nobody waits for it any more"""
+"""work that is finished although nobody waits for it any more"""
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for: seconds to wait (None: for ever) and to hold the turn without a sign of life."""
+    """How to take a turn: seconds to wait (None: for ever), and seconds it lasts without being renewed."""
 
     wait: float | None
     ttl: float
@@ -51,8 +52,39 @@ def check_seconds(value: object, what: str, *, least: float) -> float:
     return float(seconds)
 
 
+def turn_request(wait: Duration | None, ttl: Duration, on_busy: OnBusy, message: StoredMessage | None) -> TurnRequest:
+    """The request that the arguments of `Session.turn` make. Raises `InvalidInputError`."""
+    if on_busy not in ON_BUSY:
+        raise InvalidInputError(f"unknown on_busy {on_busy!r}: choose one of {', '.join(ON_BUSY)}")
+    if (message is not None) != (on_busy == "queue"):
+        raise InvalidInputError('a message belongs to on_busy="queue", and on_busy="queue" wants a message')
+    return TurnRequest(
+        wait=None if wait is None else check_seconds(wait, "wait", least=0),
+        ttl=check_seconds(ttl, "ttl", least=0.05),
+        on_busy=on_busy,
+        message=message,
+    )
+
+
+@asynccontextmanager
+async def hold(handle: Handle, request: TurnRequest, make: Callable[[Holding], R]) -> AsyncIterator[R | None]:
+    """What `make` makes of the turn while it is held; None if the message was queued for the present holder. Makes the
+    session if there is none."""
+    session_id = await handle.writable_id()
+    try:
+        holding = await take(handle.runtime, session_id, request)
+    except SessionNotFoundError:
+        await handle.ensure()
+        holding = await take(handle.runtime, session_id, request)
+    if holding is None:
+        yield None
+    else:
+        async with holding:
+            yield make(holding)
+
+
 class _Waiter:
-    """One who waits in this process, woken early when the turn is given back in it."""
+    """A waiter in this process, woken early when the turn is released in it."""
 
     def __init__(self) -> None:
         self.ticket = 0
@@ -70,8 +102,8 @@ class _Waiter:
         self._woken.clear()
 
 
-class _Neighbours:
-    """Who waits for, and who holds, which session's turn in this process, in any thread. Of others the store tells."""
+class _LocalTurns:
+    """The waiters and holders of turns in this process, in any thread. The store knows those of other processes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,9 +135,9 @@ class _Neighbours:
             if late is not holding:
                 self._holding[holding.session_id] = holding
         if late is not None:
-            late.tell_taken_over()
+            late.notice_taken_over()
 
-    def let_go(self, holding: Holding) -> None:
+    def release(self, holding: Holding) -> None:
         with self._lock:
             if self._holding.get(holding.session_id) is holding:
                 del self._holding[holding.session_id]
@@ -113,10 +145,10 @@ class _Neighbours:
 
 
 async def take(runtime: Runtime, session_id: str, request: TurnRequest) -> Holding | None:
-    """The turn, held; None if the message was queued for whoever holds it.
+    """The turn, held; None if the message was queued for the present holder.
 
     Raises `TurnBusyError` if it was not to be had in time, `SessionNotFoundError`."""
-    neighbours = runtime.shared(_Neighbours)
+    local = runtime.shared(_LocalTurns)
     wanted = LeaseWanted(
         namespace=runtime.namespace,
         session_id=session_id,
@@ -127,25 +159,25 @@ async def take(runtime: Runtime, session_id: str, request: TurnRequest) -> Holdi
         force=request.on_busy == "interrupt",
         message=request.message,
     )
-    waiter = neighbours.enter(session_id)
+    waiter = local.enter(session_id)
     try:
         return await _take_in_turn(runtime, wanted, request, waiter)
     except BaseException:
-        # Whatever was asked for may have been granted meanwhile, and a place in the line would stop those behind it.
+        # The turn may have been granted meanwhile, and a place in the queue would stop those after it.
         await _to_the_end(_leave(runtime, wanted))
         raise
     finally:
-        neighbours.leave(session_id, waiter)
+        local.leave(session_id, waiter)
 
 
 async def _leave(runtime: Runtime, wanted: LeaseWanted) -> None:
     with suppress(FrontdeskError):
         await runtime.store.leave_lease(runtime.namespace, wanted.session_id, TURN, wanted.holder)
-    runtime.shared(_Neighbours).wake_next(wanted.session_id)
+    runtime.shared(_LocalTurns).wake_next(wanted.session_id)
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Wait for some work, which goes on even if the one who waits is cancelled: others wait for it, too."""
+    """Wait for some work, which continues even if its caller is cancelled: others wait for it too."""
     task = asyncio.get_running_loop().create_task(work)
     _unfinished.add(task)
     task.add_done_callback(_unfinished.discard)
@@ -177,7 +209,7 @@ def _busy(session_id: str, answer: LeaseAnswer) -> TurnBusyError:
 
 
 class Holding:
-    """A turn that is held: renewed beside the work, in `async with`, until its end or its loss."""
+    """A turn that is held: renewed in the background, in `async with`, until its end or its loss."""
 
     def __init__(self, runtime: Runtime, wanted: LeaseWanted, number: int, asked_at: float) -> None:
         self.session_id = wanted.session_id
@@ -197,27 +229,34 @@ class Holding:
         return self._over.is_set() or time.monotonic() >= self._until
 
     async def __aenter__(self) -> Self:
-        self._runtime.shared(_Neighbours).hold(self)
+        self._runtime.shared(_LocalTurns).hold(self)
         self._keeper = self._loop.create_task(self._keep(), name=f"turn {self.number} of {self.session_id}")
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._over.set()
-        await _to_the_end(self._give_back())
+        await _to_the_end(self._release())
 
-    async def _give_back(self) -> None:
+    async def _release(self) -> None:
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         try:
             await self._runtime.store.release_lease(self._runtime.namespace, self.session_id, TURN, self.number)
         except FrontdeskError:
-            pass  # out of reach, or deleted: what was done is done, and the turn runs out by itself
+            pass  # out of reach, or deleted: the work is done, and the turn expires by itself
         finally:
-            self._runtime.shared(_Neighbours).let_go(self)
+            self._runtime.shared(_LocalTurns).release(self)
+
+    @asynccontextmanager
+    async def nested(self, turn: R) -> AsyncIterator[R]:
+        """A turn inside the turn: it is the same one, and does not end it."""
+        if self.lost:
+            raise TurnLostError(self.session_id, self.number)
+        yield turn
 
     async def run(self, work: Awaitable[R]) -> R:
-        """What some work gives; cancelled when the turn is lost, with `TurnLostError`."""
+        """The result of some work; cancelled when the turn is lost, with `TurnLostError`."""
         doing, over = asyncio.ensure_future(work), asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait([doing, over], return_when=asyncio.FIRST_COMPLETED)
@@ -229,7 +268,7 @@ class Holding:
                 task.cancel()
             await asyncio.gather(doing, over, return_exceptions=True)
 
-    def tell_taken_over(self) -> None:
+    def notice_taken_over(self) -> None:
         """Called by a holder in the same process, in any thread, that came after this one."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._lose, time.monotonic() < self._until)

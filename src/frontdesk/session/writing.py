@@ -1,15 +1,19 @@
-"""What a session writes: messages that are appended, replaced and removed. Apart from reading, because only here is
-something decided against other writers."""
+"""What a session writes: messages that are appended, replaced and removed, each in one transaction."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from frontdesk.checks import check_list
+from frontdesk.context.frozen_prompt import FrozenPrompt
+from frontdesk.context.session_blocks import SessionBlocks
+from frontdesk.context.skills import LoadedSkills, may_hold_skill, rewrite_raw
 from frontdesk.errors import (
+    FrontdeskError,
     HeadMovedError,
     InvalidMessageError,
     MessageNotFoundError,
@@ -20,54 +24,51 @@ from frontdesk.history import reading
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, ingest
 from frontdesk.records import Appended
 from frontdesk.search import background
-from frontdesk.session.attributes import AttributeCalls
-from frontdesk.store import FOLLOW_HEAD, Append, AppendResult, FollowHead, Plan
+from frontdesk.session.background import BackgroundCompactor
+from frontdesk.session.handle import Handle
+from frontdesk.store import TURN, Append, AppendResult, FollowHead, Plan
 from frontdesk.tree import plans
 from frontdesk.tree.tree import Tree
 
 Given = Mapping[str, Any] | Message
+_log = logging.getLogger("frontdesk.session")
 
 
-class MessageCalls(AttributeCalls):
-    """The part of `Session` that writes messages."""
+class Writer:
+    """Writes messages for a handle, and starts what an append makes necessary.
+
+    `compactor` works in the background, so it must not be bound to a turn."""
+
+    def __init__(
+        self, handle: Handle, context: SessionBlocks, prompt: FrozenPrompt, compactor: BackgroundCompactor
+    ) -> None:
+        self._handle = handle
+        self._prompt = prompt
+        self._compactor = compactor
+        self.skills = LoadedSkills(context, self._rewrite)
+
+    # appending
 
     async def append(
         self,
-        message: Given,
-        *,
-        parent: str | FollowHead | None = FOLLOW_HEAD,
-        expected_head: str | None = None,
-        reopen: bool = False,
-    ) -> Appended:
-        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
-
-        When it returns, the message is durable. An id that the session has already is a no-op with `inserted=False`.
-        A session that a sweep archived goes on; to one that was suspended or ended otherwise it raises
-        `SessionEndedError` unless `reopen` is given.
-        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
-        return (await self.append_all([message], parent=parent, expected_head=expected_head, reopen=reopen))[0]
-
-    async def append_all(
-        self,
         messages: Iterable[Given],
         *,
-        parent: str | FollowHead | None = FOLLOW_HEAD,
-        expected_head: str | None = None,
-        reopen: bool = False,
+        parent: str | FollowHead | None,
+        expected_head: str | None,
+        reopen: bool,
     ) -> list[Appended]:
-        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
-        it. Raises as `append` does."""
-        now = self._runtime.now()
+        """Store messages one after the other; see `Session.append_all`."""
+        now = self._handle.runtime.now()
         given = check_list(messages, "messages")
-        stored = tuple([self._ingest(message, now) for message in given])
+        stored = tuple([self.ingest(message, now) for message in given])
         if not stored:
             return []
         for what, message_id in (("parent", parent), ("expected_head", expected_head)):
             if message_id is not None and not isinstance(message_id, FollowHead):
                 check_id(message_id, what)
-        is_bound = self._id is not None
+        stays = self._handle.is_resolved
         request = Append(
-            namespace=self._runtime.namespace,
+            namespace=self._handle.runtime.namespace,
             session_id=await self._append_id(parent, expected_head),
             messages=stored,
             fresh=tuple([not _has_id(message) for message in given]),
@@ -75,74 +76,94 @@ class MessageCalls(AttributeCalls):
             parent=parent,
             expected_head=expected_head,
             reopen=reopen,
-            fence=self._fence,
-            existing=self._key is not None,
+            fence=self._handle.fence,
+            existing=self._handle.key is not None,
         )
-        return await self._send(request, is_bound=is_bound)
+        return await self._after_append(request, await self._append(request, stays=stays))
 
-    async def _send(self, request: Append, *, is_bound: bool) -> list[Appended]:
-        stored = request.messages
-        result = await self._append(request, is_bound=is_bound)
-        await self._notice_skills(stored)
-        inserted = zip(stored, result.rows, strict=True)
-        background.notice(self._runtime, len(stored))
-        self._after_append(result.session, sum(message.tokens for message, row in inserted if row.inserted))
-        appended = [
-            Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
-            for message, row in zip(stored, result.rows, strict=True)
-        ]
-        if result.created:
-            self._announce("on_session_start")
-        if self._runtime.hooks.listens("on_message"):
-            for each in appended:
-                if each.inserted:
-                    self._announce("on_message", each.message)
-        return appended
+    async def _append(self, request: Append, *, stays: bool) -> AppendResult:
+        """Append. If the key was resolved for this call and has moved on since, append to its present session; a
+        session that was deleted is made again only together with its key.
 
-    async def _append(self, request: Append, *, is_bound: bool) -> AppendResult:
-        """Append; if a key was looked up for it and moved on meanwhile, to the session that it points at now. One that
-        was deleted is not made again without its key."""
+        `stays`: the handle had its session before this call, and does not leave one that has ended."""
         while True:
             try:
-                return await self._runtime.store.append(request)
+                return await self._handle.runtime.store.append(request)
             except (SessionEndedError, SessionNotFoundError) as error:
                 is_gone = isinstance(error, SessionNotFoundError)
-                if is_bound and not is_gone:
+                if stays and not is_gone:
                     raise
-                self._id = None
+                self._handle.forget_id()
                 current = await self._append_id(request.parent, request.expected_head)
                 if current == request.session_id and not is_gone:
                     raise
                 request = msgspec.structs.replace(request, session_id=current)
 
     async def _append_id(self, parent: str | FollowHead | None, expected_head: str | None) -> str:
-        """The session to append to. Under a key without one, what can only be refused does not make it."""
-        if self._id is None and await self._readable_id() is None:
+        """The session to append to. An append that can only be refused does not make one."""
+        if not self._handle.is_resolved and await self._handle.readable_id() is None:
             if expected_head is not None:
-                raise HeadMovedError(expected_head, None, self._name())
+                raise HeadMovedError(expected_head, None, self._handle.name)
             if isinstance(parent, str):
-                raise MessageNotFoundError(parent, self._name())
-        return await self._writable_id()
+                raise MessageNotFoundError(parent, self._handle.name)
+        return await self._handle.writable_id()
 
-    async def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id, where it stands, or append it as `append` does. Atomic; `inserted` says
-        which."""
-        stored = self._ingest(message, self._runtime.now())
+    async def _after_append(self, request: Append, result: AppendResult) -> list[Appended]:
+        """Everything that happens after an append, in this order. The append is durable: nothing here can undo it."""
+        runtime, stored = self._handle.runtime, request.messages
+        appended = [
+            Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
+            for message, row in zip(stored, result.rows, strict=True)
+        ]
+        added = sum(each.message.tokens for each in appended if each.inserted)
+        await self._note_skills(stored)
+        background.notice(runtime, len(stored))
+        self._compactor.after_append(result.session, added)
+        if result.created:
+            self._handle.announce("on_session_start")
+        if runtime.hooks.listens("on_message"):
+            for each in appended:
+                if each.inserted:
+                    self._handle.announce("on_message", each.message)
+        return appended
+
+    async def take_queued(self, fence: int) -> Message | None:
+        """Append the next message that was queued for the holder of a turn; see `Turn.take_queued`."""
+        runtime = self._handle.runtime
+        session_id = self._handle.id
+        while (queued := await runtime.store.next_queued(runtime.namespace, session_id, TURN, fence)) is not None:
+            request = Append(
+                namespace=runtime.namespace,
+                session_id=session_id,
+                messages=(queued,),
+                fresh=(False,),
+                now=runtime.now(),
+                fence=fence,
+                dequeue=True,
+            )
+            (appended,) = await self._after_append(request, await self._append(request, stays=True))
+            if appended.inserted:
+                return appended.message
+        return None
+
+    # replacing
+
+    async def upsert(self, message: Given, parent: FollowHead, *, reopen: bool) -> Appended:
+        """Replace the message that has this id, or append it; see `Session.upsert`."""
+        stored = self.ingest(message, self._handle.runtime.now())
         while True:
             if _has_id(message) and (replaced := await self._replace(stored)) is not None:
                 return Appended(replaced, inserted=False)
-            appended = await self.append(message, reopen=reopen)
+            (appended,) = await self.append([message], parent=parent, expected_head=None, reopen=reopen)
             if appended.inserted:
                 return appended
 
-    async def update_message(self, message: Given) -> Message:
-        """Replace the content of the message that has this id; unchanged content writes nothing.
-
-        Raises `MessageNotFoundError`, `InvalidMessageError`."""
-        stored = self._ingest(message, self._runtime.now())
+    async def update(self, message: Given) -> Message:
+        """Replace the content of the message that has this id; see `Session.update_message`."""
+        stored = self.ingest(message, self._handle.runtime.now())
         replaced = await self._replace(stored) if _has_id(message) else None
         if replaced is None:
-            raise MessageNotFoundError(stored.id, self._name())
+            raise MessageNotFoundError(stored.id, self._handle.name)
         return replaced
 
     async def _replace(self, stored: StoredMessage) -> Message | None:
@@ -154,9 +175,9 @@ class MessageCalls(AttributeCalls):
             if place is None:
                 current = None
                 return None
-            messages = await reading.read_items(self._runtime, tree.between(place, place))
+            messages = await reading.read_items(self._handle.runtime, tree.between(place, place))
             if not messages:
-                moved = await self._tree(find=[stored.id])
+                moved = await self._handle.tree(find=[stored.id])
                 return None if moved is None else await build(moved)
             current = messages[0]
             if (current.stored.raw, current.role) == (stored.raw, stored.role):
@@ -164,17 +185,17 @@ class MessageCalls(AttributeCalls):
             kept = msgspec.structs.replace(stored, created_at=current.stored.created_at)
             tokens_before = current.tokens
             current = Message.from_stored(kept, current.parent_id)
-            return plans.replace_message(tree, place, kept, tokens_before, self._runtime.now())
+            return plans.replace_message(tree, place, kept, tokens_before, self._handle.runtime.now())
 
-        await self._change(build, find=[stored.id], family=_touches_others([stored.id]))
+        await self._handle.change(build, find=[stored.id], family=_touches_others([stored.id]))
         if current is not None:
-            await self._notice_skills([stored])
+            await self._note_skills([stored])
         return current
 
-    async def delete_messages(self, ids: Iterable[str]) -> int:
-        """Remove messages for good, wherever they stand; those after them stay connected, a deleted head falls back.
+    # removing and moving
 
-        Gives how many were there. A summary's id raises `InvalidMessageError`."""
+    async def delete(self, ids: Iterable[str]) -> int:
+        """Remove messages; see `Session.delete_messages`."""
         wanted = list(dict.fromkeys(check_id(message_id, "message id") for message_id in check_list(ids, "ids")))
         for message_id in wanted:
             if message_id.startswith(SUMMARY_PREFIX):
@@ -187,25 +208,55 @@ class MessageCalls(AttributeCalls):
             removed = len(places)
             if not places:
                 return None
-            return plans.delete_messages(tree, places, self._runtime.now())
+            return plans.delete_messages(tree, places, self._handle.runtime.now())
 
-        await self._change(build, find=wanted, family=_touches_others(wanted))
+        await self._handle.change(build, find=wanted, family=_touches_others(wanted))
         return removed
 
-    async def clear_messages(self) -> None:
-        """Remove all messages and overlays of the session for good; name, tags, metadata, usage stay."""
+    async def clear(self) -> None:
+        """Remove all messages and overlays; see `Session.clear_messages`."""
 
         async def build(tree: Tree) -> Plan | None:
-            return plans.clear_messages(tree.rows, self._runtime.now())
+            return plans.clear_messages(tree.rows, self._handle.runtime.now())
 
-        if await self._change(build, family=True):
-            await self._prompt.forget(self.id)
+        if await self._handle.change(build, family=True):
+            await self._prompt.forget(self._handle.id)
 
-    def _ingest(self, message: Given, now: int) -> StoredMessage:
-        runtime = self._runtime
-        return ingest(
-            message, counter=runtime.settings.counter, max_bytes=runtime.settings.max_message_bytes, now_us=now
+    async def switch(self, leaf: str) -> None:
+        """Make a message the head. Raises `MessageNotFoundError`."""
+
+        async def build(tree: Tree) -> Plan | None:
+            place = reading.place_of(tree, leaf)
+            return None if place == tree.session.head else plans.switch(tree, place, self._handle.runtime.now())
+
+        if not await self._handle.change(build, find=[leaf]):
+            raise MessageNotFoundError(leaf, self._handle.name)
+
+    # loaded skills
+
+    async def _note_skills(self, messages: Sequence[StoredMessage]) -> None:
+        """Remember which messages hold loaded skills."""
+        if may_hold_skill(messages):
+            try:
+                await self.skills.record_results(messages)
+            except FrontdeskError as error:
+                _log.warning("a loaded skill was not noted: %s", type(error).__name__)
+
+    async def _rewrite(self, message_id: str, change: Callable[[Any], Any]) -> None:
+        """Change the content of a stored message, if it is still there."""
+        messages = await self._handle.read_places(
+            lambda tree: [] if (place := tree.find(message_id)) is None else [place], find=[message_id]
         )
+        try:
+            for message in messages or ():
+                await self.update(rewrite_raw(message, change))
+        except MessageNotFoundError:
+            pass  # deleted meanwhile: there is nothing left to take out
+
+    def ingest(self, message: Given, now: int) -> StoredMessage:
+        """What is stored of a message. Raises `InvalidMessageError`, `MessageTooLargeError`."""
+        settings = self._handle.runtime.settings
+        return ingest(message, counter=settings.counter, max_bytes=settings.max_message_bytes, now_us=now)
 
 
 def _has_id(message: Given) -> bool:

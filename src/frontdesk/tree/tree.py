@@ -112,10 +112,13 @@ class Tree(Visibility):
         path.reverse()
         return path
 
-    def lay(self, leaf: Place | None, *, overlays: bool = True) -> list[Item]:
-        """The items from the root to a leaf: all messages, or what is left of them beside the outermost overlays."""
+    def lay(
+        self, leaf: Place | None, *, overlays: bool = True, among: Sequence[OverlayRow] | None = None
+    ) -> list[Item]:
+        """The items from the root to a leaf: all messages, or the outermost overlays (only those `among` some, if
+        given) and the messages that none of them covers."""
         path = self.path(leaf)
-        covers = self.outermost(path) if overlays else []
+        covers = self.outermost(path, among) if overlays else []
         items: list[Item] = []
         for index, (segment, last) in enumerate(path):
             position = 0
@@ -151,12 +154,14 @@ class Tree(Visibility):
     def _span(self, segment: int, first: int, last: int) -> Span:
         return Span(segment=segment, first=first, last=last, before=self.before(Place(segment, first)))
 
-    def outermost(self, path: Sequence[Place]) -> list[tuple[tuple[int, int], tuple[int, int], OverlayRow]]:
+    def outermost(
+        self, path: Sequence[Place], among: Sequence[OverlayRow] | None = None
+    ) -> list[tuple[tuple[int, int], tuple[int, int], OverlayRow]]:
         """The overlays that apply to a path, in its order: newest first, none that overlaps one taken before it."""
         index = {place.segment: i for i, place in enumerate(path)}
         taken: list[tuple[tuple[int, int], tuple[int, int], OverlayRow]] = []
         starts: list[tuple[int, int]] = []
-        for overlay in self.overlays:
+        for overlay in self.overlays if among is None else among:
             start, end = _on(path, index, overlay.start), _on(path, index, overlay.end)
             if start is None or end is None:
                 continue

@@ -1,10 +1,12 @@
-"""Pure: which part of a view to compact. Head and tail stay, and no tool call is parted from its results."""
+"""Pure: which part of a view to compact. Head and tail stay, and no tool call is separated from its results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from frontdesk.config.settings import CompactionSettings
+from frontdesk.errors import CompactionError
 from frontdesk.messages import Message, ReasoningPart
 
 MIN_TOKENS = 100
@@ -40,8 +42,35 @@ def plan(
     return Range(start, end - 1) if sum(message.tokens for message in covered) >= MIN_TOKENS else None
 
 
+def choose_range(
+    settings: CompactionSettings, messages: Sequence[Message], limit: int, *, harder: bool = False
+) -> Range | None:
+    """The range that the planner chooses in a view that is to fit into `limit` tokens.
+
+    The tail never takes more than half of the limit. `harder` is for a view that turned out to be too long for the
+    model: no head is protected, and the tail takes at most a quarter of the view.
+    Raises `CompactionError` for a range outside the view."""
+    tail = min(settings.tail_tokens, int(limit * settings.soft_ratio / 2))
+    if harder:
+        tail = min(tail // 2, sum(message.tokens for message in messages) // 4)
+    chosen = (settings.planner or plan)(
+        messages,
+        protect_head=0 if harder else settings.protect_head,
+        tail_tokens=tail,
+        min_tail_messages=settings.min_tail_messages,
+        max_tail_messages=None if settings.max_messages is None else max(1, settings.max_messages // 2),
+    )
+    if chosen is None:
+        return None
+    first, last = Range(*chosen)
+    first = max(first, leading_system(messages))
+    if not first <= last < len(messages):
+        raise CompactionError(f"the planner chose {tuple(chosen)} of {len(messages)} messages: that is no range")
+    return Range(first, last)
+
+
 def allowed_cuts(messages: Sequence[Message]) -> list[bool]:
-    """For each index, whether a view may be cut ahead of the message there (the index after the last one included)."""
+    """For each index, whether a view may be cut before the message there (the index after the last one included)."""
     allowed = [True] * (len(messages) + 1)
     for first, last in _bound_together(messages):
         allowed[first + 1 : last + 1] = [False] * (last - first)
@@ -53,8 +82,9 @@ def allowed_cuts(messages: Sequence[Message]) -> list[bool]:
 
 
 def _bound_together(messages: Sequence[Message]) -> Iterator[Range]:
-    """From each call to its last result, in whichever order they came; a call that still waits for its result binds all
-    that follows. A call id that is used again after it was answered begins anew: some models count from 1 each time."""
+    """The ranges that must not be cut: from each call to its last result, in any order. A call that still waits for its
+    result binds everything after it. A call id that is used again after it was answered starts over: some models count
+    from 1 each time."""
     first: dict[str, int] = {}
     called: set[str] = set()
     answered: set[str] = set()
@@ -74,13 +104,13 @@ def _bound_together(messages: Sequence[Message]) -> Iterator[Range]:
 
 
 def _is_spoken(message: Message) -> bool:
-    """Whether a user said it: what was still running before is not waited for."""
+    """Whether a user said it: calls that were still open before it are not waited for."""
     return message.role == "user" and not message.tool_result_ids
 
 
 def tool_runs(messages: Sequence[Message]) -> list[Range]:
-    """The longest stretches of nothing but tool calls, their results and the reasoning between them, most tokens first;
-    no stretch parts a pair."""
+    """The longest runs of nothing but tool calls, their results and the reasoning between them, most tokens first; no
+    run separates a call from its results."""
     allowed = allowed_cuts(messages)
     runs: list[Range] = []
     index = 0
@@ -101,7 +131,7 @@ def _is_traffic(message: Message) -> bool:
 
 
 def _only_tools(message: Message) -> bool:
-    """Whether a message is part of tool traffic; the few words beside a call go with it."""
+    """Whether a message is part of tool traffic; the few words next to a call belong to it."""
     return bool(message.tool_call_ids or message.tool_result_ids)
 
 

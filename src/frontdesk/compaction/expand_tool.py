@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from frontdesk.compaction.summaries import render_for_summary
+from frontdesk.compaction.prompts import render_for_summary
 from frontdesk.messages import Message
 from frontdesk.messages.formats.excerpts import cut_middle
 from frontdesk.tools import Tool, schema

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontdesk.compaction.shortening import shorten, truncate_older_messages
+from frontdesk.compaction.shorten import shorten, truncate_older_messages
 from frontdesk.messages import Message, formats
 from frontdesk.messages.formats.excerpts import cut_middle
 from frontdesk.messages.tokens import estimate_tokens

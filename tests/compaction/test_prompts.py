@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontdesk.compaction.summaries import (
+from frontdesk.compaction.prompts import (
     SUMMARY_PROMPT,
     build_summary_prompt,
     identifiers,

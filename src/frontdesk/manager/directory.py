@@ -1,0 +1,148 @@
+"""Making sessions and finding them: create, get or create, pages of a list."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from frontdesk import cursors
+from frontdesk.checks import check_count, check_json, check_list, check_text
+from frontdesk.config.runtime import Runtime
+from frontdesk.errors import InvalidKeyError, SessionExistsError
+from frontdesk.history import reading
+from frontdesk.keys import SessionKey
+from frontdesk.lifecycle.ledger import MOST_TOKENS
+from frontdesk.lifecycle.transitions import check_status, status_filter, statuses
+from frontdesk.messages import check_id, new_id
+from frontdesk.models.windows import session_window
+from frontdesk.records import Page, SessionInfo, to_microseconds
+from frontdesk.store import NewSession, SessionQuery, SessionRow
+
+MAX_PAGE = 1000
+
+
+class KeyColumns(NamedTuple):
+    """The parts of a key as columns of a session; all None without a key."""
+
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    thread: str | None = None
+
+
+def key_columns(runtime: Runtime, key: SessionKey | None) -> KeyColumns:
+    """Where the session of a key is kept. Raises `InvalidKeyError`."""
+    return KeyColumns() if key is None else KeyColumns(*runtime.address(check_key(key)).parts)
+
+
+def check_key(key: SessionKey) -> SessionKey:
+    """Raises `InvalidKeyError` for what is not a `SessionKey`."""
+    if not isinstance(key, SessionKey):
+        raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse` for a text")
+    return key
+
+
+class Directory:
+    """The sessions of a namespace."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def new_session(
+        self,
+        name: str,
+        session_id: str | None,
+        key: SessionKey | None,
+        parent: str | None,
+        model: str | None,
+        source: str | None,
+        max_tokens: int | None,
+        tags: Iterable[str],
+        metadata: dict[str, Any] | None,
+    ) -> NewSession:
+        """A session to be created from what the caller gave, checked."""
+        for what, text in (("name", name), ("model", model), ("source", source)):
+            if text is not None:
+                check_text(text, what)
+        check_count(max_tokens, "max_tokens", most=MOST_TOKENS)
+        distinct = list(dict.fromkeys(check_id(tag, "tag") for tag in check_list(tags, "tags")))
+        return NewSession(
+            namespace=self._runtime.namespace,
+            id=new_id() if session_id is None else check_id(session_id, "session id"),
+            now=self._runtime.now(),
+            name=name,
+            parent_session_id=None if parent is None else check_id(parent, "parent session id"),
+            model=model,
+            source=source,
+            tags=msgspec.json.encode(distinct).decode(),
+            metadata=check_json(metadata or {}, "metadata"),
+            max_tokens=max_tokens,
+            **key_columns(self._runtime, key)._asdict(),
+        )
+
+    async def create(self, new: NewSession, key: SessionKey | None) -> str:
+        """Create a session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
+        row, created = await self._runtime.store.create(new)
+        if not created:
+            raise SessionExistsError(new.id if row.id == new.id else str(key), self._runtime.namespace)
+        self._runtime.hooks.announce(row.id, "on_session_start")
+        return row.id
+
+    async def get_or_create(self, new: NewSession) -> str:
+        """The id of the session that is there already, or of the new one."""
+        row, created = await self._runtime.store.create(new)
+        if created:
+            self._runtime.hooks.announce(row.id, "on_session_start")
+        return row.id
+
+    async def page(self, filters: dict[str, Any], limit: int, cursor: str | None) -> Page[SessionInfo]:
+        """A page of sessions, most recent activity first. Raises `InvalidCursorError`."""
+        check_count(limit, "limit", most=MAX_PAGE)
+        columns = {what: _column(what, value) for what, value in filters.items() if what != "status"}
+        status = None if filters["status"] is None else check_status(filters["status"])
+        call = ["sessions", self._runtime.namespace, {**columns, "status": status}]
+        query = msgspec.convert(
+            {
+                **columns,
+                **status_filter(self._runtime, status),
+                "namespace": self._runtime.namespace,
+                "limit": limit + 1,
+                "after": None if cursor is None else tuple(cursors.unseal(cursor, call)),
+            },
+            SessionQuery,
+        )
+        rows = await self._runtime.store.page(query)
+        shown = rows[:limit]
+        more = len(rows) > limit
+        next_cursor = cursors.seal([shown[-1].last_active_at, shown[-1].number], call) if more else None
+        return Page(await self._infos(shown), next_cursor)
+
+    async def _infos(self, rows: list[SessionRow]) -> list[SessionInfo]:
+        measured = [await reading.measured_row(self._runtime, row) for row in rows]
+        known = zip(measured, await statuses(self._runtime, measured), strict=True)
+        configured = self._runtime.settings.compaction.max_tokens
+        return [
+            SessionInfo.from_row(row, session_window(row.max_tokens, configured, row.model), status)
+            for row, status in known
+        ]
+
+    async def iterate(self, filters: dict[str, Any], limit: int) -> AsyncIterator[SessionInfo]:
+        """Every session of the list, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.page(filters, limit, cursor)
+            for info in page:
+                yield info
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+
+def _column(what: str, value: Any) -> Any:
+    """A filter as the store takes it."""
+    if value is None:
+        return None
+    return to_microseconds(value) if isinstance(value, datetime) else check_text(value, what)

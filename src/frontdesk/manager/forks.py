@@ -1,0 +1,92 @@
+"""Sessions that begin with the history of another: forks, and the successor of one that was compacted and ended."""
+
+from __future__ import annotations
+
+from frontdesk.checks import check_summary, check_text
+from frontdesk.config.runtime import Runtime
+from frontdesk.errors import SessionNotFoundError
+from frontdesk.history import reading
+from frontdesk.keys import SessionKey
+from frontdesk.manager.directory import KeyColumns
+from frontdesk.manager.endings import ending
+from frontdesk.messages import check_id, new_id
+from frontdesk.records import EndReason
+from frontdesk.session.components import Components
+from frontdesk.session.handle import Handle
+from frontdesk.store import NewSession, Plan, SessionRow, ViewRow
+from frontdesk.tree import forks
+from frontdesk.tree.tree import Tree
+
+
+class Forks:
+    """Makes sessions from sessions."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def fork(self, ref: str | SessionKey, at: str | None, name: str | None, wanted_id: str | None) -> str:
+        """A fork at a message, or at the head; see `SessionManager.fork`. Returns its id."""
+        made = new_id() if wanted_id is None else check_id(wanted_id, "session id")
+
+        def build_at_head(row: SessionRow, view: ViewRow) -> Plan | None:
+            now = self._runtime.now()
+            return forks.fork_at_head(row, view, _forked(row, made, name, now), now)
+
+        async def build(tree: Tree) -> Plan | None:
+            place = tree.session.head if at is None else reading.place_of(tree, at)
+            now = self._runtime.now()
+            return forks.fork(tree, _forked(tree.session, made, name, now), place, now)
+
+        source = Components(Handle(self._runtime, ref))
+        is_made = at is None and await source.handle.change_at_head(build_at_head)
+        if not is_made and not await source.handle.change(build, find=() if at is None else [at]):
+            raise SessionNotFoundError(str(ref), self._runtime.namespace)
+        await source.prompt.copy_to(made)
+        self._runtime.hooks.announce(made, "on_session_start")
+        return made
+
+    async def compact_and_split(self, ref: str | SessionKey, summary: str | None, name: str | None) -> str:
+        """End a session and continue in a new one; see `SessionManager.compact_and_split`. Returns the new id."""
+        if summary is not None:
+            check_summary(summary)
+        source = Components(Handle(self._runtime, ref))
+        await source.handle.row()
+        text = summary if summary is not None else await source.compactor.summarise_all()
+        made = new_id()
+
+        async def build(tree: Tree) -> Plan | None:
+            row = tree.session
+            key = KeyColumns(row.agent, row.channel, row.peer, row.thread) if row.key_current else KeyColumns()
+            now = self._runtime.now()
+            return forks.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
+
+        async with ending(self._runtime, source.handle, EndReason.COMPACTION):
+            if not await source.handle.change(build):
+                raise SessionNotFoundError(str(ref), self._runtime.namespace)
+        self._runtime.hooks.announce(made, "on_session_start")
+        await Components(Handle(self._runtime, made)).compactor.cover_all(text)
+        return made
+
+
+_NO_KEY = KeyColumns()
+
+
+def _forked(source: SessionRow, session_id: str, name: str | None, now: int, key: KeyColumns = _NO_KEY) -> NewSession:
+    """The row of a session that is made from another."""
+    return NewSession(
+        namespace=source.namespace,
+        id=session_id,
+        now=now,
+        name=source.name if name is None else check_text(name, "name"),
+        parent_session_id=source.id,
+        model=source.model,
+        source=source.source,
+        tags=source.tags,
+        metadata=source.metadata,
+        summary=source.summary,
+        max_tokens=source.max_tokens,
+        idle_after=source.idle_after,
+        archive_after=source.archive_after,
+        delete_after=source.delete_after,
+        **key._asdict(),
+    )

@@ -1,0 +1,25 @@
+"""Clearing up after processes that died."""
+
+from __future__ import annotations
+
+from frontdesk.config.runtime import Runtime
+from frontdesk.lifecycle.leases import is_dead
+from frontdesk.lifecycle.transitions import COMPACTION_LEASE
+from frontdesk.records import RecoveryReport
+from frontdesk.search import background, freshness
+
+
+async def recover(runtime: Runtime) -> RecoveryReport:
+    """See `SessionManager.recover`."""
+    store, namespace = runtime.store, runtime.namespace
+    freed = [
+        held
+        for held in await store.held_leases(namespace)
+        if is_dead(held.lease.holder)
+        and await store.release_lease(namespace, held.session_id, held.lease.name, held.lease.number)
+    ]
+    compacting = sorted(held.session_id for held in freed if held.session_id and held.lease.name == COMPACTION_LEASE)
+    unindexed = await freshness.missing(runtime)
+    if unindexed:
+        background.follow(runtime)
+    return RecoveryReport(len(freed), tuple(compacting), unindexed)

@@ -1,0 +1,99 @@
+"""What an append starts in the background: refreshing memory, and automatic compaction. Nothing waits for it."""
+
+from __future__ import annotations
+
+import time
+
+from frontdesk.compaction.failures import CompactionState
+from frontdesk.context.frozen_prompt import FrozenPrompt
+from frontdesk.errors import FrontdeskError, SessionNotFoundError
+from frontdesk.lifecycle.transitions import COMPACTION_LEASE
+from frontdesk.messages import new_id
+from frontdesk.session.compacting import Compactor
+from frontdesk.session.handle import Handle
+from frontdesk.session.remembering import MemoryRefresher
+from frontdesk.store import SessionRow
+
+
+class BackgroundCompactor:
+    """Starts memory refreshes and compactions of one session when they are due."""
+
+    def __init__(self, handle: Handle, prompt: FrozenPrompt, memory: MemoryRefresher, compactor: Compactor) -> None:
+        self._handle = handle
+        self._runtime = handle.runtime
+        self._prompt = prompt
+        self._memory = memory
+        self._compactor = compactor
+
+    @property
+    def _state(self) -> CompactionState:
+        return self._runtime.shared(CompactionState)
+
+    @property
+    def _is_automatic(self) -> bool:
+        settings = self._runtime.settings.compaction
+        return settings.auto and settings.can_compact
+
+    def after_append(self, row: SessionRow, added: int) -> None:
+        """Start what an append of `added` tokens made necessary; costs nothing otherwise."""
+        if row.view != "stale":
+            self._start_what_is_due(row, added)
+        elif self._runtime.settings.memory.is_on or self._is_automatic:
+            self._runtime.background.spawn(self._measure_and_start(added), f"measure {row.id} {new_id()}")
+
+    async def _measure_and_start(self, added: int) -> None:
+        """After an append to a view whose totals are not known."""
+        try:
+            row = await self._compactor.known_row()
+        except FrontdeskError:
+            return  # the next append tries again
+        if row is not None:
+            self._start_what_is_due(row, added)
+
+    def _start_what_is_due(self, row: SessionRow, added: int) -> None:
+        used = row.view_tokens + self._prompt.known_tokens(row)
+        soft_limit = self._runtime.settings.compaction.soft_ratio * self._compactor.window(row)
+        if used - added < soft_limit <= used:
+            self._memory.start(row.id)
+        if not self._is_automatic or self._state.pauses.holds(row.id, time.monotonic()):
+            return
+        if not self._compactor.is_full(row, used):
+            return
+        running = self._state.running
+        if row.id in running:
+            running[row.id] = True
+        else:
+            running[row.id] = False
+            self._runtime.background.spawn(self._run(row.id), f"compact {row.id} {new_id()}")
+
+    async def _run(self, session_id: str) -> None:
+        """Compact, and again if an append asked for it meanwhile: what was read then may have been too little."""
+        running = self._state.running
+        try:
+            await self._compact_while_full(session_id)
+            while running[session_id]:
+                running[session_id] = False
+                await self._compact_while_full(session_id)
+        finally:
+            del running[session_id]
+
+    async def _compact_while_full(self, session_id: str) -> None:
+        pauses, runtime = self._state.pauses, self._runtime
+        try:
+            if await runtime.store.get_lease(runtime.namespace, session_id, COMPACTION_LEASE) is not None:
+                return
+            while not pauses.holds(session_id, time.monotonic()) and await self._compactor.needs_compaction():
+                made = await self._compactor.compact()
+                if made is None:
+                    return
+                if made.tokens_after >= runtime.settings.compaction.hard_ratio * await self._window():
+                    # What must stay is too long by itself: the next append is no reason to ask the model again.
+                    pauses.failed(session_id, time.monotonic())
+        except SessionNotFoundError:
+            pass  # deleted meanwhile: there is nothing left to compact
+        except Exception as error:
+            pauses.failed(session_id, time.monotonic())
+            await self._compactor.report(session_id, error)
+
+    async def _window(self) -> int:
+        return self._compactor.window(await self._handle.find_row())
