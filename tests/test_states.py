@@ -301,7 +301,7 @@ class TestPlaces:
             pass
 
         for store in (Bare(), 7):
-            with pytest.raises(ConfigurationError, match="keeps no states"):
+            with pytest.raises(ConfigurationError, match="cannot store states"):
                 SessionManager("memory://").states(Plain, store=store)  # type: ignore[arg-type]
         with pytest.raises(StoreURLError, match="redis://"):
             SessionManager("memory://").states(Plain, store="mysql://localhost")

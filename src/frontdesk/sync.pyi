@@ -897,10 +897,10 @@ class SessionManager:
         shared: bool = False,
         provider: Any = None,
     ) -> Self:
-        """Declare a context block of every session.
+        """Declare a context block for every session.
 
-        Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
-        `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+        Without a provider, the store keeps its content, per session or (`shared`) per namespace. `provider` is an
+        object with `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
 
     def with_searchable_history(
         self,
@@ -912,17 +912,17 @@ class SessionManager:
     ) -> Self:
         """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
 
-        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
-        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+        Messages in the session's own history are left out; those that were compacted away are found.
+        `scope(session_info)` decides which sessions the model may see. `max_tokens` limits each result."""
 
     def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
-        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
-        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
-        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+        """Search by meaning as well as by words. `embed(texts)`, sync or async, returns a vector of `dimensions`
+        numbers for each text; see `frontdesk.models.openai_embeddings`. It gets at most `batch_size` texts at a time,
+        and is abandoned after `timeout` seconds. Raises `ConfigurationError` without numpy."""
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
-        """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
-        or in an object with `get(session_id)` and `set(session_id, text)`."""
+        """Store frozen prompts, so that all workers use the same text, also after a restart: in the store of the
+        sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
         """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
@@ -947,13 +947,14 @@ class SessionManager:
         planner: Planner | None = None,
         on_error: OnError | None = None,
     ) -> Self:
-        """Keep the view of every session within its window.
+        """Keep the view of every session within its context window.
 
-        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
-        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
-        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
-        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
-        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
+        `summarize` is any callable `prompt -> text`, sync or async. With `auto`, a compaction starts in the background
+        when the view reaches `hard_ratio` of `max_tokens` (by default the session's own limit, or its model's context
+        window) or has more than `max_messages`. The strategy "truncate" hides messages without a summary; "hybrid"
+        hides old tool calls and results if the summariser fails. `input_tokens` limits what the summariser gets at a
+        time, `summary_tokens` what it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is
+        called with failures."""
 
     def with_memory_refresh(
         self,
@@ -967,9 +968,10 @@ class SessionManager:
         timeout: float = 60.0,
         on_error: OnError | None = None,
     ) -> Self:
-        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
-        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
-        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
+        """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
+        every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
+        new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
+        declared."""
 
     def with_lifecycle(
         self,
@@ -979,24 +981,25 @@ class SessionManager:
         keep_events: timedelta | None = ...,
         every: timedelta | None = ...,
     ) -> Self:
-        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+        """Set when sessions become idle, are archived (reason `timeout`) and are deleted; None means never.
 
-        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
-        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
-        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
-        thresholds of its own."""
+        `idle_after` and `archive_after` count from the last message, `delete_after` from the end of the session. By
+        default, sessions are never deleted. `events` can be resumed for as long as `keep_events`. The manager sweeps in
+        the background at this interval, `every`; with None only when `sweep` is called. `Session.set_lifecycle` sets
+        thresholds for a single session."""
 
     def with_isolation(self, *parts: str) -> Self:
-        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+        """Set which parts of a key distinguish sessions: any of "agent", "channel", "peer" and "thread" (default: all).
 
-        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
-        key has "*" for what does not count."""
+        With `with_isolation("agent", "peer")`, a peer has one session with an agent over all channels and threads; its
+        key has "*" for each part that is ignored."""
 
     def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
-        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+        """Set the language (a Snowball name) in which search finds other forms of a word in Latin letters, and whether
+        search includes the `reasoning` of models.
 
-        All who use a namespace must say the same: an index made otherwise is built anew.
-        Raises `ConfigurationError` for a language without a stemmer."""
+        All managers of a namespace must use the same settings: with others, the index is built again. Raises
+        `ConfigurationError` for a language without a stemmer."""
 
 class StandaloneSession(Session):
     """One conversation without a manager: every call of a session, and the set-up calls of a manager.
@@ -1026,10 +1029,10 @@ class StandaloneSession(Session):
         shared: bool = False,
         provider: Any = None,
     ) -> Self:
-        """Declare a context block of every session.
+        """Declare a context block for every session.
 
-        Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
-        `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+        Without a provider, the store keeps its content, per session or (`shared`) per namespace. `provider` is an
+        object with `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
 
     def with_searchable_history(
         self,
@@ -1041,17 +1044,17 @@ class StandaloneSession(Session):
     ) -> Self:
         """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
 
-        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
-        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+        Messages in the session's own history are left out; those that were compacted away are found.
+        `scope(session_info)` decides which sessions the model may see. `max_tokens` limits each result."""
 
     def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
-        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
-        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
-        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+        """Search by meaning as well as by words. `embed(texts)`, sync or async, returns a vector of `dimensions`
+        numbers for each text; see `frontdesk.models.openai_embeddings`. It gets at most `batch_size` texts at a time,
+        and is abandoned after `timeout` seconds. Raises `ConfigurationError` without numpy."""
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
-        """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
-        or in an object with `get(session_id)` and `set(session_id, text)`."""
+        """Store frozen prompts, so that all workers use the same text, also after a restart: in the store of the
+        sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
         """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
@@ -1076,13 +1079,14 @@ class StandaloneSession(Session):
         planner: Planner | None = None,
         on_error: OnError | None = None,
     ) -> Self:
-        """Keep the view of every session within its window.
+        """Keep the view of every session within its context window.
 
-        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
-        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
-        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
-        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
-        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
+        `summarize` is any callable `prompt -> text`, sync or async. With `auto`, a compaction starts in the background
+        when the view reaches `hard_ratio` of `max_tokens` (by default the session's own limit, or its model's context
+        window) or has more than `max_messages`. The strategy "truncate" hides messages without a summary; "hybrid"
+        hides old tool calls and results if the summariser fails. `input_tokens` limits what the summariser gets at a
+        time, `summary_tokens` what it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is
+        called with failures."""
 
     def with_memory_refresh(
         self,
@@ -1096,9 +1100,10 @@ class StandaloneSession(Session):
         timeout: float = 60.0,
         on_error: OnError | None = None,
     ) -> Self:
-        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
-        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
-        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
+        """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
+        every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
+        new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
+        declared."""
 
     def with_lifecycle(
         self,
@@ -1108,24 +1113,25 @@ class StandaloneSession(Session):
         keep_events: timedelta | None = ...,
         every: timedelta | None = ...,
     ) -> Self:
-        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+        """Set when sessions become idle, are archived (reason `timeout`) and are deleted; None means never.
 
-        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
-        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
-        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
-        thresholds of its own."""
+        `idle_after` and `archive_after` count from the last message, `delete_after` from the end of the session. By
+        default, sessions are never deleted. `events` can be resumed for as long as `keep_events`. The manager sweeps in
+        the background at this interval, `every`; with None only when `sweep` is called. `Session.set_lifecycle` sets
+        thresholds for a single session."""
 
     def with_isolation(self, *parts: str) -> Self:
-        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+        """Set which parts of a key distinguish sessions: any of "agent", "channel", "peer" and "thread" (default: all).
 
-        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
-        key has "*" for what does not count."""
+        With `with_isolation("agent", "peer")`, a peer has one session with an agent over all channels and threads; its
+        key has "*" for each part that is ignored."""
 
     def with_search(self, *, language: str = "english", reasoning: bool = False) -> Self:
-        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+        """Set the language (a Snowball name) in which search finds other forms of a word in Latin letters, and whether
+        search includes the `reasoning` of models.
 
-        All who use a namespace must say the same: an index made otherwise is built anew.
-        Raises `ConfigurationError` for a language without a stemmer."""
+        All managers of a namespace must use the same settings: with others, the index is built again. Raises
+        `ConfigurationError` for a language without a stemmer."""
 
 class States(Generic[T]):
     """The states of one type under one name, one value per session id. Made by `SessionManager.states`.

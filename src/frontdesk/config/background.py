@@ -1,4 +1,4 @@
-"""Work in the background of conversations: tasks, timers and pauses that end when their manager is closed."""
+"""Background work: tasks, timers and pauses that end when their manager is closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 _GRACE = 10.0
-"""seconds that work in the background gets to finish when its manager is closed"""
+"""seconds that background work has to finish when its manager is closed"""
 
 
 class Background:
@@ -21,7 +21,7 @@ class Background:
         self._timers: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle]] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str, *, endless: bool = False) -> None:
-        """Start a task, at most one at a time under a name. `close` cancels those that are `endless`."""
+        """Start a task, unless one with this name is running. `close` cancels a task that is `endless`."""
         running = self._tasks.get(name)
         if running is not None and not running.get_loop().is_closed():
             work.close()
@@ -33,7 +33,7 @@ class Background:
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
 
     async def pause(self, seconds: float) -> bool:
-        """Wait; returns False, and at once, when the manager is being closed."""
+        """Wait. Returns False, immediately, if the manager is being closed."""
         woken = self._woken.setdefault(asyncio.get_running_loop(), asyncio.Event())
         if not self.closing:
             try:
@@ -43,7 +43,7 @@ class Background:
         return not self.closing
 
     def later(self, seconds: float, work: Callable[[], None], name: str) -> None:
-        """Call something after a while, unless a call under that name is already due, or the manager is closing."""
+        """Call a function after some seconds, unless a call with this name is pending or the manager is closing."""
         loop = asyncio.get_running_loop()
         waiting = self._timers.get(name)
         if (waiting is not None and waiting[0] is loop) or self.closing:
@@ -56,7 +56,7 @@ class Background:
         self._timers[name] = loop, loop.call_later(seconds, fire)
 
     async def close(self) -> None:
-        """Stop timers and endless tasks, and let the others finish for a while."""
+        """Stop timers and endless tasks, and give the other tasks some seconds to finish."""
         self.closing = True
         for loop, woken in list(self._woken.items()):
             loop.call_soon_threadsafe(woken.set)

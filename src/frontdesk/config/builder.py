@@ -1,4 +1,4 @@
-"""The chainable set-up, shared by `SessionManager` and `Session.create`: in any order, before first use."""
+"""The `with_...` calls that set up a `SessionManager` or a `StandaloneSession`: in any order, before first use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COMPACTION, _MEMORY, _SEARCH, _EMBEDDINGS = (
 
 
 class Configurable:
-    """Set-up calls; each returns the object itself. After first use they raise `ConfigurationError`."""
+    """The `with_...` calls. Each returns the object itself, and raises `ConfigurationError` after first use."""
 
     _runtime: Runtime
 
@@ -66,10 +66,10 @@ class Configurable:
         shared: bool = False,
         provider: Any = None,
     ) -> Self:
-        """Declare a context block of every session.
+        """Declare a context block for every session.
 
-        Without a provider it lives in the store, per session or (`shared`) per namespace. `provider` is an object with
-        `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+        Without a provider, the store keeps its content, per session or (`shared`) per namespace. `provider` is an
+        object with `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
         return self._declare(Declaration(label, description, default_content, max_tokens, readonly, shared, provider))
 
     def with_searchable_history(
@@ -82,8 +82,8 @@ class Configurable:
     ) -> Self:
         """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
 
-        What the session's own history shows is left out; what was compacted away is found. `scope(session_info)` says
-        of each session whether it may be seen, `max_tokens` is the most that an answer costs."""
+        Messages in the session's own history are left out; those that were compacted away are found.
+        `scope(session_info)` decides which sessions the model may see. `max_tokens` limits each result."""
         check_answer_tokens(max_tokens)
         if scope is not None and not callable(scope):
             raise ConfigurationError(
@@ -99,9 +99,9 @@ class Configurable:
         batch_size: int = _EMBEDDINGS.batch_size,
         timeout: float = _EMBEDDINGS.timeout,
     ) -> Self:
-        """Let search find by meaning, too: `embed(texts)`, sync or async, gives a vector of `dimensions` numbers for
-        each text, such as `frontdesk.models.openai_embeddings` does. It is asked for at most `batch_size` at a time,
-        and given up after `timeout` seconds. Raises `ConfigurationError` without numpy."""
+        """Search by meaning as well as by words. `embed(texts)`, sync or async, returns a vector of `dimensions`
+        numbers for each text; see `frontdesk.models.openai_embeddings`. It gets at most `batch_size` texts at a time,
+        and is abandoned after `timeout` seconds. Raises `ConfigurationError` without numpy."""
         self._runtime.configure(embeddings=EmbeddingSettings(embed, dimensions, batch_size, timeout))
         return self
 
@@ -116,8 +116,8 @@ class Configurable:
         return self
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
-        """Keep frozen prompts, so that every worker and every restart uses the same text: in the store of the sessions,
-        or in an object with `get(session_id)` and `set(session_id, text)`."""
+        """Store frozen prompts, so that all workers use the same text, also after a restart: in the store of the
+        sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
         return self._configure_context(caches_prompt=True, prompt_store=store)
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
@@ -146,13 +146,14 @@ class Configurable:
         planner: Planner | None = None,
         on_error: OnError | None = None,
     ) -> Self:
-        """Keep the view of every session within its window.
+        """Keep the view of every session within its context window.
 
-        `summarize` is any callable `prompt -> text`, sync or async. When the view reaches `hard_ratio` of `max_tokens`
-        (what the session says, or its model's window, if not given) or has more than `max_messages`, a compaction
-        starts beside the conversation (`auto`). `strategy` "truncate" hides without a summary; "hybrid" hides old tool
-        traffic when the summariser fails. `input_tokens` is the most it is given at a time, `summary_tokens` the most
-        it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is told of failures."""
+        `summarize` is any callable `prompt -> text`, sync or async. With `auto`, a compaction starts in the background
+        when the view reaches `hard_ratio` of `max_tokens` (by default the session's own limit, or its model's context
+        window) or has more than `max_messages`. The strategy "truncate" hides messages without a summary; "hybrid"
+        hides old tool calls and results if the summariser fails. `input_tokens` limits what the summariser gets at a
+        time, `summary_tokens` what it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is
+        called with failures."""
         if not 0 < soft_ratio <= hard_ratio <= 1:
             raise ConfigurationError(f"ratios must be 0 < soft <= hard <= 1, not {soft_ratio} and {hard_ratio}")
         if strategy not in ("summarize", "truncate", "hybrid"):
@@ -169,11 +170,11 @@ class Configurable:
         for what, value in counts.items():
             check_count(value, what)
         if protect_head < 0 or timeout <= 0 or not (summarize is None or callable(summarize)):
-            raise ConfigurationError("protect_head must not be negative, timeout positive, summarize a callable")
+            raise ConfigurationError("protect_head must be 0 or more, timeout above 0, and summarize a callable")
         if max_messages is not None and max_messages <= protect_head + min_tail_messages:
             raise ConfigurationError(
-                f"max_messages={max_messages} leaves no room beside protect_head={protect_head} and"
-                f" min_tail_messages={min_tail_messages}: raise it, or lower them"
+                f"max_messages={max_messages} must be more than protect_head={protect_head} and"
+                f" min_tail_messages={min_tail_messages} together: raise it, or lower them"
             )
         self._runtime.configure(
             compaction=CompactionSettings(
@@ -210,9 +211,10 @@ class Configurable:
         timeout: float = _MEMORY.timeout,
         on_error: OnError | None = None,
     ) -> Self:
-        """Carry durable facts out of conversations: when a view crosses the soft ratio of `with_compaction`, and beside
-        every compaction, `extract(prompt) -> text` is asked for facts in what is new. They are normalised, and those
-        not known yet go to `sink(session_id, facts)`, or into the context block `label`, which must be declared."""
+        """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
+        every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
+        new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
+        declared."""
         if not callable(extract):
             raise ConfigurationError(f"an extractor is a callable from prompt to text, not {type(extract).__name__}")
         check_count(max_extract_tokens, "max_extract_tokens")
@@ -238,12 +240,12 @@ class Configurable:
         keep_events: timedelta | None = timedelta(days=7),
         every: timedelta | None = timedelta(minutes=1),
     ) -> Self:
-        """When sessions become idle, are archived (reason `timeout`) and are deleted; None is never.
+        """Set when sessions become idle, are archived (reason `timeout`) and are deleted; None means never.
 
-        The first two count from the last message, `delete_after` from the end of a session, whatever ended it; nothing
-        is deleted unless that is given. `events` can be resumed for as long as `keep_events`. A manager sweeps in the
-        background `every` so often (None: only when `sweep` is called). `Session.set_lifecycle` gives a session
-        thresholds of its own."""
+        `idle_after` and `archive_after` count from the last message, `delete_after` from the end of the session. By
+        default, sessions are never deleted. `events` can be resumed for as long as `keep_events`. The manager sweeps in
+        the background at this interval, `every`; with None only when `sweep` is called. `Session.set_lifecycle` sets
+        thresholds for a single session."""
         spans = {
             "idle_after": idle_after,
             "archive_after": archive_after,
@@ -257,21 +259,22 @@ class Configurable:
         return self
 
     def with_isolation(self, *parts: str) -> Self:
-        """Which parts of a key tell sessions apart, of "agent", "channel", "peer" and "thread" (all, if never called).
+        """Set which parts of a key distinguish sessions: any of "agent", "channel", "peer" and "thread" (default: all).
 
-        With `with_isolation("agent", "peer")` a peer has one session with an agent over all channels and threads; its
-        key has "*" for what does not count."""
+        With `with_isolation("agent", "peer")`, a peer has one session with an agent over all channels and threads; its
+        key has "*" for each part that is ignored."""
         wanted = set(parts)
         if not wanted or not wanted <= set(KEY_PARTS):
-            raise ConfigurationError(f"isolation is by one or more of {', '.join(KEY_PARTS)}, not {parts!r}")
+            raise ConfigurationError(f"isolation needs one or more of {', '.join(KEY_PARTS)}, not {parts!r}")
         self._runtime.configure(isolation=tuple(part for part in KEY_PARTS if part in wanted))
         return self
 
     def with_search(self, *, language: str = _SEARCH.language, reasoning: bool = _SEARCH.reasoning) -> Self:
-        """Search words in Latin letters by the forms of this language (a Snowball name), and `reasoning`, too.
+        """Set the language (a Snowball name) in which search finds other forms of a word in Latin letters, and whether
+        search includes the `reasoning` of models.
 
-        All who use a namespace must say the same: an index made otherwise is built anew.
-        Raises `ConfigurationError` for a language without a stemmer."""
+        All managers of a namespace must use the same settings: with others, the index is built again. Raises
+        `ConfigurationError` for a language without a stemmer."""
         if language not in Stemmer.algorithms():
             known = ", ".join(sorted(Stemmer.algorithms()))
             raise ConfigurationError(f"there is no stemmer for {language!r}: choose one of {known}")

@@ -1,5 +1,5 @@
-"""What runs while a manager is open: the store of its namespace, the clock, hooks, background work, and what features
-keep in memory. The values it was set up with are in `settings`."""
+"""What a manager and its sessions share at run time: the store, the clock, hooks, background work, and what features
+keep in memory. Its settings are in `settings`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Clock = Callable[[], datetime]
 STATE_URL_VARIABLE = "FRONTDESK_STATE_URL"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FOLDED = "*"
-"""replaces a part of a key that does not tell sessions apart"""
+"""replaces a part of a key that does not distinguish sessions"""
 
 
 class Runtime:
-    """One namespace of a store, in use by one manager and its sessions."""
+    """One namespace of a store, as used by one manager and its sessions."""
 
     def __init__(self, store: Store | str, namespace: str, max_message_bytes: int, clock: Clock | None = None) -> None:
         check_id(namespace, "namespace")
@@ -62,14 +62,14 @@ class Runtime:
         self.settings = replace(self.settings, **values)
 
     def shared(self, kind: type[T]) -> T:
-        """What a feature keeps in memory for this manager (a cache, a queue, a record of failures), made when it is
-        first asked for."""
+        """The object of a class that a feature keeps in memory for this manager (a cache, a queue, a record of
+        failures). It is made at the first call."""
         found: T | None = self._shared.get(kind)
         return self._shared.setdefault(kind, kind()) if found is None else found
 
     @property
     def store(self) -> Store:
-        """The store, for doing something with it: from here on the settings are final."""
+        """The store, for an operation: from here on the settings are final."""
         self.use()
         return self._store
 
@@ -83,13 +83,13 @@ class Runtime:
                 start()
 
     def when_used(self, start: Callable[[], None]) -> None:
-        """Have something started at first use, when the settings are final."""
+        """Call a function at first use, when the settings are final."""
         self._at_first_use.append(start)
 
     def state_store(self, given: StateStore | str | None = None) -> StateStore:
-        """Where states live: what is given, or what FRONTDESK_STATE_URL names, or with the sessions.
+        """The store of states: the given one, or that of FRONTDESK_STATE_URL, or that of the sessions.
 
-        Raises `StoreURLError`, and `ConfigurationError` for a store that keeps no states."""
+        Raises `StoreURLError`, and `ConfigurationError` for a store that cannot store states."""
         wanted = os.environ.get(STATE_URL_VARIABLE) or self._store if given is None else given
         if wanted == self._url:
             wanted = self._store
@@ -99,7 +99,7 @@ class Runtime:
             return self._state_stores[wanted]
         if not isinstance(wanted, StateStore):
             raise ConfigurationError(
-                f"{type(wanted).__name__} keeps no states: give `store` a URL or a StateStore that does"
+                f"{type(wanted).__name__} cannot store states: pass a URL or a StateStore as `store`"
             )
         own: object = self._store
         if wanted is not own:
@@ -107,14 +107,13 @@ class Runtime:
         return wanted
 
     def other_state_stores(self) -> list[StateStore]:
-        """The state stores of this manager other than the one that the sessions are in."""
+        """The state stores of this manager, except the store of the sessions."""
         if os.environ.get(STATE_URL_VARIABLE):
             self.state_store()
         return list(self._state_stores.values())
 
     def address(self, key: SessionKey) -> SessionKey:
-        """The key under which the session of a key is kept: with `FOLDED` for each part that does not tell sessions
-        apart."""
+        """The key under which a session is stored: with `FOLDED` for each part that does not distinguish sessions."""
         isolation = self.settings.isolation
         if isolation == KEY_PARTS:
             return key
@@ -132,11 +131,11 @@ class Runtime:
         return (moment - _EPOCH) // timedelta(microseconds=1)
 
     def summary_tokens(self, summary: str | None) -> int:
-        """What a summary costs as a message of the view."""
+        """The tokens of a summary as a message of the view."""
         return MESSAGE_TOKENS + self.settings.counter(summary) if summary else 0
 
     async def close(self) -> None:
-        """Finish background work and close the stores that were opened by URL; idempotent."""
+        """Finish background work and close the stores that were opened by URL. Idempotent."""
         if self.closed:
             return
         await self.background.close()

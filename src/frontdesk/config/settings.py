@@ -1,6 +1,6 @@
-"""Every value that a manager can be set up with, and its default: written once, printable, without behaviour.
+"""All settings of a manager with their defaults: plain values that can be printed.
 
-What runs (tasks, hooks, caches, the clock) is in `runtime`; what they mean is decided by the feature that they are for.
+Tasks, hooks, caches and the clock are in `runtime`. Each feature decides what its settings mean.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ SYSTEM_LABEL = "system"
 RESERVED_PREFIX = "frontdesk:"
 MAX_DIMENSIONS = 16_000
 ANSWER_TOKENS = 2_000
-"""the most that an answer about other conversations costs, unless set otherwise"""
+"""the default limit for a search result about other conversations"""
 MIN_ANSWER_TOKENS = 200
 
 
 class PromptStore(Protocol):
-    """Keeps a text for each session of each namespace; `set(..., None)` forgets it. Methods may be sync or async.
+    """Stores a text for each session of each namespace; `set(..., None)` deletes it. Methods may be sync or async.
 
-    Workers agree on one prompt as far as this store makes what one wrote visible to the others."""
+    Workers share a prompt as soon as this store makes it visible to all of them."""
 
     def get(self, namespace: str, session_id: str) -> Maybe[str | None]: ...
 
@@ -65,7 +65,7 @@ class HistorySearch:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A block as `with_context` declares it; `provider` is an object, a factory `(session_id) -> provider`, or None."""
+    """A block declared by `with_context`. `provider` is an object, a factory `(session_id) -> provider`, or None."""
 
     label: str
     description: str | None = None
@@ -86,14 +86,17 @@ class Declaration:
                 f"label and description of block {self.label!r} must be one line of printable text"
             )
         if self.label == SYSTEM_LABEL or self.label.startswith(RESERVED_PREFIX):
-            raise ConfigurationError(f"the label {self.label!r} is taken by Frontdesk itself: choose another")
+            raise ConfigurationError(f"the label {self.label!r} is reserved for Frontdesk: choose another")
         known = callable(self.provider) or hasattr(self.provider, "get") or isinstance(self.provider, HistorySearch)
         if self.provider is not None and not known:
             raise ConfigurationError(
-                f"the provider of block {self.label!r} has no `get`: give an object that has, or a factory for one"
+                f"the provider of block {self.label!r} has no `get`: pass an object that has one, or a factory"
             )
         if self.provider is not None and (self.default_content or self.shared):
-            raise ConfigurationError(f"block {self.label!r} has a provider: default_content and shared are up to that")
+            raise ConfigurationError(
+                f"block {self.label!r} has a provider: leave out default_content and shared, which are for blocks"
+                " without one"
+            )
 
     @property
     def makes_provider(self) -> bool:
@@ -135,7 +138,7 @@ class CompactionSettings:
 
     @property
     def can_compact(self) -> bool:
-        """Whether there is anything it could do without a summariser."""
+        """Whether a compaction is possible: with a summariser, or with a strategy that does not need one."""
         return self.summarize is not None or self.strategy != "summarize"
 
 
@@ -160,7 +163,7 @@ class MemorySettings:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleSettings:
-    """See `with_lifecycle`; in microseconds, `NEVER` for what never happens. `every` is seconds between two sweeps."""
+    """See `with_lifecycle`. In microseconds, `NEVER` for never; `every` is the number of seconds between sweeps."""
 
     idle_after: int = 30 * 60 * 1_000_000
     archive_after: int = 168 * 3_600 * 1_000_000
@@ -171,7 +174,7 @@ class LifecycleSettings:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """See `with_search`. `language` is a Snowball name; with `reasoning`, what models thought is found too."""
+    """See `with_search`. `language` is a Snowball name; `reasoning` includes the reasoning of models."""
 
     language: str = "english"
     reasoning: bool = False
@@ -179,7 +182,7 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSettings:
-    """See `with_embeddings`. Without an `embed`, search goes by words alone."""
+    """See `with_embeddings`. Without `embed`, search is by words only."""
 
     embed: Embed | None = None
     dimensions: int = 0
@@ -196,7 +199,7 @@ class EmbeddingSettings:
         if self.embed is None:
             return
         if not callable(self.embed):
-            raise ConfigurationError(f"embed is a callable from texts to vectors, not {type(self.embed).__name__}")
+            raise ConfigurationError(f"embed must be a callable from texts to vectors, not {type(self.embed).__name__}")
         for what, value, most in (("dimensions", self.dimensions, MAX_DIMENSIONS), ("batch_size", self.batch_size, 0)):
             if type(value) is not int or value < 1 or (most and value > most):
                 upper = f" and at most {most:,}" if most else ""
@@ -209,7 +212,7 @@ class EmbeddingSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one manager was set up with."""
+    """All settings of one manager."""
 
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     counter: TokenCounter = estimate_tokens
@@ -223,14 +226,14 @@ class Settings:
 
 
 def check_answer_tokens(max_tokens: int) -> int:
-    """The most that an answer may cost. Raises `InvalidInputError` where that leaves no room for one."""
+    """The limit for a search result. Raises `InvalidInputError` if it is too small for one."""
     if type(max_tokens) is not int or max_tokens < MIN_ANSWER_TOKENS:
         raise InvalidInputError(f"max_tokens must be a whole number, at least {MIN_ANSWER_TOKENS}, not {max_tokens!r}")
     return max_tokens
 
 
 def threshold(value: timedelta | None, what: str) -> int:
-    """A span of time in microseconds; None is never. Raises `InvalidInputError`."""
+    """A duration in microseconds; None means never. Raises `InvalidInputError`."""
     if value is None:
         return NEVER
     if not isinstance(value, timedelta) or value <= timedelta(0):
