@@ -1,4 +1,4 @@
-"""The documents are true: their examples run, in an empty folder and again in the same folder, and their links work."""
+"""The documents are true: their examples run in an empty folder, twice, and the links and files they name exist."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "frontdesk"
 PAGES = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+FILE = re.compile(r"`((?:[\w.-]+/)*[\w-]+(?:/|\.py|\.pyi|\.sql|\.md|\.toml))`")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -81,6 +83,12 @@ def test_the_worked_example_shows_the_rows_that_sqlite_stores(tmp_path: Path) ->
     assert len(steps) == 7
     for step in steps:
         assert f"```text\n{step}\n```" in page, f"ARCHITECTURE.md should show:\n\n{step}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_that_a_page_names_exist(name: str) -> None:
+    named = set(FILE.findall((ROOT / name).read_text()))
+    assert [path for path in sorted(named) if not any((root / path).exists() for root in (ROOT, PACKAGE))] == []
 
 
 def anchors(page: Path) -> set[str]:
