@@ -113,7 +113,7 @@ from frontdesk.config.settings import (
     Strategy,
 )
 from frontdesk.lifecycle.notes import EndingSession
-from frontdesk.lifecycle.transitions import ManagersOwn
+from frontdesk.lifecycle.transitions import ManagerDefault
 from frontdesk.manager.manager import Status
 from frontdesk.session.components import Components
 from frontdesk.session.session import MessageFormat, R
@@ -432,9 +432,9 @@ class Session:
     def set_lifecycle(
         self,
         *,
-        idle_after: timedelta | ManagersOwn | None = ...,
-        archive_after: timedelta | ManagersOwn | None = ...,
-        delete_after: timedelta | ManagersOwn | None = ...,
+        idle_after: timedelta | ManagerDefault | None = ...,
+        archive_after: timedelta | ManagerDefault | None = ...,
+        delete_after: timedelta | ManagerDefault | None = ...,
     ) -> None:
         """Give the session times of its own in place of those of `with_lifecycle`; None means never, and what is left
         out follows the manager's again. Raises `InvalidInputError`."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from frontdesk import Session, SessionKey, SessionManager, Store, SweepReport
-from frontdesk.lifecycle.leases import holder, holding
+from frontdesk.lifecycle.leases import hold_lease, holder
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.store import TURN, StateKey, StateStore
 from tests.public_api.lifecycle import ADA, HOUR, Clock, ClockSetup, listed, status
@@ -198,7 +198,7 @@ class SweepContract(ClockSetup):
 
     async def test_recover_leaves_the_living_alone(self, manager: SessionManager) -> None:
         await manager.append("s", user("m"))
-        async with holding(manager._runtime, "s", COMPACTION_LEASE):
+        async with hold_lease(manager._runtime, "s", COMPACTION_LEASE):
             assert (await manager.recover()).leases_freed == 0
             assert await status(manager, "s") == ("compacting", None)
 

@@ -1,5 +1,5 @@
-"""Hooks: what users want to be told of the lives of sessions. Apart because nothing that a hook does, not even raising
-or hanging, may reach the operation that it is told of."""
+"""Hooks: user objects that are called when something happens to a session. Nothing that a hook does, not even raising
+or hanging, affects the operation that it is called for."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from frontdesk.messages import new_id
 EVENTS = ("on_session_start", "on_message", "on_compaction", "on_session_end")
 DEFAULT_TIMEOUT = 10.0
 _log = logging.getLogger("frontdesk.hooks")
-_MOST_WAITING = 10_000
-"""calls of one session that may wait for a slow hook; what comes after them is dropped, and counted"""
-_inside: ContextVar[frozenset[str]] = ContextVar("frontdesk_inside", default=frozenset())
-"""the sessions of which hooks are being told here: what they do must not wait for them"""
-_ending: ContextVar[frozenset[str]] = ContextVar("frontdesk_ending", default=frozenset())
-"""those whose end is being told: ending one of them from inside tells nobody again"""
+_MAX_PENDING = 10_000
+"""calls for one session that may wait for a slow hook; further ones are dropped, and counted as failures"""
+_called_for: ContextVar[frozenset[str]] = ContextVar("frontdesk_hooks_called_for", default=frozenset())
+"""the sessions for which the current code runs inside a hook: it must not wait for the hooks of these sessions"""
+_ending: ContextVar[frozenset[str]] = ContextVar("frontdesk_hooks_ending", default=frozenset())
+"""the sessions for which the current code runs inside `on_session_end`: if it ends them, no hook is called again"""
 
 
 class _Registered(NamedTuple):
@@ -33,21 +33,21 @@ class _Registered(NamedTuple):
 
 
 class Hooks:
-    """The hooks of one manager, in the order of their registration, and the calls that wait for them.
+    """The hooks of one manager in the order of their registration, and the calls that are pending.
 
-    Those of one session are called one after the other, beside the operations; an end is waited for."""
+    The calls for one session are made one after the other, in the background. Only the calls for an end are awaited."""
 
     def __init__(self, background: Background) -> None:
         self.failures = 0
         self.session_for: Callable[[str], Any] = str
-        """makes the session that hooks are given, by id; set by the owner of the runtime"""
+        """makes the session that is passed to hooks, by id; set by the owner of the runtime"""
         self._background = background
         self._registered: tuple[_Registered, ...] = ()
-        self._waiting: dict[str, deque[Callable[[], Any]]] = {}
+        self._pending: dict[str, deque[Callable[[], Any]]] = {}
         self._lock = threading.Lock()
 
     def register(self, hook: Any, timeout: float) -> None:
-        """Raises `ConfigurationError` for what has none of the methods, or is registered already."""
+        """Add a hook. Raises `ConfigurationError` if it has none of the methods, or is registered already."""
         if not any(callable(getattr(hook, event, None)) for event in EVENTS):
             raise ConfigurationError(f"a hook has at least one of {', '.join(EVENTS)}; {type(hook).__name__} has none")
         if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout > 0:
@@ -58,7 +58,7 @@ class Hooks:
             self._registered = (*self._registered, _Registered(hook, timeout))
 
     def unregister(self, hook: Any) -> bool:
-        """False if it was not registered."""
+        """Remove a hook; False if it was not registered."""
         with self._lock:
             before = self._registered
             self._registered = tuple(registered for registered in before if registered.hook is not hook)
@@ -67,96 +67,97 @@ class Hooks:
     def listens(self, event: str) -> bool:
         return any(callable(getattr(registered.hook, event, None)) for registered in self._registered)
 
-    def tells_end(self, session_id: str) -> bool:
-        """Whether the end of a session is to be told, here and now."""
+    def listens_to_end(self, session_id: str) -> bool:
+        """Whether hooks are to be called for an end of this session by the current code."""
         return self.listens("on_session_end") and session_id not in _ending.get()
 
     def announce(self, session_id: str, event: str, *values: Any) -> None:
-        """Call the hooks beside the operation, after all that was announced of the session before."""
+        """Call the hooks in the background, after all calls that were announced for the session before."""
         if self.listens(event):
-            self._enqueue(session_id, lambda: self._tell(event, session_id, *values))
+            self._enqueue(session_id, lambda: self._call(event, session_id, *values))
 
     def _enqueue(self, session_id: str, work: Callable[[], Any]) -> None:
         with self._lock:
-            waiting = self._waiting.get(session_id)
-            if waiting is not None and len(waiting) >= _MOST_WAITING:
+            pending = self._pending.get(session_id)
+            if pending is not None and len(pending) >= _MAX_PENDING:
                 self.failures += 1
                 return
-            if waiting is not None:
-                waiting.append(work)
+            if pending is not None:
+                pending.append(work)
                 return
-            waiting = self._waiting[session_id] = deque([work])
-        self._background.spawn(self._drain(session_id, waiting), f"hooks {session_id} {new_id()}")
+            pending = self._pending[session_id] = deque([work])
+        self._background.spawn(self._drain(session_id, pending), f"hooks {session_id} {new_id()}")
 
-    async def _drain(self, session_id: str, waiting: deque[Callable[[], Any]]) -> None:
-        # Whoever announced something first may have been a hook itself, of another session.
-        _inside.set(frozenset())
+    async def _drain(self, session_id: str, pending: deque[Callable[[], Any]]) -> None:
+        # This task may have been started inside a hook of another session, and inherits its context.
+        _called_for.set(frozenset())
         _ending.set(frozenset())
         try:
-            while (work := self._next(session_id, waiting)) is not None:
+            while (work := self._next(session_id, pending)) is not None:
                 await work()
         except BaseException:
             with self._lock:
-                del self._waiting[session_id]
+                del self._pending[session_id]
             raise
 
-    def _next(self, session_id: str, waiting: deque[Callable[[], Any]]) -> Callable[[], Any] | None:
-        """What is to be called next. Whoever finds nothing left is done with the session, in the same moment."""
+    def _next(self, session_id: str, pending: deque[Callable[[], Any]]) -> Callable[[], Any] | None:
+        """The next call. If there is none, the queue is removed under the same lock, so that no call is lost."""
         with self._lock:
-            if waiting:
-                return waiting.popleft()
-            del self._waiting[session_id]
+            if pending:
+                return pending.popleft()
+            del self._pending[session_id]
             return None
 
     async def finish(self, session_id: str, reason: str) -> None:
-        """Call the hooks for an end, and wait for them, each no longer than its timeout. What was announced before is
-        waited for first, for as long as the slowest hook may take."""
-        await self._settled(session_id)
+        """Call the hooks for an end, and wait for each no longer than its timeout. Before that, wait for the pending
+        calls, no longer than the longest timeout."""
+        await self._wait_for_pending(session_id)
         token = _ending.set(_ending.get() | {session_id})
         try:
-            await self._tell("on_session_end", session_id, reason)
+            await self._call("on_session_end", session_id, reason)
         finally:
             _ending.reset(token)
 
-    async def _settled(self, session_id: str) -> None:
-        if session_id not in self._waiting or session_id in _inside.get():
+    async def _wait_for_pending(self, session_id: str) -> None:
+        if session_id not in self._pending or session_id in _called_for.get():
             return
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 
-        async def mark() -> None:
+        async def set_done() -> None:
             loop.call_soon_threadsafe(done.set)
 
-        self._enqueue(session_id, mark)
+        self._enqueue(session_id, set_done)
         longest = max((registered.timeout for registered in self._registered), default=0.0)
         try:
             await asyncio.wait_for(done.wait(), longest)
         except TimeoutError:
             pass
 
-    async def _tell(self, event: str, session_id: str, *values: Any) -> None:
+    async def _call(self, event: str, session_id: str, *values: Any) -> None:
         session = self.session_for(session_id)
-        token = _inside.set(_inside.get() | {session_id})
+        token = _called_for.set(_called_for.get() | {session_id})
         try:
             for hook, timeout in self._registered:
                 method = getattr(hook, event, None)
-                problem = await _outcome(method, (session, *values), timeout) if callable(method) else None
+                problem = await _find_problem(method, (session, *values), timeout) if callable(method) else None
                 if problem is not None:
                     self.failures += 1
                     _log.warning("%s of hook %s failed: %s", event, type(hook).__name__, problem)
         finally:
-            _inside.reset(token)
+            _called_for.reset(token)
 
 
-async def _outcome(method: Callable[..., Any], values: tuple[Any, ...], seconds: float) -> str | None:
-    """What went wrong in a call, by its kind alone. One that ignores that it is cancelled is left behind."""
+async def _find_problem(method: Callable[..., Any], values: tuple[Any, ...], seconds: float) -> str | None:
+    """Call a method and return what went wrong: the name of the error, or None. A call that takes longer than `seconds`
+    is cancelled; if it ignores that, it is abandoned."""
 
     async def run() -> str | None:
         try:
             await call(method, *values)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
-        except BaseException as error:  # SystemExit, too: a hook does not end the process
+        except BaseException as error:  # even SystemExit: a hook must not end the process
             return type(error).__name__
         return None
 

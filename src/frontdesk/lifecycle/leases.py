@@ -22,7 +22,7 @@ _PROCESS = new_id()
 
 
 @asynccontextmanager
-async def holding(runtime: Runtime, session_id: str, name: str) -> AsyncIterator[None]:
+async def hold_lease(runtime: Runtime, session_id: str, name: str) -> AsyncIterator[None]:
     """Hold a lease of a session, after waiting for its current holder. If a holder dies, its lease expires in seconds.
 
     Raises `SessionNotFoundError`."""
@@ -35,7 +35,7 @@ async def holding(runtime: Runtime, session_id: str, name: str) -> AsyncIterator
 
 
 @asynccontextmanager
-async def trying(runtime: Runtime, name: str) -> AsyncIterator[bool]:
+async def try_lease(runtime: Runtime, name: str) -> AsyncIterator[bool]:
     """Hold a lease of the namespace if it is free. Yields False, without a lease, if it is not."""
     lease = await runtime.store.acquire_lease(runtime.namespace, None, name, holder(), _TTL)
     if lease is None:

@@ -28,11 +28,11 @@ TRANSITIONS: dict[SessionStatus, tuple[SessionStatus, ...]] = {
 """every status, and those that can follow it"""
 
 
-class ManagersOwn:
+class ManagerDefault:
     """Marks a threshold for which the manager's own setting applies."""
 
 
-MANAGERS_OWN = ManagersOwn()
+MANAGER_DEFAULT = ManagerDefault()
 
 
 def check_transition(session_id: str, status: SessionStatus, wanted: SessionStatus) -> None:
@@ -65,7 +65,7 @@ async def statuses(runtime: Runtime, rows: Sequence[SessionRow]) -> list[Session
     return [status_of(row, now, idle_after, is_compacting=row.id in compacting) for row in rows]
 
 
-def status_filter(runtime: Runtime, status: SessionStatus | None) -> dict[str, Any]:
+def status_query(runtime: Runtime, status: SessionStatus | None) -> dict[str, Any]:
     """The fields of a `SessionQuery` for the sessions with a status."""
     if status is None or status in (SUSPENDED, ARCHIVED):
         return {"status": status}
@@ -81,7 +81,7 @@ def status_filter(runtime: Runtime, status: SessionStatus | None) -> dict[str, A
 
 
 @dataclass(frozen=True, slots=True)
-class HavingStatus:
+class StatusFilter:
     """Decides which sessions have a status now."""
 
     status: SessionStatus
@@ -89,15 +89,15 @@ class HavingStatus:
     idle_after: int
     compacting: frozenset[str | None]
 
-    def has(self, row: SessionRow) -> bool:
+    def matches(self, row: SessionRow) -> bool:
         is_compacting = row.id in self.compacting
         return status_of(row, self.now, self.idle_after, is_compacting=is_compacting) == self.status
 
 
-async def having(runtime: Runtime, status: str) -> HavingStatus:
+async def current_status_filter(runtime: Runtime, status: str) -> StatusFilter:
     """A filter for the sessions with a status. Raises `InvalidInputError` for an unknown status."""
     held = await runtime.store.held_leases(runtime.namespace, COMPACTION_LEASE)
-    return HavingStatus(
+    return StatusFilter(
         check_status(status),
         runtime.now(),
         runtime.settings.lifecycle.idle_after,

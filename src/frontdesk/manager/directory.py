@@ -14,8 +14,8 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidKeyError, SessionExistsError
 from frontdesk.history import reading
 from frontdesk.keys import SessionKey
-from frontdesk.lifecycle.ledger import MOST_TOKENS
-from frontdesk.lifecycle.transitions import check_status, status_filter, statuses
+from frontdesk.lifecycle.transitions import check_status, status_query, statuses
+from frontdesk.lifecycle.usage import MAX_TOKENS
 from frontdesk.messages import check_id, new_id
 from frontdesk.models.windows import session_window
 from frontdesk.records import Page, SessionInfo, to_microseconds
@@ -67,7 +67,7 @@ class Directory:
         for what, text in (("name", name), ("model", model), ("source", source)):
             if text is not None:
                 check_text(text, what)
-        check_count(max_tokens, "max_tokens", most=MOST_TOKENS)
+        check_count(max_tokens, "max_tokens", most=MAX_TOKENS)
         distinct = list(dict.fromkeys(check_id(tag, "tag") for tag in check_list(tags, "tags")))
         return NewSession(
             namespace=self._runtime.namespace,
@@ -107,7 +107,7 @@ class Directory:
         query = msgspec.convert(
             {
                 **columns,
-                **status_filter(self._runtime, status),
+                **status_query(self._runtime, status),
                 "namespace": self._runtime.namespace,
                 "limit": limit + 1,
                 "after": None if cursor is None else tuple(cursors.unseal(cursor, call)),

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.lifecycle.leases import holding
+from frontdesk.lifecycle.leases import hold_lease
 from frontdesk.lifecycle.transitions import ARCHIVED
 from frontdesk.records import EndReason
 from frontdesk.session.handle import Handle
@@ -21,10 +21,10 @@ async def ending(runtime: Runtime, handle: Handle, reason: EndReason) -> AsyncIt
 
     Raises `SessionNotFoundError`."""
     hooks = runtime.hooks
-    if not hooks.listens("on_session_end") or not hooks.tells_end((await handle.row()).id):
+    if not hooks.listens("on_session_end") or not hooks.listens_to_end((await handle.row()).id):
         yield
         return
-    async with holding(runtime, handle.id, _ENDING):
+    async with hold_lease(runtime, handle.id, _ENDING):
         if (await handle.row()).status != ARCHIVED:
             await hooks.finish(handle.id, reason)
         yield

@@ -16,7 +16,7 @@ from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.events import feed
 from frontdesk.events.feed import Event
 from frontdesk.keys import SessionKey
-from frontdesk.lifecycle.ledger import usage_line
+from frontdesk.lifecycle.usage import usage_entry
 from frontdesk.manager.directory import Directory
 from frontdesk.manager.erasure import Eraser
 from frontdesk.manager.forks import Forks
@@ -333,7 +333,7 @@ class SessionManager(Configurable):
             "cache_write_tokens": cache_write_tokens,
             "reasoning_tokens": reasoning_tokens,
         }
-        entry = usage_line(self._runtime.now(), tokens, cost=cost, model=model, usage_id=usage_id, at=at)
+        entry = usage_entry(self._runtime.now(), tokens, cost=cost, model=model, usage_id=usage_id, at=at)
         return await self._runtime.store.add_usage(self.namespace, await self._id_of(id), entry)
 
     async def usage(

@@ -11,7 +11,7 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, SessionNotFoundError
 from frontdesk.events import feed
 from frontdesk.lifecycle import transitions
-from frontdesk.lifecycle.leases import holder, trying
+from frontdesk.lifecycle.leases import holder, try_lease
 from frontdesk.manager.endings import ending
 from frontdesk.manager.lifecycle import Lifecycle
 from frontdesk.manager.states import StateCleaner
@@ -51,7 +51,7 @@ class Sweeper:
 
     async def sweep(self) -> SweepReport:
         """See `SessionManager.sweep`."""
-        async with trying(self._runtime, _SWEEP) as is_ours:
+        async with try_lease(self._runtime, _SWEEP) as is_ours:
             if not is_ours:
                 return SweepReport(ran=False)
             settings = self._runtime.settings.lifecycle

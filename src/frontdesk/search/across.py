@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.lifecycle.transitions import status_filter
+from frontdesk.lifecycle.transitions import status_query
 from frontdesk.records import SearchResults
 from frontdesk.search import finding, freshness, loading, meaning, pages
 from frontdesk.search.attributing import attributed
@@ -23,7 +23,7 @@ _MOST_SESSIONS = 256
 
 async def search_namespace(runtime: Runtime, request: Request) -> SearchResults:
     """The hits in any session; a message that forks share is given once."""
-    if request.query.is_empty and not request.where and request.having is None:
+    if request.query.is_empty and not request.where and request.status is None:
         return pages.NOTHING
     met = await freshness.for_namespace(runtime)
     findings = Findings()
@@ -65,7 +65,7 @@ async def _families(runtime: Runtime, request: Request, met: Met) -> tuple[int, 
     if request.query.sessions:
         rows = await _named(runtime, request, met)
     else:
-        status = {} if request.having is None else status_filter(runtime, request.having.status)
+        status = {} if request.status is None else status_query(runtime, request.status.status)
         tag = next(iter(sorted(request.query.tags)), None)
         every = SessionQuery(namespace=runtime.namespace, limit=_MOST_SESSIONS + 1, tag=tag)
         rows = await runtime.store.page(msgspec.structs.replace(every, **request.where, **status))

@@ -13,7 +13,7 @@ from frontdesk import cursors
 from frontdesk.checks import check_count
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
-from frontdesk.lifecycle.transitions import HavingStatus, having
+from frontdesk.lifecycle.transitions import StatusFilter, current_status_filter
 from frontdesk.records import to_microseconds
 from frontdesk.search.query import Query, parse
 from frontdesk.search.settings import tokeniser
@@ -36,7 +36,7 @@ class Request:
     newest: bool
     where: dict[str, str]
     """what the columns of a session's row must hold"""
-    having: HavingStatus | None
+    status: StatusFilter | None
     """the status that its session must have"""
     given: int
     """hits that earlier pages gave, the last of them at `behind`"""
@@ -46,14 +46,14 @@ class Request:
 
     @property
     def narrows_sessions(self) -> bool:
-        return bool(self.query.sessions or self.query.tags or self.where or self.having)
+        return bool(self.query.sessions or self.query.tags or self.where or self.status)
 
     def wants(self, row: SessionRow) -> bool:
         """Whether a session passes the filters."""
         query = self.query
         if query.sessions and row.id not in query.sessions and fold(row.name) not in map(fold, query.sessions):
             return False
-        if self.having is not None and not self.having.has(row):
+        if self.status is not None and not self.status.matches(row):
             return False
         if any(getattr(row, name) != value for name, value in self.where.items()):
             return False
@@ -119,7 +119,7 @@ async def understood(
         group=group,
         newest=newest,
         where=where,
-        having=None if status is None else await having(runtime, status),
+        status=None if status is None else await current_status_filter(runtime, status),
         given=given,
         behind=Address(*last) if last else None,
         call=call,

@@ -10,7 +10,7 @@ import msgspec
 
 from frontdesk.checks import check_json, check_text
 from frontdesk.config.settings import threshold
-from frontdesk.lifecycle.transitions import ManagersOwn
+from frontdesk.lifecycle.transitions import ManagerDefault
 from frontdesk.messages import check_id
 from frontdesk.session.handle import Handle
 from frontdesk.store import SessionRow
@@ -55,8 +55,8 @@ class Attributes:
             check_text(text, "summary")
         await self._handle.set(lambda row: {"summary": text})
 
-    async def set_lifecycle(self, times: dict[str, timedelta | ManagersOwn | None]) -> None:
+    async def set_lifecycle(self, times: dict[str, timedelta | ManagerDefault | None]) -> None:
         values = {
-            name: None if isinstance(value, ManagersOwn) else threshold(value, name) for name, value in times.items()
+            name: None if isinstance(value, ManagerDefault) else threshold(value, name) for name, value in times.items()
         }
         await self._handle.set(lambda row: values)

@@ -25,7 +25,7 @@ from frontdesk.errors import (
 )
 from frontdesk.history import reading
 from frontdesk.history.reading import LoadedView
-from frontdesk.lifecycle.leases import holding
+from frontdesk.lifecycle.leases import hold_lease
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.messages import Message
 from frontdesk.models.overflow import is_context_overflow
@@ -123,7 +123,7 @@ class Compactor:
         before = await self._handle.find_row()
         if before is None:
             return None
-        async with holding(self._runtime, before.id, COMPACTION_LEASE):
+        async with hold_lease(self._runtime, before.id, COMPACTION_LEASE):
             for _ in range(_TRIES):
                 view = await reading.load_view(self._runtime, before.id)
                 if view is None:

@@ -16,8 +16,8 @@ from frontdesk.config.settings import RESERVED_PREFIX, MemorySettings
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
 from frontdesk.history import reading
-from frontdesk.lifecycle.leases import holding
-from frontdesk.lifecycle.ledger import usage_line
+from frontdesk.lifecycle.leases import hold_lease
+from frontdesk.lifecycle.usage import usage_entry
 from frontdesk.messages import Message, new_id
 from frontdesk.models.windows import session_window
 from frontdesk.session.handle import Handle
@@ -73,7 +73,7 @@ class MemoryRefresher:
             return []
         if settings.sink is None:
             await self._context.source(settings.label)
-        async with holding(self._runtime, row.id, _LEASE):
+        async with hold_lease(self._runtime, row.id, _LEASE):
             return await self._extract(settings)
 
     def start(self, session_id: str) -> None:
@@ -85,7 +85,7 @@ class MemoryRefresher:
         """Enter what a model's answers used into the ledger."""
         for answer in answers:
             if getattr(answer, "usage", None) is not None:
-                entry = usage_line(self._runtime.now(), total_usage([answer]), model=getattr(answer, "model", None))
+                entry = usage_entry(self._runtime.now(), total_usage([answer]), model=getattr(answer, "model", None))
                 await self._runtime.store.add_usage(self._runtime.namespace, self._handle.id, entry)
 
     async def _refresh_quietly(self, session_id: str) -> None:

@@ -16,7 +16,7 @@ from frontdesk.config.runtime import Clock, Runtime
 from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES, Declaration
 from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.keys import SessionKey
-from frontdesk.lifecycle.transitions import MANAGERS_OWN, ManagersOwn
+from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.messages import Message, formats
 from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SearchResults, SessionInfo
 from frontdesk.search.request import understood
@@ -291,9 +291,9 @@ class Session:
     async def set_lifecycle(
         self,
         *,
-        idle_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
-        archive_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
-        delete_after: timedelta | ManagersOwn | None = MANAGERS_OWN,
+        idle_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
+        archive_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
+        delete_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
     ) -> None:
         """Give the session times of its own in place of those of `with_lifecycle`; None means never, and what is left
         out follows the manager's again. Raises `InvalidInputError`."""

@@ -12,11 +12,11 @@ from frontdesk.messages import check_id, new_id
 from frontdesk.records import to_datetime, to_microseconds
 from frontdesk.store import UsageRow
 
-MOST_TOKENS = 2**53
+MAX_TOKENS = 2**53
 _MAX_DIGITS = 30
 
 
-def usage_line(
+def usage_entry(
     now: int,
     tokens: Mapping[str, int],
     *,
@@ -27,7 +27,7 @@ def usage_line(
 ) -> UsageRow:
     """A usage entry for a store. Raises `InvalidInputError` for invalid counts or amounts."""
     for what, count in tokens.items():
-        if type(count) is not int or not 0 <= count <= MOST_TOKENS:
+        if type(count) is not int or not 0 <= count <= MAX_TOKENS:
             raise InvalidInputError(f"{what} must be a whole number, 0 or more, not {count!r}")
     moment = now if at is None else to_microseconds(at)
     return UsageRow(
