@@ -1,4 +1,4 @@
-"""Checks of arguments that are not messages: each gives the value back or raises `InvalidInputError` naming it."""
+"""Checks of arguments that are not messages: each returns the value, or raises `InvalidInputError` that names it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def check_text(value: object, what: str) -> str:
 
 
 def check_summary(value: object) -> str:
-    """A text that can stand in for messages."""
+    """A text that can replace messages."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidInputError("a summary must be a text that is not blank")
     return check_text(value, "summary")
 
 
 def check_json(value: dict[str, Any], what: str) -> str:
-    """The JSON text of a dict that comes back exactly as it was given."""
+    """The JSON text of a dict that can be read back exactly as it was given."""
     if not isinstance(value, dict):
         raise InvalidInputError(f"{what} must be a dict, not {type(value).__name__}")
     try:

@@ -1,16 +1,17 @@
-"""SessionKey: the stable address `agent:channel:peer[:thread]` of a conversation, escaped so that no two are alike."""
+"""`SessionKey`: the stable address `agent:channel:peer[:thread]` of a conversation, escaped so that it is unique."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from frontdesk.errors import InvalidKeyError
+from frontdesk.values import Record
 
 _MAX_PART = 512
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class SessionKey:
+class SessionKey(Record):
     """Where a conversation takes place. Parts may hold any text; `str(key)` and `SessionKey.parse` are exact inverses.
 
     Raises `InvalidKeyError` for an empty or over-long part and for characters no store can keep (NUL, lone surrogates).
@@ -56,5 +57,5 @@ def _check_part(name: str, value: object) -> None:
         raise InvalidKeyError(f"the {name} of a key must be a string, not {type(value).__name__}")
     if not 0 < len(value) <= _MAX_PART:
         raise InvalidKeyError(f"the {name} of a key has {len(value)} characters: 1 to {_MAX_PART} are allowed")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+    if "\0" in value or (not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value)):
         raise InvalidKeyError(f"the {name} of a key holds NUL or a lone surrogate, which no store can keep")

@@ -1,23 +1,23 @@
-"""The values that the public API gives back: frozen, typed, in the words of the product."""
+"""The values that the public API returns: frozen dataclasses in the words of the product."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass, fields
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar, overload
 
 import msgspec
 
-from frontdesk.errors import InvalidInputError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
+from frontdesk.moments import to_datetime
 from frontdesk.store import NewOverlay, OverlayRow, SessionRow, UsageRow
+from frontdesk.values import Record, draft_of
 
 T = TypeVar("T")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = Decimal(0)
 _decode = msgspec.json.Decoder().decode
 
@@ -31,8 +31,8 @@ class SessionStatus(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a session ended. `reset`, `delete` and `erase` are told to hooks only: after the first the session lives on,
-    after the others it is gone."""
+    """Why a session ended. Only hooks are called with `reset`, `delete` and `erase`: after a reset the session goes on,
+    after the others it no longer exists."""
 
     ARCHIVE = "archive"
     TIMEOUT = "timeout"
@@ -43,16 +43,17 @@ class EndReason(StrEnum):
     ERASE = "erase"
 
 
-class Appended(msgspec.Struct, frozen=True):
-    """What became of a message: `inserted` is False if its id was there already; then `message` is the stored one."""
+@dataclass(frozen=True, slots=True)
+class Appended(Record):
+    """What an append did: `inserted` is False if the id existed already; then `message` is the stored one."""
 
     message: Message
     inserted: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """One page; `next_cursor` gets the next one and is None on the last."""
+class Page(Record, Generic[T]):
+    """One page of results; `next_cursor` gets the next page and is None on the last."""
 
     items: list[T]
     next_cursor: str | None
@@ -65,11 +66,11 @@ class Page(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
-    """An overlay: what stands in for the messages from `from_id` to `to_id`.
+class Compaction(Record):
+    """An overlay: what replaces the messages from `from_id` to `to_id` in history.
 
-    `stale` says that a message under it was deleted or changed after the summary was made; `details` what is known of
-    how it was made."""
+    `stale` says that a message under it was deleted or changed after the summary was made; `details` says how it was
+    made."""
 
     id: str
     kind: str
@@ -97,10 +98,10 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionResult:
-    """What a compaction did: the overlay it laid (`summary` is None where the range is only hidden), and at what price.
+class CompactionResult(Record):
+    """What a compaction did: the overlay it added (`summary` is None where the range is only hidden), and its cost.
 
-    `attempts` counts the tries it took to get a summary worth storing; `usage` is what the model's calls took."""
+    `attempts` counts the tries until there was a summary worth storing; `usage` has the tokens of the model calls."""
 
     id: str
     summary: str | None
@@ -136,7 +137,7 @@ class CompactionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextUsage:
+class ContextUsage(Record):
     """How much of the window is used; `ratio` is their quotient."""
 
     used: int
@@ -144,8 +145,9 @@ class ContextUsage:
     ratio: float
 
 
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a session without reading its messages.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo(Record):
+    """What is known about a session without reading its messages.
 
     `message_count` counts all stored messages on all branches; `token_count` those of the view at the head;
     `token_usage` is its share of `max_tokens`."""
@@ -178,8 +180,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_row(cls, row: SessionRow, limit: int, status: SessionStatus) -> SessionInfo:
-        """What a row says; `limit` is the window of the session, `status` what is derived for it."""
-        return cls(
+        """The record of a row; `limit` is the window of the session, `status` its derived status."""
+        info = _InfoDraft(
             id=row.id,
             namespace=row.namespace,
             key=key_of(row),
@@ -206,10 +208,16 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
             compacted_at=None if row.compacted_at is None else to_datetime(row.compacted_at),
             ended_at=None if row.ended_at is None else to_datetime(row.ended_at),
         )
+        info.__class__ = cls
+        made: SessionInfo = info
+        return made
+
+
+_InfoDraft = draft_of(SessionInfo)
 
 
 @dataclass(frozen=True, slots=True)
-class UsageDay:
+class UsageDay(Record):
     """Tokens and cost of one day (UTC) and one model."""
 
     day: date
@@ -236,29 +244,36 @@ class UsageDay:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Totals of a ledger, and the days and models they are made of, oldest first."""
+class Usage(Record):
+    """Totals of a ledger, and the days and models that they consist of, oldest first."""
 
     days: tuple[UsageDay, ...]
-    input_tokens: int = field(init=False)
-    output_tokens: int = field(init=False)
-    cache_read_tokens: int = field(init=False)
-    cache_write_tokens: int = field(init=False)
-    reasoning_tokens: int = field(init=False)
-    cost: Decimal = field(init=False)
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    cost: Decimal
 
-    def __post_init__(self) -> None:
-        for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
-            object.__setattr__(self, name, sum(getattr(day, name) for day in self.days))
-        object.__setattr__(self, "cost", sum((day.cost for day in self.days), Decimal(0)))
+    @classmethod
+    def from_days(cls, days: tuple[UsageDay, ...]) -> Usage:
+        return cls(
+            days=days,
+            input_tokens=sum(day.input_tokens for day in days),
+            output_tokens=sum(day.output_tokens for day in days),
+            cache_read_tokens=sum(day.cache_read_tokens for day in days),
+            cache_write_tokens=sum(day.cache_write_tokens for day in days),
+            reasoning_tokens=sum(day.reasoning_tokens for day in days),
+            cost=sum((day.cost for day in days), _NOTHING),
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Record):
     """Totals over a namespace; `store_bytes` is the size of the whole store (0 in memory).
 
-    `growth` holds the last 30 days (UTC) that had any, oldest first; `hook_failures` counts what went wrong in the
-    hooks of this manager."""
+    `growth` has those of the last 30 days (UTC) on which sessions began, oldest first; `hook_failures` counts failures
+    in the hooks of this manager."""
 
     sessions: int
     by_status: dict[str, int]
@@ -272,8 +287,8 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
-class GrowthDay:
-    """The sessions that began on a day (UTC), and how many messages they have by now."""
+class GrowthDay(Record):
+    """The sessions that began on a day (UTC), and how many messages they have now."""
 
     day: date
     sessions: int
@@ -281,9 +296,9 @@ class GrowthDay:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepReport:
-    """What a sweep did; `ran` is False if another worker was sweeping at the time. `states` had expired, `events` were
-    older than the log keeps them."""
+class SweepReport(Record):
+    """What a sweep did; `ran` is False if another worker was sweeping at the time. `states` had expired, and `events`
+    were older than the log keeps them."""
 
     ran: bool
     archived: int = 0
@@ -293,8 +308,8 @@ class SweepReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ErasureReport:
-    """How much an erasure removed; what was shared with a session that stays is not removed, and not counted."""
+class ErasureReport(Record):
+    """How much an erasure removed. What a remaining session shares is not removed, and not counted."""
 
     sessions: int = 0
     messages: int = 0
@@ -310,9 +325,9 @@ class ErasureReport:
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryReport:
-    """What was left behind by processes that died: how many leases were freed, which sessions are no longer
-    `compacting` for it, and (about) how many texts the search index had not taken in."""
+class RecoveryReport(Record):
+    """What dead processes had left: how many leases were freed, which sessions are therefore no longer `compacting`,
+    and (about) how many texts were not in the search index."""
 
     leases_freed: int
     sessions: tuple[str, ...]
@@ -320,14 +335,14 @@ class RecoveryReport:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(Record):
     """Something that matched; `snippet` is the part of its text around the matches, which are marked `**like this**`.
 
-    `kind` is "message"; or "summary" for that of a compaction, with the id of its synthetic message; or "session" for a
-    session's own name and summary, without a message id. `position` counts the messages ahead of it on the path to the
-    head and is None off that path, where `branch` is the last message of the branch that it stands on; `visible` says
-    whether the history at the head shows it (what was compacted away, or stands on another branch, is not shown).
-    `context_before` and `context_after` are its neighbours, if they were asked for."""
+    `kind` is "message"; or "summary" for that of a compaction, with the id of its synthetic message; or "session" for
+    a session's own name and summary, without a message id. `position` counts the messages before it on the path to
+    the head. It is None off that path; then `branch` is the last message of the branch that it is on. `visible` says
+    whether the history at the head shows it: what was compacted away, or is on another branch, is not shown.
+    `context_before` and `context_after` are its neighbours, if they were requested."""
 
     session_id: str
     message_id: str
@@ -346,10 +361,10 @@ class SearchHit:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResults(Sequence[SearchHit]):
+class SearchResults(Record, Sequence[SearchHit]):
     """Hits, best first; `total` counts all that matched; `next_cursor` gets the next ones and is None at the end.
 
-    Of very common words only the latest 1,000 texts are looked at, and `total` counts among these."""
+    Of very common words only the latest 1,000 texts are considered, and `total` counts among these."""
 
     hits: tuple[SearchHit, ...]
     total: int
@@ -377,16 +392,15 @@ class SearchResults(Sequence[SearchHit]):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchInfo:
+class SearchInfo(Record):
     """How a namespace is searched. `mode` is "lexical" (by words) or "hybrid" (by words and by meaning).
 
-    The index holds `texts` texts and everything up to the moment `indexed_up_to` (None: nothing yet); `pending` changes
-    are not in it so far (a search takes them into account all the same). It is `building` while it is made, or made
-    anew for another language or version.
+    The index contains `texts` texts and everything up to the moment `indexed_up_to` (None: nothing yet). `pending`
+    changes are not in it yet; a search still takes them into account. It is `building` while it is built, or built
+    again for another language or version.
 
     With embeddings, `vectors` texts have a vector of `dimensions` numbers so far, by `embedding_model` if that is
-    known; the others are found by words. `embedding_error` says why all are at the moment, for `mode` is "lexical"
-    then, too."""
+    known; the others are found by words. While embeddings fail, `embedding_error` says why, and `mode` is "lexical"."""
 
     mode: Literal["lexical", "hybrid"]
     language: str
@@ -407,15 +421,3 @@ def key_of(row: SessionRow) -> SessionKey | None:
     if row.agent is None or row.channel is None or row.peer is None:
         return None
     return SessionKey(row.agent, row.channel, row.peer, row.thread)
-
-
-def to_datetime(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
-
-
-def to_microseconds(moment: datetime) -> int:
-    """Microseconds since the epoch; a datetime without a zone is taken as UTC. Raises `InvalidInputError`."""
-    if not isinstance(moment, datetime):
-        raise InvalidInputError(f"a moment is a datetime, not {type(moment).__name__}")
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1)

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from frontdesk import SessionManager
-from frontdesk.records import to_microseconds
+from frontdesk.moments import to_microseconds
 from frontdesk.search.query import MOST_CLAUSES, MOST_TERMS, Query, parse
 from frontdesk.search.tokeniser import TOKENISER, Tokeniser
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from frontdesk.config.settings import Declaration
+from frontdesk.values import Record
 
 
 class BlockKind(StrEnum):
@@ -21,7 +22,7 @@ class BlockKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ContextBlock:
+class ContextBlock(Record):
     """A block as it is now. `version` counts the writes to a block in the store; 0 is its first value."""
 
     label: str
@@ -35,7 +36,7 @@ class ContextBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockVersion:
+class BlockVersion(Record):
     """One value of a block, current or earlier, with its author and time."""
 
     version: int

@@ -19,7 +19,7 @@ from frontdesk.errors import (
     ReadonlyBlockError,
     SessionNotFoundError,
 )
-from frontdesk.records import to_datetime
+from frontdesk.moments import to_datetime
 from frontdesk.store import DocumentRow, SessionRow
 
 

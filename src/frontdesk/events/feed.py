@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +13,9 @@ from frontdesk import cursors
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidCursorError, StoreClosedError
 from frontdesk.messages import StoredMessage
-from frontdesk.records import to_datetime
+from frontdesk.moments import to_datetime
 from frontdesk.store import ChangeRow, Position, Span, Store
+from frontdesk.values import Record
 
 START = "start"
 """as `after`: start with the oldest event that the log still has"""
@@ -31,7 +33,8 @@ _MESSAGE_KINDS = ("message.appended", "message.updated", "head.moved")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Event(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Event(Record):
     """Something that happened. Pass its `position` as `after` to continue with the next event.
 
     `session_id` is None if the event concerns the whole namespace. `message_id` is set if it concerns a message.

@@ -18,7 +18,8 @@ from frontdesk.lifecycle.transitions import check_status, status_query, statuses
 from frontdesk.lifecycle.usage import MAX_TOKENS
 from frontdesk.messages import check_id, new_id
 from frontdesk.models.windows import session_window
-from frontdesk.records import Page, SessionInfo, to_microseconds
+from frontdesk.moments import to_microseconds
+from frontdesk.records import Page, SessionInfo
 from frontdesk.store import NewSession, SessionQuery, SessionRow
 
 MAX_PAGE = 1000

@@ -23,7 +23,7 @@ async def read_usage(runtime: Runtime, session_id: str | None, first_day: date |
         first_day=None if first_day is None else _day(first_day),
         last_day=None if last_day is None else _day(last_day),
     )
-    return Usage(tuple(UsageDay.from_row(row) for row in await runtime.store.usage(query)))
+    return Usage.from_days(tuple(UsageDay.from_row(row) for row in await runtime.store.usage(query)))
 
 
 async def read_stats(runtime: Runtime) -> Stats:

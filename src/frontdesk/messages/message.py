@@ -177,6 +177,29 @@ class Message(_Draft):
         metadata = self.raw.get("metadata")
         return metadata if type(metadata) is dict else {}
 
+    def to_dict(self) -> dict[str, Any]:
+        """The message as JSON-ready values in Frontdesk's own format, whichever format it was given in.
+
+        `raw` is left out: it is the message as it was given."""
+        content = self.content
+        return {
+            "id": self.id,
+            "role": self.role,
+            "content": content if type(content) is str else [part.to_dict() for part in self.parts],
+            "author": self.author,
+            "metadata": self.metadata,
+            "created_at": msgspec.to_builtins(self.created_at),
+            "parent_id": self.parent_id,
+            "tokens": self.tokens,
+        }
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
+        """Lets pydantic, and with it FastAPI, write messages, and read them from any dict that `append` accepts."""
+        from frontdesk.messages.pydantic_schema import message_schema
+
+        return message_schema(cls, lambda raw: cls.from_stored(ingest(raw, counter=estimate_tokens), None))
+
     def _read_derived(self) -> Derived:
         derived = self._derived
         if derived is None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from frontdesk.values import Record
 
-# `to_dict` of a part is its block in Frontdesk's own format: the same content, under a `type` that tells parts apart.
+
+class _Part(Record):
+    """`to_dict` of a part is its block in Frontdesk's own format: its fields, under a `type` that tells parts apart."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type[Record], handler: Callable[[object], Any]) -> Any:
+        from frontdesk.messages.pydantic_schema import part_schema
+
+        return part_schema(source, handler(source))
 
 
 @dataclass(frozen=True, slots=True)
-class TextPart(Record):
+class TextPart(_Part):
     """Words of the author of the message."""
 
     text: str
@@ -21,7 +32,7 @@ class TextPart(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ReasoningPart(Record):
+class ReasoningPart(_Part):
     """The reasoning of a model; `signature` is the provider's proof of it, or its encrypted form."""
 
     text: str
@@ -32,7 +43,7 @@ class ReasoningPart(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallPart(Record):
+class ToolCallPart(_Part):
     """A model's request to run a tool; `arguments` is the JSON value, or the text where that is not JSON."""
 
     id: str
@@ -44,7 +55,7 @@ class ToolCallPart(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResultPart(Record):
+class ToolResultPart(_Part):
     """The answer of a tool to the call `call_id`."""
 
     call_id: str
@@ -58,7 +69,7 @@ class ToolResultPart(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class FilePart(Record):
+class FilePart(_Part):
     """An image, a sound or a document, by `url` or as base64 `data`."""
 
     media_type: str
@@ -72,7 +83,7 @@ class FilePart(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class DataPart(Record):
+class DataPart(_Part):
     """Anything else that a message contains, under the type that its format gives it."""
 
     type: str

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from frontdesk.config.runtime import Runtime
 from frontdesk.history.reading import to_messages
 from frontdesk.messages import Message
-from frontdesk.records import SearchHit, key_of, to_datetime
+from frontdesk.moments import to_datetime
+from frontdesk.records import SearchHit, key_of
 from frontdesk.search import loading
 from frontdesk.search.attributing import Entry, sees
 from frontdesk.search.loading import Source, Wanted

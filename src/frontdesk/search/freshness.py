@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ChangesTrimmedError, ConfigurationError, EmbeddingError
-from frontdesk.records import SearchInfo, to_datetime
+from frontdesk.moments import to_datetime
+from frontdesk.records import SearchInfo
 from frontdesk.search import indexing
 from frontdesk.search.embeddings import EmbeddingHealth, vector_row, vector_store
 from frontdesk.search.following import LINES

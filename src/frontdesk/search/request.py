@@ -14,7 +14,7 @@ from frontdesk.checks import check_count
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
 from frontdesk.lifecycle.transitions import StatusFilter, current_status_filter
-from frontdesk.records import to_microseconds
+from frontdesk.moments import to_microseconds
 from frontdesk.search.query import Query, parse
 from frontdesk.search.settings import tokeniser
 from frontdesk.search.tokeniser import fold

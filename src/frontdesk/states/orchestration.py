@@ -14,6 +14,7 @@ from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.errors import ConfigurationError, InvalidInputError, StateNotFoundError
 from frontdesk.messages import check_id, new_id
 from frontdesk.states import States
+from frontdesk.values import Record
 
 RECENT_TOOLS = 10
 LOGGED_TOOLS = 1_000
@@ -21,7 +22,7 @@ _ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class TokenUsage:
+class TokenUsage(Record):
     """The total tokens of model calls."""
 
     input_tokens: int = 0
@@ -33,7 +34,7 @@ class TokenUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class OrchestrationState:
+class OrchestrationState(Record):
     """The progress of a session.
 
     `tool_log` contains the last 1,000 uses of tools in their order, oldest first. `used_tools` contains every tool that

@@ -20,11 +20,12 @@ from frontdesk.errors import (
     StateNotFoundError,
 )
 from frontdesk.messages import check_id, new_id
-from frontdesk.records import to_datetime
+from frontdesk.moments import to_datetime
 from frontdesk.states.codec import StateCodec
 from frontdesk.states.expiry import DEFAULT_TTL, check_ttl, choose_ttl, sweep_forever
 from frontdesk.states.update_queues import UpdateQueues
 from frontdesk.store import MAX_STATE_NAME, StateKey, StateRow, StateStore
+from frontdesk.values import Record
 
 T = TypeVar("T")
 _ATTEMPTS = 200
@@ -32,7 +33,7 @@ _EAGER_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class StateInfo:
+class StateInfo(Record):
     """What is known about a state apart from its value. `version` counts its writes, from 1.
 
     `expires_at` is None for a state that never expires."""
