@@ -79,7 +79,7 @@ class Facts(msgspec.Struct, frozen=True):
     """whether no other session is current under the session's key; wanted only of one that is not active"""
 
 
-class Run(NamedTuple):
+class Run(msgspec.Struct, frozen=True):
     """Messages to insert one after the other: at `first` of a segment and on, each with its running sum of tokens."""
 
     segment: int
@@ -88,7 +88,7 @@ class Run(NamedTuple):
     running: Sequence[int]
 
 
-class Writes(NamedTuple):
+class Writes(msgspec.Struct, frozen=True):
     """The rows to write, and the answer. With no `runs` nothing is written, but for a session that was `created`."""
 
     result: AppendResult
@@ -121,6 +121,8 @@ def decide(request: Append, facts: Facts, draw: Draw) -> Writes:
     if session is None:
         new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
         session = new_row(new, draw("session"))
+    elif not (known or woken) and _continues_head(request, session, facts):
+        return _append_to_head(request, session, facts)
     chain = _Chain(session, facts.segments, draw)
     if request.parent is FOLLOW_HEAD:
         rows = chain.put(request.messages, known, session.head, facts.head_id)
@@ -148,6 +150,55 @@ def _check_place(request: Append, facts: Facts) -> None:
         raise HeadMovedError(request.expected_head, facts.head_id, request.session_id)
     if isinstance(request.parent, str) and facts.parent is None:
         raise MessageNotFoundError(request.parent, request.session_id)
+
+
+def _continues_head(request: Append, session: SessionRow, facts: Facts) -> bool:
+    """Whether all messages follow the head in its own segment: so it is with nearly every append."""
+    head, messages = session.head, request.messages
+    if head is None or not messages or request.parent is not FOLLOW_HEAD:
+        return False
+    segment = facts.segments[head.segment]
+    return (
+        segment.tree == session.tree
+        and segment.last == head.position
+        and segment.next + len(messages) <= SEGMENT_SIZE
+        and (len(messages) == 1 or len({message.id for message in messages}) == len(messages))
+    )
+
+
+def _append_to_head(request: Append, session: SessionRow, facts: Facts) -> Writes:
+    """What `_Chain` would come to if all messages extend the head's segment: neither view, tail nor revision change."""
+    assert session.head is not None
+    messages = request.messages
+    before = facts.segments[session.head.segment]
+    segment, run = _extended(before, messages)
+    rows, parent_id = [], facts.head_id
+    for message in messages:
+        rows.append(AppendedRow(True, parent_id))
+        parent_id = message.id
+    now, last = request.now, segment.last
+    session = replace(
+        session,
+        head=Place(segment.number, last),
+        view_tokens=session.view_tokens + segment.tokens - before.tokens,
+        view_messages=session.view_messages + len(messages),
+        message_count=session.message_count + len(messages),
+        last_active_at=max(session.last_active_at, now),
+        updated_at=max(session.updated_at, now),
+    )
+    entry = NewChange(kind="message.appended", segment=segment.number, first=run.first, last=last)
+    return Writes(AppendResult(tuple(rows), session, False), (run,), (), (segment,), False, (entry,))
+
+
+def _extended(segment: SegmentRow, messages: Sequence[StoredMessage]) -> tuple[SegmentRow, Run]:
+    """A segment with messages added at its end."""
+    tokens, running = segment.tokens, []
+    for message in messages:
+        tokens += message.tokens
+        running.append(tokens)
+    end = segment.next + len(messages)
+    row = SegmentRow(segment.number, segment.tree, segment.parent, end - 1, end, segment.shared, tokens)
+    return row, Run(segment.number, segment.next, messages, running)
 
 
 class _Chain:
@@ -265,22 +316,18 @@ class _Chain:
             self.view = "stale"
         return segment
 
-    def _write(self, segment: SegmentRow, run: Sequence[StoredMessage]) -> None:
-        tokens, running = segment.tokens, []
-        for message in run:
-            tokens += message.tokens
-            running.append(tokens)
-        number, first = segment.number, segment.next
-        end = first + len(run)
-        self.changed[number] = SegmentRow(number, segment.tree, segment.parent, end - 1, end, segment.shared, tokens)
-        self.view_tokens += tokens - segment.tokens
-        self.view_messages += len(run)
-        self.head = Place(number, end - 1)
+    def _write(self, segment: SegmentRow, messages: Sequence[StoredMessage]) -> None:
+        row, run = _extended(segment, messages)
+        self.changed[row.number] = row
+        self.view_tokens += row.tokens - segment.tokens
+        self.view_messages += len(messages)
+        self.head = Place(row.number, row.last)
         last = self.runs[-1] if self.runs else None
-        if last is not None and last.segment == number and last.first + len(last.messages) == first:
-            self.runs[-1] = Run(number, last.first, [*last.messages, *run], [*last.running, *running])
+        if last is not None and last.segment == run.segment and last.first + len(last.messages) == run.first:
+            both = [*last.messages, *messages], [*last.running, *run.running]
+            self.runs[-1] = Run(run.segment, last.first, *both)
         else:
-            self.runs.append(Run(number, first, run, running))
+            self.runs.append(run)
 
     def finish(self, rows: Sequence[AppendedRow], now: int, *, created: bool, woken: bool) -> Writes:
         before, runs = self.session, self.runs
@@ -299,9 +346,9 @@ class _Chain:
             updated_at=max(now, before.updated_at),
         )
         log = [session_woken()] if woken else []
-        for segment, first, messages, _ in runs:
-            last = first + len(messages) - 1
-            log.append(NewChange(kind="message.appended", segment=segment, first=first, last=last))
+        for run in runs:
+            last = run.first + len(run.messages) - 1
+            log.append(NewChange(kind="message.appended", segment=run.segment, first=run.first, last=last))
         opened, changed = self.opened, self.changed
         return Writes(
             AppendResult(tuple(rows), session, created),

@@ -70,10 +70,10 @@ class Appending(Reading, Leases):
             self._owned[session.tree].append(segment.number)
         for segment in (*writes.opened, *writes.grown):
             self._segments[segment.number] = segment
-        for number, first, messages, running in writes.runs:
-            for position, (message, tokens) in enumerate(zip(messages, running, strict=True), first):
-                self._rows[number][position] = MessageRow(message, tokens, session.family)
-                self._ids.setdefault((session.family, message.id), []).append(Place(number, position))
+        for run in writes.runs:
+            for position, (message, running) in enumerate(zip(run.messages, run.running, strict=True), run.first):
+                self._rows[run.segment][position] = MessageRow(message, running, session.family)
+                self._ids.setdefault((session.family, message.id), []).append(Place(run.segment, position))
         self._sessions[session.number] = session
         if session.key_current:
             self._by_key[key_of(session)] = session.number

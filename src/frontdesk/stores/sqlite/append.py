@@ -30,6 +30,7 @@ _LOAD = (
     f" LEFT JOIN messages m ON m.place = (s.head_segment << {POSITION_BITS} | s.head_position)"
     " WHERE s.namespace = ? AND s.id = ?"
 )
+_NO_IDS = (None, None)
 _INSERT = f"INSERT INTO messages (place, family, {MESSAGE}, running) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _OPEN_SEGMENT = (
     "INSERT INTO segments (number, tree, parent_segment, parent_position, last, next, shared, tokens)"
@@ -54,27 +55,22 @@ def append(connection: Connection, request: Append) -> AppendResult:
 
 
 def _facts(connection: Connection, request: Append) -> Facts:
-    given = [message.id for message, fresh in zip(request.messages, request.fresh, strict=True) if not fresh]
-    first, last = (min(given), max(given)) if given else (None, None)
-    loaded = connection.execute(_LOAD, (first, last, request.namespace, request.session_id)).fetchone()
+    given: list[str] = []
+    if not all(request.fresh):
+        given = [message.id for message, fresh in zip(request.messages, request.fresh, strict=True) if not fresh]
+    bounds = (min(given), max(given)) if given else _NO_IDS
+    loaded = connection.execute(_LOAD, (*bounds, request.namespace, request.session_id)).fetchone()
     if loaded is None:
         return Facts(None)
     session = session_row(loaded)
-    any_known, head_id, *columns = loaded[SESSION_WIDTH:]
-    segments = {} if session.head is None else {session.head.segment: segment_row(columns)}
-    if any_known or isinstance(request.parent, str):
-        known, parent = _look_up(connection, session, request, given if any_known else [], segments)
-    else:
-        known, parent = {}, None
-    return Facts(
-        session,
-        head_id,
-        segments,
-        None if request.fence is None else leases.turn_of(connection, session),
-        known,
-        parent,
-        session.status != "active" and sessions.may_take_key(connection, session),
-    )
+    any_known, head_id = loaded[SESSION_WIDTH], loaded[SESSION_WIDTH + 1]
+    segments = {} if session.head is None else {session.head.segment: segment_row(loaded[SESSION_WIDTH + 2 :])}
+    turn = None if request.fence is None else leases.turn_of(connection, session)
+    if not any_known and session.status == "active" and not isinstance(request.parent, str):
+        return Facts(session, head_id, segments, turn)
+    known, parent = _look_up(connection, session, request, given if any_known else [], segments)
+    key_is_free = session.status != "active" and sessions.may_take_key(connection, session)
+    return Facts(session, head_id, segments, turn, known, parent, key_is_free)
 
 
 def _look_up(
@@ -118,7 +114,7 @@ def _write(connection: Connection, request: Append, writes: Writes) -> None:
     for row in writes.grown:
         connection.execute(_SAVE_SEGMENT, (row.last, row.next, row.tokens, row.number))
     for run in writes.runs:
-        connection.executemany(_INSERT, _message_values(run, session.family))
+        _insert_messages(connection, run, session.family)
     for entry in writes.log:
         log.write(connection, session.namespace, session.number, request.now, entry)
     if request.dequeue:
@@ -147,9 +143,13 @@ def _save(connection: Connection, session: SessionRow, *, woken: bool) -> None:
         connection.execute(_WAKE, (*status, session.number))
 
 
-def _message_values(run: Run, family: int) -> list[tuple[int | str | None, ...]]:
+def _insert_messages(connection: Connection, run: Run, family: int) -> None:
     key = pack(run.segment, run.first)
-    return [
-        (key + index, family, one.id, one.role, one.tokens, one.created_at, one.raw, one.derived, running)
-        for index, (one, running) in enumerate(zip(run.messages, run.running, strict=True))
+    rows = [
+        (key + index, family, one.id, one.role, one.tokens, one.created_at, one.raw, one.derived, run.running[index])
+        for index, one in enumerate(run.messages)
     ]
+    if len(rows) == 1:
+        connection.execute(_INSERT, rows[0])
+    else:
+        connection.executemany(_INSERT, rows)

@@ -56,8 +56,8 @@ _ON_THE_WAY = (
     f" SELECT {SEGMENT} FROM way"
 )
 _EDITS_IN = (
-    f"SELECT {EDIT} FROM edits WHERE segment = ? AND kind IN ('removed', 'replaced')"
-    " AND tree IN (SELECT value FROM json_each(?))"
+    f"SELECT {EDIT} FROM edits WHERE segment IN (SELECT value FROM json_each(?)) AND kind IN ('removed', 'replaced')"
+    " AND +tree IN (SELECT value FROM json_each(?))"
 )
 _UP = " SELECT l.tree, l.ancestor, l.until FROM up JOIN lineage l ON l.tree = up.ancestor) SELECT * FROM up"
 _LINEAGE = (
@@ -163,11 +163,14 @@ def _segments(connection: Connection, session: SessionRow, trees: Iterable[int])
 
 def visibility(connection: Connection, session: SessionRow, segments: Iterable[int]) -> Visibility:
     """What a session sees of some segments, and of those on the way from them to the root."""
-    wanted = {*segments, *(() if session.base is None else (session.base.segment,))}
+    wanted, lineage = {*segments}, []
+    if session.base is not None:
+        wanted.add(session.base.segment)
+        lineage = [Lineage(*row) for row in connection.execute(_LINEAGE, (session.tree,))]
     on_the_way = [segment_row(row) for row in connection.execute(_ON_THE_WAY, (json_text(sorted(wanted)),))]
-    lineage = [Lineage(*row) for row in connection.execute(_LINEAGE, (session.tree,))]
+    numbers = json_text([segment.number for segment in on_the_way])
     trees = json_text([session.tree, *(line.ancestor for line in lineage)])
-    edits = [edit_row(row) for segment in on_the_way for row in connection.execute(_EDITS_IN, (segment.number, trees))]
+    edits = [edit_row(row) for row in connection.execute(_EDITS_IN, (numbers, trees))]
     return Visibility(session, on_the_way, edits, lineage)
 
 
