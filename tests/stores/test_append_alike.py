@@ -33,7 +33,7 @@ from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing.store_contract.steps import NOW, message
-from frontdesk.tree import forks, plans
+from frontdesk.tree import edits, forks, plans
 from frontdesk.tree.tree import Tree
 from tests.servers.postgres import PostgresServer
 
@@ -199,7 +199,7 @@ class Actor:
                 return row.key_current and await self._apply(transitions.succeed(row, new, "new", self._now))
             case "delete":
                 place = tree.find(step.id)
-                return place and await self._apply(plans.delete_messages(tree, [place], self._now))
+                return place and await self._apply(edits.delete_messages(tree, [place], self._now))
             case "give back":
                 turns = self._turns.get(row.id, [])
                 return bool(turns) and await self._store.release_lease(self._namespace, row.id, TURN, turns[-1])

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError, InvalidTransitionError
 from frontdesk.records import SessionStatus
-from frontdesk.store import NewSession, Plan, SessionRow, changes
+from frontdesk.store import Columns, NewSession, Plan, SessionRow, changes
+from frontdesk.tree import sessions
 
 COMPACTION_LEASE = "compaction"
 """the lease that is held while a session is compacted"""
@@ -43,12 +44,7 @@ def check_transition(session_id: str, status: SessionStatus, wanted: SessionStat
 
 def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool) -> SessionStatus:
     """The status of a session. Its row says only whether it is active, suspended or archived."""
-    stored = SessionStatus(row.status)
-    if stored != ACTIVE:
-        return stored
-    if is_compacting:
-        return COMPACTING
-    return IDLE if row.last_active_at + (idle_after if row.idle_after is None else row.idle_after) <= now else ACTIVE
+    return SessionStatus(sessions.status_of(row, now, idle_after, is_compacting=is_compacting))
 
 
 async def statuses(runtime: Runtime, rows: Sequence[SessionRow]) -> list[SessionStatus]:
@@ -114,7 +110,7 @@ def check_status(status: str) -> SessionStatus:
 
 def end(session: SessionRow, reason: str, now: int) -> Plan:
     """Archive a session, unless it has been written to since `session` was read."""
-    values = {"status": "archived", "end_reason": reason, "ended_at": now, "updated_at": now}
+    values = sessions.ended(reason, now)
     return Plan(
         guards=((session.number, session.revision),),
         now=now,
@@ -127,15 +123,20 @@ def end(session: SessionRow, reason: str, now: int) -> Plan:
 def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan:
     """End a session and give its key to a new one. A session that has already ended keeps its end reason."""
     plan = end(session, reason, now)
-    ended = {"updated_at": now} if session.status == "archived" else plan.set
-    values = {**ended, "key_current": False}
+    values: Columns = {"updated_at": now} if session.status == "archived" else plan.set
+    values = {**values, "key_current": False}
     return replace(plan, head=None, set=values, create=new, log=(changes.session_changed(values),))
 
 
 def reopen(session: SessionRow, now: int) -> Plan:
     """Make a session active again, with the activity time `now`. If no other session has its key, it gets it back."""
-    values = {"status": "active", "end_reason": None, "ended_at": None, "updated_at": now}
-    values["last_active_at"] = max(now, session.last_active_at)
+    values: Columns = {
+        "status": "active",
+        "end_reason": None,
+        "ended_at": None,
+        "updated_at": now,
+        "last_active_at": max(now, session.last_active_at),
+    }
     log = (changes.session_changed(values),)
     return Plan(
         guards=((session.number, session.revision),), now=now, set=values, take_key=session.agent is not None, log=log

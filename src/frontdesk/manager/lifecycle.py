@@ -44,7 +44,7 @@ class Lifecycle:
         """See `SessionManager.suspend`."""
 
         def suspended(row: SessionRow) -> Plan:
-            return plans.change_row(self._checked(row, SUSPENDED), self._runtime.now(), status=SUSPENDED.value)
+            return plans.change_row(self._checked(row, SUSPENDED), self._runtime.now(), status="suspended")
 
         await (await self._able(ref, SUSPENDED)).handle.alter(suspended)
 

@@ -22,7 +22,7 @@ from frontdesk.search.texts import searchable_text
 from frontdesk.session.handle import Handle
 from frontdesk.store import NewOverlay, Plan
 from frontdesk.tools import Tool
-from frontdesk.tree import plans
+from frontdesk.tree import plans, sharing
 from frontdesk.tree.tree import Tree
 
 
@@ -76,7 +76,7 @@ class Overlays:
             return plans.remove_overlay(tree, overlays.find(tree, compaction_id), self._runtime.now())
 
         def is_shared(tree: Tree) -> bool:
-            return plans.is_shared(tree, overlays.find(tree, compaction_id))
+            return sharing.is_shared(tree, overlays.find(tree, compaction_id))
 
         if not await self._handle.change(build, family=is_shared):
             raise CompactionNotFoundError(compaction_id, self._handle.name)

@@ -27,7 +27,7 @@ from frontdesk.search import background
 from frontdesk.session.background import BackgroundCompactor
 from frontdesk.session.handle import Handle
 from frontdesk.store import TURN, Append, AppendResult, FollowHead, Plan
-from frontdesk.tree import plans
+from frontdesk.tree import edits, plans
 from frontdesk.tree.tree import Tree
 
 Given = Mapping[str, Any] | Message
@@ -185,7 +185,7 @@ class Writer:
             kept = msgspec.structs.replace(stored, created_at=current.stored.created_at)
             tokens_before = current.tokens
             current = Message.from_stored(kept, current.parent_id)
-            return plans.replace_message(tree, place, kept, tokens_before, self._handle.runtime.now())
+            return edits.replace_message(tree, place, kept, tokens_before, self._handle.runtime.now())
 
         await self._handle.change(build, find=[stored.id], family=_touches_others([stored.id]))
         if current is not None:
@@ -208,7 +208,7 @@ class Writer:
             removed = len(places)
             if not places:
                 return None
-            return plans.delete_messages(tree, places, self._handle.runtime.now())
+            return edits.delete_messages(tree, places, self._handle.runtime.now())
 
         await self._handle.change(build, find=wanted, family=_touches_others(wanted))
         return removed
@@ -268,6 +268,6 @@ def _touches_others(ids: Sequence[str]) -> Callable[[Tree], bool]:
 
     def touches(tree: Tree) -> bool:
         places = [place for message_id in ids if (place := tree.find(message_id)) is not None]
-        return plans.touches_others(tree, places)
+        return edits.touches_others(tree, places)
 
     return touches

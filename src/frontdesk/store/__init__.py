@@ -12,6 +12,7 @@ a *family*. `revision` counts the changes of a session other than appending at t
 from frontdesk.store.changes import BEGINNING, ChangeKind, ChangeRow, NewChange, Position
 from frontdesk.store.index import (
     LONGEST_STRETCH,
+    TEXT_KINDS,
     Address,
     IndexBatch,
     IndexMatch,
@@ -21,6 +22,7 @@ from frontdesk.store.index import (
     IndexStore,
     IndexText,
     Phrase,
+    Range,
     TextKind,
 )
 from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, Store
@@ -30,6 +32,8 @@ from frontdesk.store.requests import (
     AppendedRow,
     AppendResult,
     Choose,
+    Columns,
+    Counts,
     DueQuery,
     FollowHead,
     LeaseWanted,
@@ -67,13 +71,15 @@ from frontdesk.store.rows import (
     SessionRow,
     Span,
     StatsRow,
+    StoredStatus,
     TreeRows,
     UsageRow,
     ViewRead,
     ViewRow,
+    ViewState,
 )
 from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
-from frontdesk.store.vectors import TEXT_KINDS, Near, NewVector, Range, VectorRow, VectorStore
+from frontdesk.store.vectors import Near, NewVector, VectorRow, VectorStore
 
 __all__ = [
     "BEGINNING",
@@ -93,6 +99,8 @@ __all__ = [
     "ChangeRow",
     "ChangeStore",
     "Choose",
+    "Columns",
+    "Counts",
     "DocumentRow",
     "DocumentStore",
     "DueQuery",
@@ -142,6 +150,7 @@ __all__ = [
     "StatsQuery",
     "StatsRow",
     "Store",
+    "StoredStatus",
     "Swept",
     "TextKind",
     "TreeRows",
@@ -151,4 +160,5 @@ __all__ = [
     "VectorStore",
     "ViewRead",
     "ViewRow",
+    "ViewState",
 ]

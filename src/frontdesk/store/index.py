@@ -14,6 +14,8 @@ import msgspec
 from frontdesk.store.rows import Place, SegmentRow, SessionRow, TreeRows
 
 TextKind = Literal["message", "edit", "overlay", "session"]
+TEXT_KINDS: tuple[TextKind, ...] = ("message", "edit", "overlay", "session")
+"""the kinds of texts; a store that keeps them as numbers takes a kind's index here, in the index and in the vectors"""
 Phrase = tuple[tuple[str, ...], ...]
 """stretches of terms, each of which stands in a text without a gap"""
 LONGEST_STRETCH = 32
@@ -27,6 +29,10 @@ class Address(NamedTuple):
     kind: TextKind
     number: int
     position: int = 0
+
+
+Range = tuple[Address, Address]
+"""from one address to another of the same kind and number, both included"""
 
 
 class IndexText(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
 import msgspec
 
 from frontdesk.messages import StoredMessage
 from frontdesk.store.changes import NewChange
-from frontdesk.store.rows import NEVER, EditKind, Item, Place, SessionRow, Span, ViewRow
+from frontdesk.store.rows import NEVER, EditKind, Item, Place, SessionRow, Span, StoredStatus, ViewRow, ViewState
 
 Choose = Callable[[SessionRow, ViewRow], Sequence[Item]]
 
@@ -120,6 +120,45 @@ class NewFork(msgspec.Struct, frozen=True, kw_only=True):
     share: tuple[Place, ...]
 
 
+class Columns(TypedDict, total=False):
+    """The columns of a session's row that a plan may set."""
+
+    name: str
+    status: StoredStatus
+    end_reason: str | None
+    parent_session_id: str | None
+    model: str | None
+    source: str | None
+    tags: str
+    metadata: str
+    summary: str | None
+    max_tokens: int | None
+    tail: int
+    view: ViewState
+    view_tokens: int
+    view_messages: int
+    message_count: int
+    compaction_count: int
+    updated_at: int
+    last_active_at: int
+    compacted_at: int | None
+    ended_at: int | None
+    idle_after: int | None
+    archive_after: int | None
+    delete_after: int | None
+    key_current: bool
+    base: Place | None
+    head: Place | None
+
+
+class Counts(TypedDict, total=False):
+    """The columns of a session's row that a plan may add to."""
+
+    view_tokens: int
+    message_count: int
+    compaction_count: int
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One change, computed from a tree and applied whole, or not at all if a guarded session has changed since.
 
@@ -133,10 +172,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """as in `Append`; looked at ahead of the guards"""
     head: Place | None = None
     """if given, must still be the head"""
-    set: dict[str, Any] = {}
-    """columns of the session's row and their new values; `head` and `base` take a `Place` or None"""
-    add: dict[str, int] = {}
-    """columns and what to add to them"""
+    set: Columns = {}
+    """columns of the session's row and their new values"""
+    add: Counts = {}
+    """columns of the session's row and what to add to them"""
     take_key: bool = False
     """make the session current under its key again, if no other is"""
     view: ViewRow | None = None

@@ -23,6 +23,10 @@ class Place(NamedTuple):
     position: int
 
 
+StoredStatus = Literal["active", "suspended", "archived"]
+ViewState = Literal["plain", "stored", "stale"]
+
+
 class SessionRow(msgspec.Struct, frozen=True):
     """A session as stored. Times are microseconds since the epoch, UTC; `cost` is a decimal text.
 
@@ -47,7 +51,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     peer: str | None = None
     thread: str | None = None
     name: str = ""
-    status: str = "active"
+    status: StoredStatus = "active"
     end_reason: str | None = None
     parent_session_id: str | None = None
     model: str | None = None
@@ -57,7 +61,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     summary: str | None = None
     max_tokens: int | None = None
     tail: int = 0
-    view: Literal["plain", "stored", "stale"] = "plain"
+    view: ViewState = "plain"
     view_tokens: int = 0
     view_messages: int = 0
     revision: int = 0

@@ -9,15 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from frontdesk.errors import EmbeddingError
-from frontdesk.store.index import Address, IndexState, TextKind
-from frontdesk.store.requests import Plan
-from frontdesk.store.rows import SEGMENT_SIZE
-
-TEXT_KINDS: tuple[TextKind, ...] = ("message", "edit", "overlay", "session")
-
-
-Range = tuple[Address, Address]
-"""from one address to another of the same kind and number, both included"""
+from frontdesk.store.index import Address, IndexState, Range
 
 
 class NewVector(NamedTuple):
@@ -78,21 +70,6 @@ class VectorStore(Protocol):
 
     async def drop_vectors(self, namespace: str) -> None:
         """Remove all vectors of a namespace, so that others may have other dimensions."""
-
-
-def leaving(plan: Plan) -> list[Range]:
-    """The texts that a plan removes or changes, whose vectors go in its transaction."""
-    ranges = [
-        *((Address("message", at.segment, at.position), at.position) for at, _, _ in plan.replace_rows),
-        *((Address("message", span.segment, span.first), span.last) for span in plan.delete_rows),
-        *((Address("message", segment), SEGMENT_SIZE - 1) for segment in plan.delete_segments),
-        *((Address("edit", number), 0) for number in plan.delete_edits),
-        *((Address("overlay", number), 0) for number in plan.delete_overlays),
-        *((Address("session", number), 0) for number in plan.delete_sessions),
-    ]
-    if "name" in plan.set or "summary" in plan.set:
-        ranges.append((Address("session", plan.guards[0][0]), 0))
-    return [(first, first._replace(position=min(last, SEGMENT_SIZE - 1))) for first, last in ranges]
 
 
 def check_dimensions(namespace: str, present: int | None, wanted: int) -> None:

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from frontdesk.messages import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
 from frontdesk.testing.store_model import Conversation, Kind, Shown, tokens_at
-from frontdesk.tree import forks, plans
+from frontdesk.tree import edits, forks, plans, sharing
 from frontdesk.tree.items import count
 from frontdesk.tree.tree import Tree, whole_view
 
@@ -153,9 +153,9 @@ class StoreMachine(RuleBasedStateMachine):
 
             def build(tree: Tree) -> Plan | None:
                 places = [place for id in ids if (place := self._place(tree, id)) is not None]
-                if plans.touches_others(tree, places) and not tree.rows.sessions:
+                if edits.touches_others(tree, places) and not tree.rows.sessions:
                     return None
-                return plans.delete_messages(tree, places, self._tick())
+                return edits.delete_messages(tree, places, self._tick())
 
             self._change(name, build, find=ids)
             self._told[name].update(ids, (cover.id for cover in self._model[name].covers))
@@ -192,7 +192,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         def build(tree: Tree) -> Plan | None:
             overlay = next(overlay for overlay in tree.overlays if overlay.id == id)
-            if plans.is_shared(tree, overlay) and not tree.rows.sessions:
+            if sharing.is_shared(tree, overlay) and not tree.rows.sessions:
                 return None
             return plans.remove_overlay(tree, overlay, self._tick())
 
@@ -256,9 +256,9 @@ class StoreMachine(RuleBasedStateMachine):
         def build(tree: Tree) -> Plan | None:
             place = self._place(tree, id)
             assert place is not None
-            if plans.touches_others(tree, [place]) and not tree.rows.sessions:
+            if edits.touches_others(tree, [place]) and not tree.rows.sessions:
                 return None
-            return plans.replace_message(tree, place, message, tokens_at(tree, place), self._tick())
+            return edits.replace_message(tree, place, message, tokens_at(tree, place), self._tick())
 
         self._change(name, build, find=[id])
         self._model[name].replace(id, _text(message), message.tokens)

@@ -16,8 +16,8 @@ The order in which an append can be refused, and what then happens to each messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -43,22 +43,11 @@ from frontdesk.store import (
     SessionRow,
 )
 from frontdesk.store.changes import session_woken
+from frontdesk.tree.known import Known
 from frontdesk.tree.sessions import new_row
-from frontdesk.tree.visibility import Visibility
 
 Draw = Callable[[Literal["session", "segment"]], int]
 """returns a number for a new session or segment that none ever had; called only once nothing can be refused any more"""
-
-
-class Known(NamedTuple):
-    """A message that the session sees already: where, with which content, and the id of the message before it.
-
-    `is_own`: an earlier attempt of the very same call stored it, so that it counts as inserted by this one."""
-
-    place: Place
-    message: StoredMessage
-    parent_id: str | None
-    is_own: bool = False
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -358,33 +347,3 @@ class _Chain:
             woken,
             log,
         )
-
-
-# Gathering what is known
-
-
-def find_places(visible: Visibility, found: Iterable[tuple[str, Place]]) -> dict[str, Place]:
-    """Where the session sees which of the messages that the family has under some ids."""
-    places: dict[str, Place] = {}
-    for message_id, place in found:
-        if message_id not in places and visible.sees(place):
-            places[message_id] = place
-    return places
-
-
-def places_to_read(visible: Visibility, places: Iterable[Place]) -> set[Place]:
-    """The rows that `known_messages` needs: those at these places, and the ones before them."""
-    return {row for place in places for row in (place, visible.before(place)) if row is not None}
-
-
-def known_messages(
-    visible: Visibility, places: Mapping[str, Place], rows: Mapping[Place, StoredMessage]
-) -> dict[str, Known]:
-    """The messages at some places as the session sees them."""
-    known: dict[str, Known] = {}
-    for message_id, place in places.items():
-        before = visible.before(place)
-        edit = visible.replaced.get(place)
-        message = rows[place] if edit is None or edit.message is None else edit.message
-        known[message_id] = Known(place, message, None if before is None else rows[before].id)
-    return known

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from frontdesk.store import NewFork, NewSession, OverlayRow, Place, Plan, SessionRow, ViewRow, changes
+from frontdesk.store import Columns, NewFork, NewSession, OverlayRow, Place, Plan, SessionRow, ViewRow, changes
 from frontdesk.tree.items import count
+from frontdesk.tree.sessions import ended
 from frontdesk.tree.tree import Tree, whole_view
 
 
@@ -71,8 +72,8 @@ def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
 
 def split(tree: Tree, new: NewSession, reason: str, now: int) -> Plan:
     """End a session for a reason, and go on in a fork of it that takes over its key."""
-    ended = {"status": "archived", "end_reason": reason, "ended_at": now, "key_current": False, "updated_at": now}
-    return replace(fork(tree, new, tree.session.head, now), set=ended, log=(changes.session_changed(ended),))
+    values: Columns = {**ended(reason, now), "key_current": False}
+    return replace(fork(tree, new, tree.session.head, now), set=values, log=(changes.session_changed(values),))
 
 
 def _overlays_on(tree: Tree, path: Sequence[Place]) -> int:

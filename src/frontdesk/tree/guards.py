@@ -1,8 +1,9 @@
-"""Pure: whether a plan may still be applied, decided once for all stores."""
+"""Pure: whether a plan may still be applied, and the values that it sets, decided once for all stores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from frontdesk.errors import SessionExistsError, TurnLostError
 from frontdesk.store import NewSession, Plan, SessionRow
@@ -36,3 +37,9 @@ def check_free(plan: Plan, session: SessionRow, new: NewSession, taken: int | No
     frees_key = plan.set.get("key_current") is False and new.id != session.id
     if taken is not None and not (frees_key and taken == session.number):
         raise SessionExistsError(new.id, new.namespace)
+
+
+def new_values(plan: Plan, session: SessionRow) -> dict[str, Any]:
+    """The columns of the session's row that a plan changes, with their new values. Places are `Place`s; its revision,
+    its tree and whether it takes its key are not among them."""
+    return {**plan.set, **{name: getattr(session, name) + amount for name, amount in plan.add.items()}}

@@ -1,103 +1,92 @@
-"""Pure: what goes when a session lets go of messages, because nobody else sees it. Apart from `plans`, because it
-reasons about a whole family.
+"""Pure: what goes when a session releases its whole tree (it is deleted, or its messages are cleared), because no other
+session sees it. Separate from `plans`, because it reasons about a whole family.
 
-What stays, stays for the sake of others, who may be letting go of it at the same moment. So a plan guards a *witness*
-for each such thing, one session that sees it: of two that count on each other, only one gets its way, and the other
-looks again.
+Example, used below: A appended 0..9 to segment 1. B was forked from A at 5, and appended 0..2 to segment 2. C was
+forked from B at 1 of segment 2, and appended 0..3 to segment 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from frontdesk.messages import StoredMessage
 from frontdesk.store import SEGMENT_SIZE, EditRow, Place, SegmentRow, SessionRow, Span, TreeRows
+from frontdesk.tree.sharing import Guards, Witnesses, hidden_row, seen_by_none
 from frontdesk.tree.tree import Tree
 
-Guards = tuple[tuple[int, int], ...]
-
-_SEEN_FOR_EVER = 1 << 62
+_EVERY_REVISION = 1 << 62
 
 
-class Witnesses:
-    """Other sessions, few, that see what one lets go of and what is kept for them."""
+class Released(NamedTuple):
+    """What goes, in the fields of a `Plan`."""
 
-    def __init__(self, others: Sequence[Tree]) -> None:
-        self._others = others
-        self._chosen: list[Tree] = []
-
-    def of(self, sees: Callable[[Tree], bool]) -> None:
-        """Choose one that sees something, unless one of those chosen does, or nobody."""
-        if not any(sees(view) for view in self._chosen):
-            self._chosen += next(([view] for view in self._others if sees(view)), [])
-
-    def of_message(self, leaving: Tree, place: Place) -> None:
-        """The same for a message, and for the content that the leaving session sees in it."""
-        shown = leaving.replaced.get(place)
-        self.of(lambda view: view.sees(place))
-        self.of(lambda view: view.sees(place) and view.replaced.get(place) == shown)
-
-    def of_overlay(self, number: int) -> None:
-        self.of(lambda view: any(overlay.number == number for overlay in view.overlays))
-
-    def of_reach(self, segment: int, position: int) -> None:
-        self.of(lambda view: view.reach(segment) >= position)
-
-    def of_inherited(self, tree: int, revision: int) -> None:
-        self.of(lambda view: view.inherits(tree, revision))
-
-    @property
-    def guards(self) -> Guards:
-        return tuple((view.session.number, view.session.revision) for view in self._chosen)
+    delete_segments: tuple[int, ...]
+    delete_rows: tuple[Span, ...]
+    set_shared: tuple[Place, ...]
+    delete_overlays: tuple[int, ...]
+    delete_edits: tuple[int, ...]
+    replace_rows: tuple[tuple[Place, StoredMessage, int], ...]
+    delete_lineage: tuple[int, ...]
 
 
-def release(rows: TreeRows, leaving: SessionRow) -> dict[str, Any]:
-    """What goes when one session lets go of its tree, as values of a `Plan`."""
+def release(rows: TreeRows, leaving: SessionRow) -> Released:
+    """What goes when one session releases its tree."""
     living = [session for session in rows.sessions if session.number != leaving.number]
-    views = [Tree(rows, session) for session in living]
-    visible, shared = _reach_of(rows.segments, living)
+    trees = [Tree(rows, session) for session in living]
+    visible, shared = _visible_and_shared(rows.segments, living)
+    # No living session sees a message of it: if C goes, segment 3. If A goes, segment 1 stays, since B and C see 0..5.
     dropped = {segment.number for segment in rows.segments if visible[segment.number] < 0}
-    overlays = {overlay.number for view in views for overlay in view.overlays}
-    replacing = {edit.number for view in views for place, edit in view.replaced.items() if view.sees(place)}
-    inherited, lines = _inheritance(rows, living)
+    overlays = {overlay.number for tree in trees for overlay in tree.overlays}
+    replacing = {edit.number for tree in trees for place, edit in tree.replaced.items() if tree.sees(place)}
+    inherited, lineage = _inheritance(rows, living)
 
     def is_kept(edit: EditRow) -> bool:
+        # A replacement is kept while a session sees its content.
         if edit.kind == "replaced":
             return edit.number in replacing
+        # No living session has an edit that was made after the last fork of a tree whose session goes: A removed 7
+        # after B was forked, and now A goes.
         if edit.revision > inherited.get(edit.tree, -1):
             return False
+        # What it is about must still be there: a segment, or an overlay that somebody sees.
         return edit.segment not in dropped if edit.overlay is None else edit.overlay in overlays
 
     edits = [edit for edit in rows.edits if is_kept(edit)]
     replaced = sorted({Place(edit.segment, edit.first) for edit in edits if edit.kind == "replaced"})
+    # The end of a segment after what the others see: of A's segment 1, rows 6..9 go with A.
     beyond = [
         Span(segment.number, visible[segment.number] + 1, SEGMENT_SIZE - 1, None)
         for segment in rows.segments
         if segment.number not in dropped and visible[segment.number] < segment.next - 1
     ]
+    # B removed 3, so that only A saw it: the row goes with A, while the edit stays, since B needs it.
     removed = [Span(edit.segment, edit.first, edit.last, None) for edit in edits if edit.kind == "removed"]
-    return {
-        "delete_segments": tuple(sorted(dropped)),
-        "delete_rows": (*beyond, *(span for run in removed for span in seen_by_none(views, run))),
-        "set_shared": tuple(
+    return Released(
+        delete_segments=tuple(sorted(dropped)),
+        delete_rows=(*beyond, *(span for run in removed for span in seen_by_none(trees, run))),
+        # B and C shared segment 1 up to 5 with A. If both go, A shares it with nobody, and changes it in place again.
+        set_shared=tuple(
             Place(segment.number, shared[segment.number])
             for segment in rows.segments
             if segment.number not in dropped and shared[segment.number] != segment.shared
         ),
-        "delete_overlays": tuple(row.number for row in rows.overlays if row.number not in overlays),
-        "delete_edits": tuple(row.number for row in rows.edits if not is_kept(row)),
-        "replace_rows": tuple(row for place in replaced for row in hidden_row(place, views)),
-        "delete_lineage": tuple(line.tree for line in rows.lineage if line.tree not in lines),
-    }
+        delete_overlays=tuple(row.number for row in rows.overlays if row.number not in overlays),
+        delete_edits=tuple(row.number for row in rows.edits if not is_kept(row)),
+        # A saw the row of 4 as it is, B replaced it. If A goes, nobody sees what the row says.
+        replace_rows=tuple(row for place in replaced for row in hidden_row(place, trees)),
+        # If B goes, its row of lineage stays while C lives: the way from C up to A leads through it.
+        delete_lineage=tuple(line.tree for line in rows.lineage if line.tree not in lineage),
+    )
 
 
-def release_guards(rows: TreeRows, leaving: SessionRow, released: dict[str, Any]) -> Guards:
+def release_tree_guards(rows: TreeRows, leaving: SessionRow, released: Released) -> Guards:
     """The session itself, those whose next fork could share again what is shared no more, and the witnesses.
 
-    No other session needs one: what nobody sees can be seen again by nobody, for a fork sees what its source saw."""
-    trees = {segment.number: segment.tree for segment in rows.segments}
-    owners = {trees[place.segment] for place in released["set_shared"]}
+    No other session needs a guard: what nobody sees can be seen again by nobody, since a fork sees what its source
+    sees."""
+    owner_of = {segment.number: segment.tree for segment in rows.segments}
+    owners = {owner_of[place.segment] for place in released.set_shared}
     guards = {leaving.number: leaving.revision}
     guards |= {other.number: other.revision for other in rows.sessions if other.tree in owners}
     return tuple((guards | dict(_witnesses(rows, leaving))).items())
@@ -105,24 +94,28 @@ def release_guards(rows: TreeRows, leaving: SessionRow, released: dict[str, Any]
 
 def _witnesses(rows: TreeRows, leaving: SessionRow) -> Guards:
     """One for each piece of the tree that the session sees and others keep."""
-    view = Tree(rows, leaving)
+    tree = Tree(rows, leaving)
     others = [Tree(rows, session) for session in rows.sessions if session.number != leaving.number]
     witnesses = Witnesses(others)
-    for number in [segment.number for segment in view.visible_segments()] if others else ():
-        kept = min(view.reach(number), max(other.reach(number) for other in others))
+    # The last message of each segment that another one sees, too: if A goes, somebody who sees 5 of segment 1.
+    for number in [segment.number for segment in tree.visible_segments()] if others else ():
+        kept = min(tree.reach(number), max(other.reach(number) for other in others))
         if kept >= 0:
             witnesses.of_reach(number, kept)
-    for overlay in view.overlays:
+    for overlay in tree.overlays:
         witnesses.of_overlay(overlay.number)
     for edit in rows.edits:
-        if view.inherits(edit.tree, edit.revision):
+        # An edit that was inherited is kept for those who inherited it.
+        if tree.inherits(edit.tree, edit.revision):
             witnesses.of_inherited(edit.tree, edit.revision)
+        # Where some session removed or replaced a message, others need not see it although they reach it.
         if edit.kind in ("removed", "replaced"):
             for position in range(edit.first, edit.last + 1):
-                if view.sees(Place(edit.segment, position)):
-                    witnesses.of_message(view, Place(edit.segment, position))
+                if tree.sees(Place(edit.segment, position)):
+                    witnesses.of_message(tree, Place(edit.segment, position))
+    # A row of lineage is kept for those whose way up leads through it: B's for C.
     for line in rows.lineage:
-        if view.inherits(line.tree, 0):
+        if tree.inherits(line.tree, 0):
             witnesses.of_inherited(line.tree, 0)
     return witnesses.guards
 
@@ -130,7 +123,7 @@ def _witnesses(rows: TreeRows, leaving: SessionRow) -> Guards:
 def _inheritance(rows: TreeRows, living: Sequence[SessionRow]) -> tuple[dict[int, int], set[int]]:
     """Tree -> the last revision of it that any living session sees, and the trees whose lineage leads there."""
     above = {line.tree: line for line in rows.lineage}
-    inherited = {session.tree: _SEEN_FOR_EVER for session in living}
+    inherited = {session.tree: _EVERY_REVISION for session in living}
     walked: set[int] = set()
     for tree in list(inherited):
         while tree not in walked and (line := above.get(tree)):
@@ -140,61 +133,29 @@ def _inheritance(rows: TreeRows, living: Sequence[SessionRow]) -> tuple[dict[int
     return inherited, walked
 
 
-def _reach_of(segments: Sequence[SegmentRow], living: Sequence[SessionRow]) -> tuple[dict[int, int], dict[int, int]]:
+def _visible_and_shared(
+    segments: Sequence[SegmentRow], living: Sequence[SessionRow]
+) -> tuple[dict[int, int], dict[int, int]]:
     """Per segment: the last position that any living session sees, and the last that one besides its owner sees."""
     owners = {session.tree for session in living}
     visible = {segment.number: segment.next - 1 if segment.tree in owners else -1 for segment in segments}
     shared = {segment.number: -1 for segment in segments}
     owner = {segment.number: segment.tree for segment in segments}
 
-    def seen(place: Place | None, by: int, is_shared: bool) -> None:
+    def note(place: Place | None, seen_by: int, *, is_shared: bool) -> None:
         if place is not None:
             number, position = place
             visible[number] = max(visible[number], position)
-            if is_shared or owner[number] != by:
+            if is_shared or owner[number] != seen_by:
                 shared[number] = max(shared[number], position)
 
     for session in living:
-        seen(session.base, session.tree, False)
+        note(session.base, session.tree, is_shared=False)
+    # A segment that is seen leads to its parent, which is seen, too. A parent has the lower number, so that in this
+    # order all that leads to a segment is known when it is its turn. Where B's segment 2 is shared (with C), so is the
+    # way from there to the root, even if B owned all of it.
     for segment in sorted(segments, key=lambda segment: -segment.number):
         if segment.tree in owners or visible[segment.number] >= 0:
-            seen(segment.parent, segment.tree, shared[segment.number] >= 0 or segment.tree not in owners)
+            is_shared = shared[segment.number] >= 0 or segment.tree not in owners
+            note(segment.parent, segment.tree, is_shared=is_shared)
     return visible, shared
-
-
-def hidden_row(
-    place: Place, views: Iterable[Tree], message: StoredMessage | None = None
-) -> tuple[tuple[Place, StoredMessage, int], ...]:
-    """A new content for the row at a place (`message`, if given) where each of the sessions that see it has replaced
-    it: the old one is nobody's any more."""
-    for view in views:
-        if view.sees(place):
-            edit = view.replaced.get(place)
-            if edit is None or edit.message is None:
-                return ()
-            message = message or edit.message
-    return () if message is None else ((place, message, 0),)
-
-
-def seen_by_none(views: Sequence[Tree], run: Span) -> list[Span]:
-    """The parts of a run of messages that none of these sessions sees."""
-    unseen = [
-        Place(run.segment, position)
-        for position in range(run.first, run.last + 1)
-        if not any(view.sees(Place(run.segment, position)) for view in views)
-    ]
-    return list(joined(unseen))
-
-
-def joined(places: Iterable[Place]) -> Iterable[Span]:
-    """Neighbouring places joined."""
-    run: Span | None = None
-    for place in sorted(set(places)):
-        if run and run.segment == place.segment and place.position == run.last + 1:
-            run = Span(run.segment, run.first, place.position, None)
-            continue
-        if run:
-            yield run
-        run = Span(place.segment, place.position, place.position, None)
-    if run:
-        yield run

@@ -1,10 +1,15 @@
-"""Pure: the row that a new session or a fork begins with, once for all stores."""
+"""Pure: what the row of a session says at its beginning and at its end, and what follows from it, once for all
+stores."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec.structs import asdict
 
-from frontdesk.store import NewFork, NewSession, SessionRow
+from frontdesk.store import Columns, NewFork, NewSession, SessionRow
+
+Status = Literal["active", "idle", "compacting", "suspended", "archived"]
 
 
 def new_row(new: NewSession, number: int) -> SessionRow:
@@ -38,3 +43,22 @@ def fork_row(fork: NewFork, source: SessionRow, number: int) -> SessionRow:
         "prompt_tokens": source.prompt_tokens,
     }
     return SessionRow(**values)
+
+
+def ended(reason: str, now: int) -> Columns:
+    """The columns of a session that ends now."""
+    return {"status": "archived", "end_reason": reason, "ended_at": now, "updated_at": now}
+
+
+def is_idle(row: SessionRow, now: int, idle_after: int) -> bool:
+    """Whether a session was last active longer ago than its own `idle_after`, or the given one if it has none."""
+    return row.last_active_at + (idle_after if row.idle_after is None else row.idle_after) <= now
+
+
+def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool) -> Status:
+    """The status of a session. Its row says only whether it is active, suspended or archived."""
+    if row.status != "active":
+        return row.status
+    if is_compacting:
+        return "compacting"
+    return "idle" if is_idle(row, now, idle_after) else "active"

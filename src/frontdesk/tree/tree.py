@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from frontdesk.store import (
+    Columns,
     EditItem,
     EditRow,
     Found,
@@ -284,3 +285,10 @@ def _adjustments(edits: Iterable[EditRow]) -> dict[int, list[tuple[int, int]]]:
         if edit.kind == "adjusted":
             found.setdefault(edit.segment, []).append((edit.first, edit.tokens))
     return found
+
+
+def unknown_view(head: Place | None) -> Columns:
+    """What a session's row says of a view that has changed; without a head there is nothing to compute."""
+    if head is not None:
+        return {"view": "stale"}
+    return {"view": "plain", "tail": 0, "view_tokens": 0, "view_messages": 0}

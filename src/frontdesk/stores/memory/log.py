@@ -8,48 +8,74 @@ from itertools import islice, takewhile
 from msgspec.structs import replace
 
 from frontdesk.errors import ChangesTrimmedError
-from frontdesk.store import BEGINNING, ChangeRow, Position
+from frontdesk.store import BEGINNING, ChangeRow, NewChange, Position, SessionRow
 from frontdesk.stores.memory.rows import Rows
 
 
-class Log(Rows):
-    """The log of the seam."""
+def write(rows: Rows, namespace: str, session: int, at: int, change: NewChange, number: int = 0) -> None:
+    """Add an entry, with `number` in place of its own if given."""
+    log = rows.log[namespace]
+    position = (log[-1].position[0] + 1 if log else 1, 0)
+    if change.detail:
+        rows.details[namespace, session][position] = change.detail
+    where = change.segment, change.first, change.last
+    log.append(ChangeRow(position, at, change.kind, session, None, *where, number or change.number))
+    rows.bell.ring()
 
-    async def changes(
-        self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
-    ) -> list[ChangeRow]:
-        with self._held():
-            log = self._log.get(namespace, [])
-            if after is not None and after < self._trimmed.get(namespace, BEGINNING):
-                raise ChangesTrimmedError(namespace)
-            start = 0 if after is None else bisect_right(log, after, key=lambda row: row.position)
-            kept = (log[index] for index in range(start, len(log)) if self._is_kept(log[index]))
-            return [self._whole(namespace, row) for row in islice(kept, limit)]
 
-    async def last_change(self, namespace: str) -> Position:
-        with self._held():
-            log = self._log.get(namespace)
-            return log[-1].position if log else BEGINNING
+def read(rows: Rows, namespace: str, after: Position | None, limit: int, *, settled: bool = True) -> list[ChangeRow]:
+    log = rows.log.get(namespace, [])
+    if after is not None and after < rows.trimmed.get(namespace, BEGINNING):
+        raise ChangesTrimmedError(namespace)
+    start = 0 if after is None else bisect_right(log, after, key=lambda row: row.position)
+    kept = (log[index] for index in range(start, len(log)) if _is_kept(rows, log[index]))
+    return [_whole(rows, namespace, row) for row in islice(kept, limit)]
 
-    async def wait_for_change(self, seconds: float) -> None:
-        await self._bell.wait(seconds)
 
-    async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
-        with self._held():
-            log = self._log.get(namespace)
-            if not log:
-                return 0
-            oldest = islice(log, min(limit, len(log) - 1))
-            end = log[-1].position if until is None else until
-            old = sum(1 for _ in takewhile(lambda row: row.at < before_at and row.position <= end, oldest))
-            if old:
-                self._trimmed[namespace] = log[old - 1].position
-                for row in log[:old]:
-                    self._details.get((namespace, row.session), {}).pop(row.position, None)
-                del log[:old]
-            return old
+def last(rows: Rows, namespace: str) -> Position:
+    log = rows.log.get(namespace)
+    return log[-1].position if log else BEGINNING
 
-    def _whole(self, namespace: str, row: ChangeRow) -> ChangeRow:
-        session = self._sessions.get(row.session)
-        detail = self._details.get((namespace, row.session), {}).get(row.position, "")
-        return replace(row, session_id=None if session is None else session.id, detail=detail)
+
+def trim(rows: Rows, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+    log = rows.log.get(namespace)
+    if not log:
+        return 0
+    oldest = islice(log, min(limit, len(log) - 1))
+    end = log[-1].position if until is None else until
+    old = sum(1 for _ in takewhile(lambda row: row.at < before_at and row.position <= end, oldest))
+    if old:
+        rows.trimmed[namespace] = log[old - 1].position
+        for row in log[:old]:
+            rows.details.get((namespace, row.session), {}).pop(row.position, None)
+        del log[:old]
+    return old
+
+
+def forget(rows: Rows, row: SessionRow) -> None:
+    """Keep of a session that is gone only the entry that says so, which is the last one."""
+    last = rows.log[row.namespace][-1].position
+    details = rows.details.pop((row.namespace, row.number), {})
+    if last in details:
+        rows.details[row.namespace, row.number][last] = details[last]
+
+
+def scrub(rows: Rows, namespace: str) -> None:
+    """Remove entries of sessions that are gone, and the names of parents that were taken from their children."""
+    log = rows.log.get(namespace, [])
+    # The newest stays: the position of the next one is counted from it.
+    log[:-1] = [row for row in log[:-1] if _is_kept(rows, row)]
+    for row in log:
+        session = rows.sessions.get(row.session)
+        if row.kind == "session.created" and session is not None and session.parent_session_id is None:
+            rows.details.get((namespace, row.session), {}).pop(row.position, None)
+
+
+def _is_kept(rows: Rows, row: ChangeRow) -> bool:
+    return row.session == 0 or row.session in rows.sessions or row.kind == "session.deleted"
+
+
+def _whole(rows: Rows, namespace: str, row: ChangeRow) -> ChangeRow:
+    session = rows.sessions.get(row.session)
+    detail = rows.details.get((namespace, row.session), {}).get(row.position, "")
+    return replace(row, session_id=None if session is None else session.id, detail=detail)

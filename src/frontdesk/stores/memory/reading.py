@@ -1,8 +1,8 @@
-"""Reading from the memory store: what a session sees, the shape of its tree, and the rows of items."""
+"""Reading from the memory store: views and their pieces, and the shape of a tree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from frontdesk.store import (
     OverlayRow,
     Piece,
     Place,
+    SegmentRow,
     SessionRow,
     TreeRows,
     ViewRead,
@@ -27,101 +28,130 @@ from frontdesk.stores.memory.rows import Rows
 _EVERY_REVISION = 1 << 62
 
 
-class Reading(Rows):
-    """The reads of the seam."""
+def view(rows: Rows, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
+    session = rows.get(namespace, session_id)
+    if session is None:
+        return None
+    items = tuple(choose(session, rows.views.get(session.number, ViewRow())))
+    return ViewRead(session, items, read(rows, items))
 
-    def _untils(self, tree: int) -> dict[int, int]:
-        """The trees whose overlays and edits a tree sees, each with the last revision it sees."""
-        return {tree: _EVERY_REVISION, **{line.ancestor: line.until for line in self._lines_of([tree])}}
 
-    def _lines_of(self, trees: Iterable[int]) -> list[Lineage]:
-        """The lineage on the way up from these trees, each row once."""
-        lines: dict[int, Lineage] = {}
-        for tree in trees:
-            while tree not in lines and (line := self._lineage.get(tree)):
-                lines[tree] = line
-                tree = line.ancestor
-        return list(lines.values())
+def read(rows: Rows, items: Sequence[Item]) -> tuple[Piece, ...]:
+    return tuple(_piece(rows, item) for item in items)
 
-    def _edits_of(self, session: SessionRow) -> list[EditRow]:
-        return self._edits_until(self._untils(session.tree)) if self._edits else []
 
-    def _edits_until(self, untils: dict[int, int]) -> list[EditRow]:
-        rows = (self._edits[number] for tree in untils for number in self._edits_of_tree.get(tree, ()))
-        return sorted((row for row in rows if row.revision <= untils[row.tree]), key=lambda row: row.number)
+def _piece(rows: Rows, item: Item) -> Piece:
+    before = None
+    if item.before is not None:
+        row = rows.messages.get(item.before.segment, {}).get(item.before.position)
+        before = None if row is None else row.message.id
+    if isinstance(item, OverlayItem):
+        return Piece(before, overlay=rows.overlays.get(item.number))
+    if isinstance(item, EditItem):
+        edit = rows.edits.get(item.number)
+        return Piece(before, (edit.message,) if edit is not None and edit.message is not None else ())
+    stored = rows.messages.get(item.segment, {})
+    found = (stored.get(position) for position in range(item.first, item.last + 1))
+    return Piece(before, tuple(row.message for row in found if row is not None))
 
-    def _overlays_until(self, untils: dict[int, int]) -> list[OverlayRow]:
-        rows = (self._overlays[number] for tree in untils for number in self._overlays_of.get(tree, ()))
-        return sorted((row for row in rows if row.revision <= untils[row.tree]), key=lambda row: row.number)
 
-    async def view(self, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
-        with self._held():
-            session = self._get(namespace, session_id)
-            if session is None:
-                return None
-            items = tuple(choose(session, self._views.get(session.number, ViewRow())))
-            return ViewRead(session, items, tuple(self._piece(item) for item in items))
+def sums(rows: Rows, places: Sequence[Place]) -> list[tuple[int, int]]:
+    found = [rows.messages.get(place.segment, {}).get(place.position) for place in places]
+    return [(0, 0) if row is None else (row.message.tokens, row.running) for row in found]
 
-    async def read(self, items: Sequence[Item]) -> tuple[Piece, ...]:
-        with self._held():
-            return tuple(self._piece(item) for item in items)
 
-    def _piece(self, item: Item) -> Piece:
-        before = None
-        if item.before is not None:
-            row = self._rows.get(item.before.segment, {}).get(item.before.position)
-            before = None if row is None else row.message.id
-        if isinstance(item, OverlayItem):
-            return Piece(before, overlay=self._overlays.get(item.number))
-        if isinstance(item, EditItem):
-            edit = self._edits.get(item.number)
-            return Piece(before, (edit.message,) if edit is not None and edit.message is not None else ())
-        rows = self._rows.get(item.segment, {})
-        found = (rows.get(position) for position in range(item.first, item.last + 1))
-        return Piece(before, tuple(row.message for row in found if row is not None))
+def tree(
+    rows: Rows, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
+) -> TreeRows | None:
+    session = rows.get(namespace, session_id)
+    return None if session is None else _tree(rows, session, find, family)
 
-    async def sums(self, places: Sequence[Place]) -> list[tuple[int, int]]:
-        with self._held():
-            rows = [self._rows.get(place.segment, {}).get(place.position) for place in places]
-            return [(0, 0) if row is None else (row.message.tokens, row.running) for row in rows]
 
-    async def tree(
-        self, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
-    ) -> TreeRows | None:
-        with self._held():
-            session = self._get(namespace, session_id)
-            return None if session is None else self._tree(session, find, family)
+def trees(rows: Rows, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+    found = (tree(rows, namespace, session_id, family=family) for session_id in session_ids)
+    return [one for one in found if one is not None]
 
-    def _tree(self, session: SessionRow, find: Sequence[str], family: bool) -> TreeRows:
-        sessions: tuple[SessionRow, ...] = ()
-        untils = self._untils(session.tree)
-        lineage = self._lines_of([session.tree])
-        if family:
-            sessions = tuple(self._sessions[number] for number in sorted(self._by_family[session.family]))
-            trees = {row.tree for row in sessions}
-            lineage = self._lines_of(trees)
-            untils = dict.fromkeys(sorted(trees | {line.ancestor for line in lineage}), _EVERY_REVISION)
-        return TreeRows(
-            session=session,
-            view=self._views.get(session.number, ViewRow()),
-            segments=tuple(self._segments[number] for number in self._segments_of(session, untils if family else ())),
-            overlays=tuple(replace(row, summary=None) for row in self._overlays_until(untils)),
-            edits=tuple(self._edits_until(untils)),
-            lineage=tuple(lineage),
-            forked_until=max(self._forks_of.get(session.tree, {}).values(), default=-1),
-            found=tuple(
-                Found(message_id, place, self._rows[place.segment][place.position].message.tokens)
-                for message_id in find
-                for place in self._ids.get((session.family, message_id), ())
-            ),
-            sessions=sessions,
-        )
 
-    def _segments_of(self, session: SessionRow, trees: Iterable[int]) -> list[int]:
-        """The segments that a session owns and inherits, and those of more trees."""
-        numbers = {number for tree in (session.tree, *trees) for number in self._owned.get(tree, ())}
-        base = session.base
-        while base is not None:
-            numbers.add(base.segment)
-            base = self._segments[base.segment].parent
-        return sorted(numbers)
+def _tree(rows: Rows, session: SessionRow, find: Sequence[str], family: bool) -> TreeRows:
+    relatives: tuple[SessionRow, ...] = ()
+    lineage = lineage_of(rows, [session.tree])
+    untils = _untils(session.tree, lineage)
+    if family:
+        relatives = tuple(rows.sessions[number] for number in sorted(rows.by_family[session.family]))
+        trees = {row.tree for row in relatives}
+        lineage = lineage_of(rows, trees)
+        untils = dict.fromkeys(sorted(trees | {line.ancestor for line in lineage}), _EVERY_REVISION)
+    return TreeRows(
+        session=session,
+        view=rows.views.get(session.number, ViewRow()),
+        segments=tuple(rows.segments[number] for number in _segments_of(rows, session, untils if family else ())),
+        overlays=tuple(replace(row, summary=None) for row in _overlays_until(rows, untils)),
+        edits=tuple(_edits_until(rows, untils)),
+        lineage=tuple(lineage),
+        forked_until=max(rows.forks_of.get(session.tree, {}).values(), default=-1),
+        found=tuple(
+            Found(message_id, place, rows.message_at(place).tokens)
+            for message_id in find
+            for place in rows.places.get((session.family, message_id), ())
+        ),
+        sessions=relatives,
+    )
+
+
+def _segments_of(rows: Rows, session: SessionRow, trees: Iterable[int]) -> list[int]:
+    """The segments that a session owns and inherits, and those of more trees."""
+    numbers = {number for tree in (session.tree, *trees) for number in rows.segments_of.get(tree, ())}
+    base = session.base
+    while base is not None:
+        numbers.add(base.segment)
+        base = rows.segments[base.segment].parent
+    return sorted(numbers)
+
+
+def lineage_of(rows: Rows, trees: Iterable[int]) -> list[Lineage]:
+    """The lineage on the way up from these trees, each row once."""
+    lines: dict[int, Lineage] = {}
+    for tree in trees:
+        while tree not in lines and (line := rows.lineage.get(tree)):
+            lines[tree] = line
+            tree = line.ancestor
+    return list(lines.values())
+
+
+def edits_of(rows: Rows, tree: int) -> list[EditRow]:
+    """The edits that a tree made or inherited."""
+    return _edits_until(rows, _untils(tree, lineage_of(rows, [tree]))) if rows.edits else []
+
+
+def _untils(tree: int, lineage: Iterable[Lineage]) -> dict[int, int]:
+    """The trees whose overlays and edits a tree sees, each with the last revision it sees."""
+    return {tree: _EVERY_REVISION, **{line.ancestor: line.until for line in lineage}}
+
+
+def _edits_until(rows: Rows, untils: Mapping[int, int]) -> list[EditRow]:
+    found = (rows.edits[number] for tree in untils for number in rows.edits_of.get(tree, ()))
+    return sorted((row for row in found if row.revision <= untils[row.tree]), key=lambda row: row.number)
+
+
+def _overlays_until(rows: Rows, untils: Mapping[int, int]) -> list[OverlayRow]:
+    found = (rows.overlays[number] for tree in untils for number in rows.overlays_of.get(tree, ()))
+    return sorted((row for row in found if row.revision <= untils[row.tree]), key=lambda row: row.number)
+
+
+def segments(rows: Rows, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+    return [rows.segments[number] for number in numbers if number in rows.segments]
+
+
+def by_number(rows: Rows, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+    return [rows.sessions[number] for number in dict.fromkeys(numbers) if number in rows.sessions]
+
+
+def relatives(rows: Rows, namespace: str, families: Sequence[int]) -> list[SessionRow]:
+    return [
+        rows.sessions[number] for family in dict.fromkeys(families) for number in sorted(rows.by_family.get(family, ()))
+    ]
+
+
+def families(rows: Rows, namespace: str, after: int, limit: int) -> list[int]:
+    known = {row.family for row in rows.sessions.values() if row.namespace == namespace}
+    return sorted(family for family in known if family > after)[:limit]

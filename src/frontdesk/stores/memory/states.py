@@ -4,109 +4,97 @@ from __future__ import annotations
 
 import heapq
 import time
+from itertools import count
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from frontdesk.store import StateKey, StateRow, Swept
-from frontdesk.stores.memory.rows import Rows
 
 
 class Due(NamedTuple):
-    """When to look whether a state has expired. Sliding leaves it alone: the look finds out, and comes back later."""
+    """When to look whether a state has expired. Reading a state leaves it alone: the look finds out, and comes back
+    later."""
 
     at: int
     number: int
     key: StateKey
 
 
-class States(Rows):
-    """The states of the seam, under (namespace, id) and name, each with the number of its creation."""
+class States:
+    """States under (namespace, id) and name, each with the number of its creation."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._numbers = count(1)
         self._states: dict[tuple[str, str], dict[str, tuple[int, StateRow]]] = {}
         self._dues: list[Due] = []
 
-    async def get_state(self, key: StateKey) -> StateRow | None:
-        with self._held():
-            return self._slide(key)
+    def get(self, key: StateKey) -> StateRow | None:
+        """The state, its expiry moved."""
+        found = self._live(key)
+        if found is None:
+            return None
+        row = replace(found[1], accessed_at=_now())
+        self._put(key, found[0], row)
+        return row
 
-    async def peek_state(self, key: StateKey) -> StateRow | None:
-        with self._held():
-            found = self._live(key)
-            return None if found is None else found[1]
+    def peek(self, key: StateKey) -> StateRow | None:
+        found = self._live(key)
+        return None if found is None else found[1]
 
-    async def touch_state(self, key: StateKey) -> bool:
-        with self._held():
-            return self._slide(key) is not None
+    def create(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
+        if (found := self._live(key)) is not None:
+            return found[1] if found[1].mark == mark else None
+        now = _now()
+        row = StateRow(value, mark, 1, ttl, now, now)
+        number = next(self._numbers)
+        self._put(key, number, row)
+        if row.expires_at is not None:
+            heapq.heappush(self._dues, Due(row.expires_at, number, key))
+        return row
 
-    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
-        with self._held():
-            if (found := self._live(key)) is not None:
-                return found[1] if found[1].mark == mark else None
-            now = _now()
-            row = StateRow(value, mark, 1, ttl, now, now)
-            number = next(self._numbers)
-            self._put_state(key, number, row)
-            if row.expires_at is not None:
-                heapq.heappush(self._dues, Due(row.expires_at, number, key))
-            return row
+    def replace(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
+        found = self._live(key)
+        if found is None or found[1].mark not in (seen, mark):
+            return None
+        number, row = found
+        if row.mark != mark:
+            row = replace(row, value=value, mark=mark, version=row.version + 1, accessed_at=_now())
+            self._put(key, number, row)
+        return row
 
-    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
-        with self._held():
-            found = self._live(key)
-            if found is None or found[1].mark not in (seen, mark):
-                return None
-            number, row = found
-            if row.mark != mark:
-                row = replace(row, value=value, mark=mark, version=row.version + 1, accessed_at=_now())
-                self._put_state(key, number, row)
-            return row
+    def delete(self, key: StateKey) -> bool:
+        was_there = self._live(key) is not None
+        self._drop(key)
+        return was_there
 
-    async def delete_state(self, key: StateKey) -> bool:
-        with self._held():
-            was_there = self._live(key) is not None
-            self._drop_state(key)
-            return was_there
+    def delete_all(self, namespace: str, id: str) -> int:
+        now = _now()
+        return sum(row.is_live(now) for _, row in self._states.pop((namespace, id), {}).values())
 
-    async def delete_states(self, namespace: str, id: str) -> int:
-        with self._held():
-            now = _now()
-            return sum(row.is_live(now) for _, row in self._states.pop((namespace, id), {}).values())
-
-    async def sweep_states(self, limit: int) -> Swept:
-        with self._held():
-            now, removed, looks = _now(), 0, 0
-            while looks < limit and self._dues and self._dues[0].at <= now:
-                due = heapq.heappop(self._dues)
-                looks += 1
-                number, row = self._states.get(due.key[:2], {}).get(due.key.name, (0, None))
-                if row is None or number != due.number or row.expires_at is None:
-                    continue
-                if row.is_live(now):
-                    heapq.heappush(self._dues, Due(row.expires_at, number, due.key))
-                else:
-                    self._drop_state(due.key)
-                    removed += 1
-            return Swept(removed, bool(self._dues) and self._dues[0].at <= now)
+    def sweep(self, limit: int) -> Swept:
+        now, removed, looks = _now(), 0, 0
+        while looks < limit and self._dues and self._dues[0].at <= now:
+            due = heapq.heappop(self._dues)
+            looks += 1
+            number, row = self._states.get(due.key[:2], {}).get(due.key.name, (0, None))
+            if row is None or number != due.number or row.expires_at is None:
+                continue
+            if row.is_live(now):
+                heapq.heappush(self._dues, Due(row.expires_at, number, due.key))
+            else:
+                self._drop(due.key)
+                removed += 1
+        return Swept(removed, bool(self._dues) and self._dues[0].at <= now)
 
     def _live(self, key: StateKey) -> tuple[int, StateRow] | None:
         found = self._states.get(key[:2], {}).get(key.name)
         return found if found is not None and found[1].is_live(_now()) else None
 
-    def _slide(self, key: StateKey) -> StateRow | None:
-        found = self._live(key)
-        if found is None:
-            return None
-        row = replace(found[1], accessed_at=_now())
-        self._put_state(key, found[0], row)
-        return row
-
-    def _put_state(self, key: StateKey, number: int, row: StateRow) -> None:
+    def _put(self, key: StateKey, number: int, row: StateRow) -> None:
         self._states.setdefault(key[:2], {})[key.name] = (number, row)
 
-    def _drop_state(self, key: StateKey) -> None:
+    def _drop(self, key: StateKey) -> None:
         names = self._states.get(key[:2], {})
         names.pop(key.name, None)
         if not names:

@@ -1,99 +1,160 @@
-"""`MemoryStore`: the seam's methods for sessions, on top of the parts that append, read, change and count."""
+"""`MemoryStore`: the seam's methods, each one operation on the rows."""
 
 from __future__ import annotations
 
-import heapq
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import msgspec
+from frontdesk.errors import StoreClosedError
+from frontdesk.store import StateKey, StateRow, Swept
+from frontdesk.stores.memory import (
+    append,
+    documents,
+    erasure,
+    index,
+    leases,
+    log,
+    plans,
+    reading,
+    sessions,
+    usage,
+    vectors,
+)
+from frontdesk.stores.memory.rows import Rows
 
-from frontdesk.store import DueQuery, NewSession, SessionQuery, SessionRow
-from frontdesk.stores.memory.appending import Appending
-from frontdesk.stores.memory.changes import Changes
-from frontdesk.stores.memory.erasing import Erasing
-from frontdesk.stores.memory.ledger import Ledger
-from frontdesk.stores.memory.log import Log
-from frontdesk.stores.memory.rows import is_idle
-from frontdesk.stores.memory.searching import Searching
-from frontdesk.tree.sessions import new_row
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class MemoryStore(Appending, Changes, Erasing, Ledger, Log, Searching):
+def _step(
+    operation: Callable[Concatenate[Rows, P], T],
+) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
+    """A method that runs an operation on the store's rows, in one step."""
+
+    async def run(store: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with store._locked() as rows:
+            return operation(rows, *args, **kwargs)
+
+    return run
+
+
+class MemoryStore:
     """A `Store` in memory, for tests, notebooks and throw-away agents: everything is gone with the process.
 
     Safe for threads and event loops."""
 
+    def __init__(self) -> None:
+        self._rows = Rows()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def _locked(self) -> Iterator[Rows]:
+        """The rows, for the moment of a look or a change."""
+        if self._closed:
+            raise StoreClosedError("the memory store was closed: make a new manager")
+        with self._lock:
+            yield self._rows
+
     async def open(self) -> None:
-        with self._held():
+        with self._locked():
             pass
 
     async def close(self) -> None:
         self._closed = True
-        self._bell.ring()
+        self._rows.bell.ring()
 
-    async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
-        with self._held():
-            existing = self._taken(new)
-            return (
-                (self._sessions[existing], False)
-                if existing is not None
-                else (self._insert(new_row(new, next(self._numbers))), True)
-            )
+    create = _step(sessions.create)
+    get = _step(sessions.get)
+    get_current = _step(sessions.get_current)
+    page = _step(sessions.page)
+    due = _step(sessions.due)
+    stats = _step(sessions.stats)
 
-    async def get(self, namespace: str, session_id: str) -> SessionRow | None:
-        with self._held():
-            return self._get(namespace, session_id)
+    append = _step(append.append)
+    view = _step(reading.view)
+    tree = _step(reading.tree)
+    trees = _step(reading.trees)
+    read = _step(reading.read)
+    sums = _step(reading.sums)
+    segments = _step(reading.segments)
+    sessions = _step(reading.by_number)
+    relatives = _step(reading.relatives)
+    families = _step(reading.families)
+    apply = _step(plans.apply)
 
-    async def get_current(self, namespace: str, key: tuple[str, str, str, str | None]) -> SessionRow | None:
-        with self._held():
-            number = self._by_key.get((namespace, *key))
-            return None if number is None else self._sessions[number]
+    get_documents = _step(documents.get)
+    list_documents = _step(documents.list_label)
+    document_versions = _step(documents.versions)
+    put_document = _step(documents.put)
+    get_prompt = _step(documents.get_prompt)
+    put_prompt = _step(documents.put_prompt)
 
-    async def page(self, query: SessionQuery) -> list[SessionRow]:
-        with self._held():
-            rows = [row for row in self._sessions.values() if _matches(row, query)]
-            if query.leased is not None:
-                leased = self._leased(query.namespace, query.leased)
-                rows = [row for row in rows if row.number in leased]
-            if query.unleased is not None:
-                leased = self._leased(query.namespace, query.unleased)
-                rows = [row for row in rows if row.number not in leased]
-        return heapq.nlargest(query.limit, rows, key=lambda row: (row.last_active_at, row.number))
+    get_lease = _step(leases.get)
+    acquire_lease = _step(leases.acquire)
+    renew_lease = _step(leases.renew)
+    release_lease = _step(leases.release)
+    held_leases = _step(leases.held)
+    queue_lease = _step(leases.queue)
+    leave_lease = _step(leases.leave)
+    next_queued = _step(leases.next_queued)
 
-    async def due(self, query: DueQuery) -> list[SessionRow]:
-        with self._held():
-            rows = [(moment, row) for row in self._sessions.values() if (moment := _due(row, query)) is not None]
-        found = sorted(rows, key=lambda pair: (pair[0], pair[1].number))
-        return [row for moment, row in found if query.after is None or (moment, row.number) > query.after][
-            : query.limit
-        ]
+    add_usage = _step(usage.add)
+    usage = _step(usage.totals)
 
+    changes = _step(log.read)
+    last_change = _step(log.last)
+    trim_changes = _step(log.trim)
+    count_rows = _step(erasure.count)
+    scrub = _step(log.scrub)
 
-def _matches(row: SessionRow, query: SessionQuery) -> bool:
-    wanted = (
-        (query.agent, row.agent),
-        (query.channel, row.channel),
-        (query.peer, row.peer),
-        (query.thread, row.thread),
-        (query.status, row.status),
-        (query.parent, row.parent_session_id),
-    )
-    return (
-        row.namespace == query.namespace
-        and all(want is None or want == have for want, have in wanted)
-        and (query.tag is None or query.tag in msgspec.json.decode(row.tags))
-        and (query.created_after is None or row.created_at > query.created_after)
-        and (query.created_before is None or row.created_at < query.created_before)
-        and (query.after is None or (row.last_active_at, row.number) < query.after)
-        and (query.idle is None or query.idle == is_idle(row, query.now, query.idle_after))
-    )
+    async def wait_for_change(self, seconds: float) -> None:
+        await self._rows.bell.wait(seconds)
 
+    index_state = _step(index.state)
+    write_index = _step(index.write)
+    frequencies = _step(index.frequencies)
+    matches = _step(index.matches)
 
-def _due(row: SessionRow, query: DueQuery) -> int | None:
-    """The moment by which a session is in the order of those that are due; None if it is not."""
-    archive = query.what == "archive"
-    start, own = (row.last_active_at, row.archive_after) if archive else (row.ended_at, row.delete_after)
-    if row.namespace != query.namespace or row.status != ("active" if archive else "archived") or start is None:
-        return None
-    if query.threshold is not None:
-        return start if own is None and start + query.threshold <= query.now else None
-    return start + own if own is not None and start + own <= query.now else None
+    prepare_vectors = _step(vectors.prepare)
+    put_vectors = _step(vectors.put)
+    vector_state = _step(vectors.state)
+    mark_vectors = _step(vectors.mark)
+    without_vectors = _step(vectors.without)
+    count_vectors = _step(vectors.count)
+    nearest = _step(vectors.nearest)
+    drop_vectors = _step(vectors.drop)
+
+    async def get_state(self, key: StateKey) -> StateRow | None:
+        with self._locked() as rows:
+            return rows.states.get(key)
+
+    async def peek_state(self, key: StateKey) -> StateRow | None:
+        with self._locked() as rows:
+            return rows.states.peek(key)
+
+    async def touch_state(self, key: StateKey) -> bool:
+        with self._locked() as rows:
+            return rows.states.get(key) is not None
+
+    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
+        with self._locked() as rows:
+            return rows.states.create(key, value, ttl, mark)
+
+    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
+        with self._locked() as rows:
+            return rows.states.replace(key, value, mark, seen)
+
+    async def delete_state(self, key: StateKey) -> bool:
+        with self._locked() as rows:
+            return rows.states.delete(key)
+
+    async def delete_states(self, namespace: str, id: str) -> int:
+        with self._locked() as rows:
+            return rows.states.delete_all(namespace, id)
+
+    async def sweep_states(self, limit: int) -> Swept:
+        with self._locked() as rows:
+            return rows.states.sweep(limit)

@@ -39,6 +39,7 @@ class TermIndex:
         self._terms: defaultdict[str, dict[Address, list[int]]] = defaultdict(dict)
         self._facets: defaultdict[str, set[Address]] = defaultdict(set)
         self._sorted: list[str] | None = None
+        self._positions: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
 
     def put(self, text: IndexText, place: Place | None, family: int) -> None:
         self.drop(text.address)
@@ -51,13 +52,24 @@ class TermIndex:
         for facet in facets:
             self._facets[facet].add(text.address)
         self.texts[text.address] = _Text(place, family, text.at, len(text.terms), places, facets)
+        self._positions[text.address[:2]].add(text.address.position)
         self.length += len(text.terms)
         self._sorted = None
+
+    def drop_range(self, first: Address, last: Address) -> None:
+        """Remove the texts from one address to another of the same kind and number."""
+        positions = self._positions.get(first[:2], ())
+        for position in [position for position in positions if first.position <= position <= last.position]:
+            self.drop(first._replace(position=position))
 
     def drop(self, address: Address) -> None:
         text = self.texts.pop(address, None)
         if text is None:
             return
+        positions = self._positions[address[:2]]
+        positions.discard(address.position)
+        if not positions:
+            del self._positions[address[:2]]
         self.length -= text.length
         for term in text.terms:
             del self._terms[term][address]

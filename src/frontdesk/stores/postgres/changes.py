@@ -313,7 +313,8 @@ class Changer:
 
     async def _change_session(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> None:
         values: dict[str, Any] = {"revision": session.revision + 1}
-        for name, value in plan.set.items():
+        columns: dict[str, Any] = {**plan.set}
+        for name, value in columns.items():
             if name in ("head", "base"):
                 values[f"{name}_segment"], values[f"{name}_position"] = value or (None, None)
             else:

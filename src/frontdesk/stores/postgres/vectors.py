@@ -10,9 +10,10 @@ import msgspec
 
 from frontdesk.errors import ConfigurationError
 from frontdesk.store import TEXT_KINDS, Address, IndexState, Near, NewVector, Plan, Range, VectorRow
-from frontdesk.store.vectors import check_dimensions, leaving
+from frontdesk.store.vectors import check_dimensions
 from frontdesk.stores.postgres.engine import Connection
 from frontdesk.stores.postgres.rows import columns_of
+from frontdesk.tree.texts import removed_texts
 
 _EXTENSION = (
     "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
@@ -167,7 +168,7 @@ class Vectors:
 
     async def forget(self, connection: Connection, ns: int, plan: Plan) -> None:
         """Remove the vectors of what a plan removes or changes."""
-        ranges = [_bounds(*one) for one in leaving(plan)]
+        ranges = [_bounds(*one) for one in removed_texts(plan)]
         if ranges:
             await connection.execute(
                 f"DELETE FROM {self._schema}.vectors v USING unnest($2::smallint[], $3::bigint[], $4::integer[],"

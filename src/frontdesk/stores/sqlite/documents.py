@@ -56,8 +56,9 @@ def put(
     namespace: str,
     session_id: str | None,
     document: DocumentRow,
-    keep_history: bool,
-    drop_prompt: bool,
+    *,
+    keep_history: bool = True,
+    drop_prompt: bool = False,
 ) -> bool:
     owner = SHARED if session_id is None else sessions.get_known(connection, namespace, session_id).number
     current = connection.execute(_CURRENT, (owner, namespace, document.label, document.key)).fetchone()

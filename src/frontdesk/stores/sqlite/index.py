@@ -13,7 +13,6 @@ import msgspec
 
 from frontdesk.store import (
     SEGMENT_SIZE,
-    Address,
     IndexBatch,
     IndexMatch,
     IndexQuery,
@@ -21,14 +20,11 @@ from frontdesk.store import (
     IndexState,
     IndexText,
     Phrase,
-    TextKind,
+    Range,
 )
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.rows import json_text, pack, unpack
+from frontdesk.stores.sqlite.rows import json_text, pack, text_address, text_key, unpack
 
-_CODES: dict[TextKind, int] = {"edit": 1, "overlay": 2, "session": 3}
-_KINDS: dict[int, TextKind] = {code: kind for kind, code in _CODES.items()}
-_CODE_BITS = 2
 _MOST_KNOWN = 10_000
 _LARGE = 5_000
 """figures from here on are remembered, and for prefixes not counted any further"""
@@ -51,17 +47,6 @@ _FOUND = (
     "SELECT t.key, t.place, t.family, t.at, t.length, take_places(search_terms, ?)"
     " FROM search_terms CROSS JOIN search_texts t ON t.key = search_terms.rowid WHERE search_terms MATCH ?"
 )
-
-
-def key_of(address: Address) -> int:
-    kind, number, position = address
-    return pack(number, position) if kind == "message" else -(number << _CODE_BITS | _CODES[kind])
-
-
-def _address(key: int) -> Address:
-    if key >= 0:
-        return Address("message", *unpack(key))
-    return Address(_KINDS[-key & (1 << _CODE_BITS) - 1], -key >> _CODE_BITS)
 
 
 # writing
@@ -90,18 +75,19 @@ def _put(connection: Connection, number: int, texts: Sequence[IndexText]) -> Non
     """Each statement takes all texts at once: row by row, the interpreter's lock would be asked for at every row."""
     if not texts:
         return
-    _drop_all(connection, [key_of(text.address) for text in texts])
+    _drop_all(connection, [text_key(text.address) for text in texts])
     given = _given(number, texts)
     standing = [(text, *found) for text in texts if (found := _standing(connection, text)) is not None]
     connection.execute(_PUT_MESSAGES, (number, given))
     if standing:
         rows = [
-            (key_of(text.address), number, place, family, text.at, len(text.terms)) for text, place, family in standing
+            (text_key(text.address), number, place, family, text.at, len(text.terms))
+            for text, place, family in standing
         ]
         connection.executemany(_PUT, rows)
     connection.execute(_PUT_TERMS, (f" {number}=f", given))
     taken = "SELECT count(*), coalesce(sum(length), 0) FROM search_texts WHERE key IN (SELECT value FROM json_each(?))"
-    keys = json_text([key_of(text.address) for text in texts])
+    keys = json_text([text_key(text.address) for text in texts])
     (found,) = connection.execute(taken, (keys,)).fetchall()
     _count(connection, number, *found)
 
@@ -110,7 +96,7 @@ def _given(number: int, texts: Sequence[IndexText]) -> str:
     return json_text(
         [
             (
-                key_of(text.address),
+                text_key(text.address),
                 text.at,
                 len(text.terms),
                 text.content[0] if text.address.kind == "message" else None,
@@ -152,18 +138,16 @@ def _family_of(connection: Connection, *segments: int) -> int:
     return 0
 
 
-def drop(connection: Connection, addresses: Iterable[Address]) -> None:
-    """Leave no trace of these texts."""
-    keys = [key_of(address) for address in addresses]
+def forget(connection: Connection, removed: Iterable[Range]) -> None:
+    """Leave no trace of texts."""
+    bounds = [(text_key(first), text_key(last)) for first, last in removed]
+    keys = [first for first, last in bounds if first == last]
+    for span in bounds:
+        if span[0] != span[1]:
+            found = connection.execute("SELECT key FROM search_texts WHERE key BETWEEN ? AND ?", span).fetchall()
+            keys += [key for (key,) in found]
     if keys:
         _drop_all(connection, keys)
-
-
-def drop_span(connection: Connection, first: int, last: int) -> None:
-    """Leave no trace of the messages from one packed place to another."""
-    found = connection.execute("SELECT key FROM search_texts WHERE key BETWEEN ? AND ?", (first, last)).fetchall()
-    if found:
-        _drop_all(connection, [key for (key,) in found])
 
 
 def _drop_all(connection: Connection, keys: Sequence[int]) -> None:
@@ -238,7 +222,7 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
         for (key, place, family, at, length, _), stands in zip(rows, places, strict=True):
             standing = {term: where for term, where in zip(terms, stands, strict=True) if where}
             at_place = None if place is None else unpack(place)
-            found.append(IndexMatch(_address(key), at_place, family, at, length, standing))
+            found.append(IndexMatch(text_address(key), at_place, family, at, length, standing))
         if len(found) == query.limit:
             break
     return found
@@ -247,7 +231,7 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
 def _ranges(query: IndexQuery) -> Iterator[tuple[str, tuple[int, ...]]]:
     if query.addresses is not None:
         for address in query.addresses:
-            yield " AND search_terms.rowid = ?", (key_of(address),)
+            yield " AND search_terms.rowid = ?", (text_key(address),)
         return
     if query.spans is None:
         yield "", ()

@@ -25,7 +25,7 @@ def get(connection: Connection, namespace: str, session_id: str | None, name: st
     return rules.held(_row(connection, owner_of(connection, namespace, session_id), namespace, name), _now())
 
 
-def held(connection: Connection, namespace: str, name: str | None) -> list[HeldLease]:
+def held(connection: Connection, namespace: str, name: str | None = None) -> list[HeldLease]:
     rows = connection.execute(
         "SELECT s.id, l.name, l.number, l.holder, l.expires_at, l.taken_at, l.intake FROM leases l"
         " LEFT JOIN sessions s ON s.number = l.session"
@@ -55,6 +55,10 @@ def renew(connection: Connection, namespace: str, session_id: str | None, name: 
     owner = owner_of(connection, namespace, session_id)
     lease = rules.renew(_row(connection, owner, namespace, name), number, ttl, _now())
     return _put(connection, owner, namespace, lease) is not None
+
+
+def release(connection: Connection, namespace: str, session_id: str | None, name: str, number: int) -> bool:
+    return renew(connection, namespace, session_id, name, number, 0)
 
 
 def queue(connection: Connection, wanted: LeaseWanted) -> LeaseAnswer:

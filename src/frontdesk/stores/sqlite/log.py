@@ -1,5 +1,5 @@
-"""The change log. A line's position is the one after its namespace's last, taken in the transaction that it tells of:
-there is one writer at a time, so positions are in the order of commits."""
+"""The change log. An entry's position is the one after its namespace's last, taken in the transaction of the change:
+there is one writer at a time, so that positions are in the order of commits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from frontdesk.stores.sqlite.connections import Connection
 _COLUMNS = "namespace, position, at, kind, session, segment, first, last, number, detail"
 _NEXT = "(SELECT coalesce(max(position), 0) + 1 FROM changes WHERE namespace = ?1)"
 _WRITE = f"INSERT INTO changes ({_COLUMNS}) VALUES (?1, {_NEXT}, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
-_APPENDED = f"INSERT INTO changes ({_COLUMNS}) VALUES (?1, {_NEXT}, ?2, 'message.appended', ?3, ?4, ?5, ?6, 0, '')"
 _READ = (
     "SELECT c.position, c.at, c.kind, c.session, s.id, c.segment, c.first, c.last, c.number, c.detail"
     " FROM changes c LEFT JOIN sessions s ON s.number = c.session WHERE c.namespace = ? AND c.position >= ?"
@@ -24,36 +23,31 @@ _READ = (
 def write(
     connection: Connection, namespace: str, session: int, at: int, change: NewChange, number: int | None = None
 ) -> None:
-    """Add a line, with `number` in place of its own if given."""
+    """Add an entry, with `number` in place of its own if given."""
     where = change.segment, change.first, change.last
     values = (*where, change.number if number is None else number, change.detail)
     connection.execute(_WRITE, (namespace, at, change.kind, session, *values))
 
 
-def write_appended(
-    connection: Connection, namespace: str, session: int, at: int, runs: Sequence[tuple[int, int, int]]
-) -> None:
-    """Add a line for each run (segment, first, last)."""
-    for run in runs:
-        connection.execute(_APPENDED, (namespace, at, session, *run))
-
-
 def forget(connection: Connection, sessions: Sequence[int]) -> None:
-    """Remove what a line can say of a session that is gone, but for that it is."""
+    """Remove what entries say of sessions that are gone, but for that they are."""
     connection.executemany(
         "DELETE FROM changes WHERE session = ? AND detail <> '' AND kind <> 'session.deleted'",
         [(number,) for number in sessions],
     )
 
 
-def read(connection: Connection, namespace: str, after: Position | None, limit: int) -> list[ChangeRow]:
+def read(
+    connection: Connection, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+) -> list[ChangeRow]:
+    """All entries are settled: nothing is committed between two that are there."""
     if after is not None:
         trimmed = connection.execute(
             "SELECT position FROM changes_trimmed WHERE namespace = ?", (namespace,)
         ).fetchone()
         if trimmed is not None and after[0] < trimmed[0]:
             raise ChangesTrimmedError(namespace)
-    # Nothing but (position, 0) can stand after (position, -1).
+    # Nothing but (position, 0) can come after (position, -1).
     first = 0 if after is None else after[0] + (after[1] >= 0)
     rows = connection.execute(_READ, (namespace, first, limit))
     return [ChangeRow((position, 0), *rest) for position, *rest in rows]
@@ -64,7 +58,7 @@ def last(connection: Connection, namespace: str) -> Position:
     return BEGINNING if row[0] is None else (row[0], 0)
 
 
-def trim(connection: Connection, namespace: str, before_at: int, limit: int, until: Position | None) -> int:
+def trim(connection: Connection, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
     oldest = connection.execute(
         "SELECT position, at FROM changes WHERE namespace = ? ORDER BY position LIMIT ?", (namespace, limit)
     ).fetchall()

@@ -76,7 +76,7 @@ def view(connection: Connection, namespace: str, session_id: str, choose: Choose
     if session is None:
         return None
     items = tuple(choose(session, _view_of(connection, session)))
-    return ViewRead(session, items, pieces(connection, items))
+    return ViewRead(session, items, read(connection, items))
 
 
 def _view_of(connection: Connection, session: SessionRow) -> ViewRow:
@@ -86,7 +86,7 @@ def _view_of(connection: Connection, session: SessionRow) -> ViewRow:
     return _NO_VIEW if row is None else decode_view(row[0])
 
 
-def pieces(connection: Connection, items: Iterable[Item]) -> tuple[Piece, ...]:
+def read(connection: Connection, items: Sequence[Item]) -> tuple[Piece, ...]:
     return tuple([_piece(connection, item) for item in items])
 
 
@@ -119,7 +119,16 @@ def sums(connection: Connection, places: Sequence[Place]) -> list[tuple[int, int
     return found
 
 
-def tree(connection: Connection, namespace: str, session_id: str, find: Sequence[str], family: bool) -> TreeRows | None:
+def trees(
+    connection: Connection, namespace: str, session_ids: Sequence[str], *, family: bool = False
+) -> list[TreeRows]:
+    found = (tree(connection, namespace, session_id, family=family) for session_id in session_ids)
+    return [rows for rows in found if rows is not None]
+
+
+def tree(
+    connection: Connection, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
+) -> TreeRows | None:
     session = sessions.get(connection, namespace, session_id)
     if session is None:
         return None
@@ -147,7 +156,7 @@ def tree(connection: Connection, namespace: str, session_id: str, find: Sequence
     )
 
 
-def segments(connection: Connection, numbers: Sequence[int]) -> list[SegmentRow]:
+def segments(connection: Connection, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
     statement = f"SELECT {SEGMENT} FROM segments WHERE number = ?"
     return [segment_row(row) for number in numbers for row in connection.execute(statement, (number,))]
 

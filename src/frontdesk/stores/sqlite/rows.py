@@ -9,7 +9,17 @@ import msgspec
 from msgspec.structs import astuple
 
 from frontdesk.messages import StoredMessage
-from frontdesk.store import SEGMENT_SIZE, EditRow, OverlayRow, Place, SegmentRow, SessionRow, ViewRow
+from frontdesk.store import (
+    SEGMENT_SIZE,
+    TEXT_KINDS,
+    Address,
+    EditRow,
+    OverlayRow,
+    Place,
+    SegmentRow,
+    SessionRow,
+    ViewRow,
+)
 
 POSITION_BITS = SEGMENT_SIZE.bit_length() - 1
 
@@ -32,6 +42,7 @@ EDIT = "number, tree, revision, kind, segment, first, last, tokens, overlay, mes
 
 _STORED_WIDTH = len(_AS_STORED)
 _NO_PLACE = (None, None)
+_KIND_BITS = 2
 _decode_message = msgspec.json.Decoder(StoredMessage).decode
 decode_view = msgspec.json.Decoder(ViewRow).decode
 encode = msgspec.json.Encoder().encode
@@ -46,12 +57,25 @@ def unpack(place: int) -> Place:
     return Place(place >> POSITION_BITS, place & SEGMENT_SIZE - 1)
 
 
+def text_key(address: Address) -> int:
+    """The key of a text in the index and among the vectors: the place of a message, and for others a negative number
+    that holds their number and kind."""
+    kind, number, position = address
+    return pack(number, position) if kind == "message" else -(number << _KIND_BITS | TEXT_KINDS.index(kind))
+
+
+def text_address(key: int) -> Address:
+    if key >= 0:
+        return Address("message", *unpack(key))
+    return Address(TEXT_KINDS[-key & (1 << _KIND_BITS) - 1], -key >> _KIND_BITS)
+
+
 def place_or_none(segment: int | None, position: int | None) -> Place | None:
     return None if segment is None or position is None else Place(segment, position)
 
 
 def session_row(row: Sequence[Any]) -> SessionRow:
-    """From the columns of `SESSION`; more behind them are left alone."""
+    """From the columns of `SESSION`; more after them are ignored."""
     key_current, base_segment, base_position, head_segment, head_position = row[_STORED_WIDTH:SESSION_WIDTH]
     values = (
         *row[:_STORED_WIDTH],

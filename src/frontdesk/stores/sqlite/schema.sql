@@ -338,7 +338,7 @@ CREATE TABLE vector_spaces (
     state TEXT
 ) STRICT;
 
--- `address` is place << 2 for a message, and number << 2 | kind for an edit (1), an overlay (2) and a session (3).
+-- `address` is the key that the text has in `search_texts`.
 CREATE TABLE vectors (
     address INTEGER PRIMARY KEY,
     space INTEGER NOT NULL,

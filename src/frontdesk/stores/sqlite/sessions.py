@@ -1,32 +1,26 @@
-"""Session rows: making and finding them, and the ledger of what they used."""
+"""Session rows: making and finding them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Context, Decimal
-from functools import reduce
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import NewChange, NewSession, SessionRow, UsageQuery, UsageRow
+from frontdesk.store import NewSession, SessionRow
 from frontdesk.store.changes import session_created
 from frontdesk.stores.sqlite import log
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_WIDTH, session_row, session_values
 from frontdesk.tree.sessions import new_row
 
-_EXACT = Context(prec=1000)
 _INSERT = f"INSERT INTO sessions ({SESSION}) VALUES ({', '.join('?' * SESSION_WIDTH)})"
 _BY_ID = f"SELECT {SESSION} FROM sessions WHERE namespace = ? AND id = ?"
 _BY_KEY = (
     f"SELECT {SESSION} FROM sessions WHERE namespace = ? AND agent = ? AND coalesce(channel, '') = ?"
     " AND coalesce(peer, '') = ? AND coalesce('=' || thread, '') = ? AND key_current"
 )
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
-_TOTALS = ("day", "model", *_COUNTS, "cost")
-_LINE = ("id", "at", *_TOTALS)
 
 
 def get(connection: Connection, namespace: str, session_id: str) -> SessionRow | None:
@@ -100,7 +94,7 @@ def may_take_key(connection: Connection, session: SessionRow) -> bool:
     return current is None or current.number == session.number
 
 
-def by_number(connection: Connection, numbers: Sequence[int]) -> list[SessionRow]:
+def by_number(connection: Connection, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
     statement = f"SELECT {SESSION} FROM sessions WHERE number = ?"
     return [session_row(row) for number in dict.fromkeys(numbers) for row in connection.execute(statement, (number,))]
 
@@ -120,70 +114,3 @@ def families(connection: Connection, namespace: str, after: int, limit: int) -> 
         " ORDER BY family LIMIT ?"
     )
     return [family for (family,) in connection.execute(statement, (after, namespace, limit))]
-
-
-# the ledger
-
-
-def add_usage(connection: Connection, namespace: str, session_id: str, line: UsageRow) -> bool:
-    session = get_known(connection, namespace, session_id)
-    found = connection.execute("SELECT 1 FROM usage_lines WHERE session = ? AND id = ?", (session.number, line.id))
-    if found.fetchone() is not None:
-        return False
-    connection.execute(
-        f"INSERT INTO usage_lines (session, {', '.join(_LINE)}) VALUES (?, {', '.join('?' * len(_LINE))})",
-        (session.number, *(getattr(line, name) for name in _LINE)),
-    )
-    connection.execute(
-        "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = ?,"
-        " updated_at = max(updated_at, ?) WHERE number = ?",
-        (line.input_tokens, line.output_tokens, sum_costs(session.cost, line.cost), line.at, session.number),
-    )
-    _add_to_day(connection, namespace, line)
-    updated_at = max(session.updated_at, line.at)
-    log.write(connection, namespace, session.number, updated_at, NewChange(kind="usage.added"))
-    return True
-
-
-def _add_to_day(connection: Connection, namespace: str, line: UsageRow) -> None:
-    day = connection.execute(
-        "SELECT number, cost FROM usage_days WHERE namespace = ? AND day = ? AND model IS ?",
-        (namespace, line.day, line.model),
-    ).fetchone()
-    counts = tuple(getattr(line, name) for name in _COUNTS)
-    if day is None:
-        connection.execute(
-            f"INSERT INTO usage_days (namespace, {', '.join(_TOTALS)}) VALUES (?, {', '.join('?' * len(_TOTALS))})",
-            (namespace, line.day, line.model, *counts, sum_costs("0", line.cost)),
-        )
-    else:
-        added = ", ".join(f"{name} = {name} + ?" for name in _COUNTS)
-        connection.execute(
-            f"UPDATE usage_days SET {added}, cost = ? WHERE number = ?", (*counts, sum_costs(day[1], line.cost), day[0])
-        )
-
-
-def usage(connection: Connection, query: UsageQuery) -> list[UsageRow]:
-    source = "usage_days WHERE namespace = ?"
-    owner: str | int = query.namespace
-    if query.session_id is not None:
-        owner = get_known(connection, query.namespace, query.session_id).number
-        source = "usage_lines WHERE session = ?"
-    rows = connection.execute(
-        f"SELECT {', '.join(_TOTALS)} FROM {source} AND day >= ? AND day <= ?",
-        (owner, query.first_day or "", query.last_day or "~"),
-    )
-    totals: dict[tuple[str, str | None], list[Any]] = {}
-    for day, model, *counts, cost in rows:
-        total = totals.setdefault((day, model), [0] * len(_COUNTS) + ["0"])
-        total[:-1] = map(sum, zip(total[:-1], counts, strict=True))
-        total[-1] = sum_costs(total[-1], cost)
-    found = [
-        UsageRow(day=day, model=model, cost=total[-1], **dict(zip(_COUNTS, total[:-1], strict=True)))
-        for (day, model), total in totals.items()
-    ]
-    return sorted(found, key=lambda row: (row.day, row.model or ""))
-
-
-def sum_costs(*costs: str) -> str:
-    return str(reduce(_EXACT.add, map(Decimal, costs), Decimal(0)))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import apsw
 import msgspec
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.store import TEXT_KINDS, Address, IndexState, Near, NewVector, Plan, Range, VectorRow
-from frontdesk.store.vectors import check_dimensions, leaving
+from frontdesk.store import Address, IndexState, Near, NewVector, Range, VectorRow
+from frontdesk.store.vectors import check_dimensions
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.rows import json_text, pack
+from frontdesk.stores.sqlite.rows import json_text, pack, text_address, text_key
 
-_POSITIONS = (1 << 24) - 1
 _decode_state = msgspec.json.Decoder(IndexState).decode
 _EXISTS = {
     "message": "SELECT 1 FROM messages WHERE place = ? AND raw = coalesce(?, raw)",
@@ -25,30 +24,23 @@ _EXISTS = {
 }
 
 _DISTANCE = "address, vec_distance_cosine(vector, ?1) AS distance FROM vectors"
-_AMONG = (
-    "json_each(?4) AS r WHERE address BETWEEN (r.value ->> 0) AND (r.value ->> 1) AND address & 3 = (r.value ->> 2)"
-    " AND +space = ?2"
-)
+_AMONG = "json_each(?4) AS r WHERE address BETWEEN (r.value ->> 0) AND (r.value ->> 1) AND +space = ?2"
 _FIRST = "ORDER BY distance, address LIMIT ?3"
 
 
-def check_engine() -> None:
-    """Raises `ConfigurationError` if sqlite-vec is not installed."""
+def prepare(connection: Connection, namespace: str, dimensions: int) -> None:
     if importlib.util.find_spec("sqlite_vec") is None:
         raise ConfigurationError("vectors in SQLite need sqlite-vec: pip install 'frontdesk[embeddings]'")
-
-
-def prepare(connection: Connection, namespace: str, dimensions: int) -> None:
     space = _space(connection, namespace)
     check_dimensions(namespace, None if space is None else space[1], dimensions)
 
 
-def put(connection: Connection, namespace: str, dimensions: int, vectors: Sequence[NewVector]) -> int:
+def put(connection: Connection, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
     number = _made_space(connection, namespace, dimensions)
-    kept = [new for new in vectors if _is_there(connection, new)]
+    kept = [new for new in given if _is_there(connection, new)]
     connection.executemany(
         "INSERT OR REPLACE INTO vectors (address, space, vector) VALUES (?, ?, ?)",
-        [(_packed(new.address), number, new.vector) for new in kept],
+        [(text_key(new.address), number, new.vector) for new in kept],
     )
     return len(kept)
 
@@ -59,22 +51,22 @@ def state(connection: Connection, namespace: str) -> VectorRow | None:
 
 
 def mark(
-    connection: Connection, namespace: str, dimensions: int, replaces: IndexState | None, reached: IndexState
+    connection: Connection, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
 ) -> bool:
     number = _made_space(connection, namespace, dimensions)
-    present = state(connection, namespace)
-    if present is None or present.state != replaces:
+    present = connection.execute("SELECT state FROM vector_spaces WHERE number = ?", (number,)).fetchone()[0]
+    if (None if present is None else _decode_state(present)) != replaces:
         return False
-    connection.execute("UPDATE vector_spaces SET state = ? WHERE number = ?", (json_text(reached), number))
+    connection.execute("UPDATE vector_spaces SET state = ? WHERE number = ?", (json_text(state), number))
     return True
 
 
-def without(connection: Connection, addresses: Sequence[Address]) -> list[Address]:
+def without(connection: Connection, namespace: str, addresses: Sequence[Address]) -> list[Address]:
     rows = connection.execute(
         "SELECT address FROM vectors WHERE address IN (SELECT value FROM json_each(?))",
-        (json_text([_packed(address) for address in addresses]),),
+        (json_text([text_key(address) for address in addresses]),),
     ).fetchall()
-    there = {_unpacked(packed) for (packed,) in rows}
+    there = {text_address(packed) for (packed,) in rows}
     return [address for address in addresses if address not in there]
 
 
@@ -87,7 +79,7 @@ def count(connection: Connection, namespace: str) -> int:
 
 
 def nearest(
-    connection: Connection, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None
+    connection: Connection, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
 ) -> list[Near]:
     space = _space(connection, namespace)
     if space is None:
@@ -96,11 +88,11 @@ def nearest(
     if ranges is None:
         rows = connection.execute(f"SELECT {_DISTANCE} WHERE space = ?2 {_FIRST}", (vector, space[0], limit)).fetchall()
     else:
-        bounds = json_text([_bounds(*one) for one in ranges])
+        bounds = json_text([(text_key(first), text_key(last)) for first, last in ranges])
         rows = connection.execute(
             f"SELECT DISTINCT {_DISTANCE}, {_AMONG} {_FIRST}", (vector, space[0], limit, bounds)
         ).fetchall()
-    return [Near(_unpacked(address), 1.0 - distance) for address, distance in rows]
+    return [Near(text_address(address), 1.0 - distance) for address, distance in rows]
 
 
 def drop(connection: Connection, namespace: str) -> None:
@@ -110,11 +102,11 @@ def drop(connection: Connection, namespace: str) -> None:
         connection.execute("DELETE FROM vector_spaces WHERE number = ?", (space[0],))
 
 
-def forget(connection: Connection, plan: Plan) -> None:
-    """Remove the vectors of what a plan removes or changes."""
+def forget(connection: Connection, removed: Iterable[Range]) -> None:
+    """Remove the vectors of texts."""
     connection.executemany(
-        "DELETE FROM vectors WHERE address BETWEEN ? AND ? AND address & 3 = ?",
-        [_bounds(*one) for one in leaving(plan)],
+        "DELETE FROM vectors WHERE address BETWEEN ? AND ?",
+        [(text_key(first), text_key(last)) for first, last in removed],
     )
 
 
@@ -155,17 +147,3 @@ def _load(connection: Connection) -> None:
             opened.load_extension(sqlite_vec.loadable_path())
         finally:
             opened.enable_load_extension(False)
-
-
-def _packed(address: Address) -> int:
-    kind, number, position = address
-    return (pack(number, position) if kind == "message" else number) << 2 | TEXT_KINDS.index(kind)
-
-
-def _unpacked(packed: int) -> Address:
-    kind, number = TEXT_KINDS[packed & 3], packed >> 2
-    return Address(kind, number >> 24, number & _POSITIONS) if kind == "message" else Address(kind, number)
-
-
-def _bounds(first: Address, last: Address) -> tuple[int, int, int]:
-    return _packed(first), _packed(last), TEXT_KINDS.index(first.kind)

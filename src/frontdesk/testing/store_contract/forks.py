@@ -31,7 +31,7 @@ from frontdesk.testing.store_contract.steps import (
     uncover,
     view,
 )
-from frontdesk.tree import forks, plans
+from frontdesk.tree import edits, forks, plans
 
 
 async def raw_texts(store: Store, at: Place) -> list[str]:
@@ -411,7 +411,7 @@ class ForkContract:
     async def test_a_plan_made_before_a_fork_is_refused(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         seen = await tree(store, "s", "m1", family=True)
-        plan = plans.delete_messages(seen, [at(seen, "m1")], NOW)
+        plan = edits.delete_messages(seen, [at(seen, "m1")], NOW)
         await fork(store, "s", "f")
         assert not await store.apply(plan)
         assert await path(store, "f") == ["m1", "m2"]

@@ -17,7 +17,7 @@ from frontdesk.testing.store_contract.steps import (
     tree,
     uncover,
 )
-from frontdesk.tree import plans
+from frontdesk.tree import edits, plans
 
 
 async def all_items(store: Store, session_id: str) -> list[Item]:
@@ -66,7 +66,7 @@ class LettingGoContract:
         await fork(store, "s", "f")
         items: list[Item] = [Span(at(await tree(store, "s", "m1"), "m1").segment, 0, 0, None)]
         views = [await tree(store, name, "m1", family=True) for name in ("s", "f")]
-        first, second = [plans.delete_messages(view, [at(view, "m1")], NOW) for view in views]
+        first, second = [edits.delete_messages(view, [at(view, "m1")], NOW) for view in views]
         assert await store.apply(first)
         assert not await store.apply(second)
         await delete(store, "f", "m1")
@@ -90,7 +90,7 @@ class LettingGoContract:
         segment = at(await tree(store, "s", "m1"), "m1").segment
         views = [await tree(store, name, "m1", family=True) for name in ("s", "f")]
         changed = message("m1", "changed")
-        first, second = [plans.replace_message(view, at(view, "m1"), changed, 3, NOW) for view in views]
+        first, second = [edits.replace_message(view, at(view, "m1"), changed, 3, NOW) for view in views]
         assert await store.apply(first)
         assert not await store.apply(second)
         await replace(store, "f", changed)

@@ -9,14 +9,15 @@ import pytest
 
 from frontdesk.errors import HeadMovedError, SessionEndedError, SessionExistsError
 from frontdesk.lifecycle import transitions
-from frontdesk.store import NEVER, DueQuery, Plan, SessionQuery, SessionRow, StatsQuery, Store
+from frontdesk.store import NEVER, Columns, DueQuery, Plan, SessionQuery, SessionRow, StatsQuery, Store
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, path, row
 from frontdesk.tree import plans
 
 MINUTE = 60_000_000
 KEY = {"agent": "support", "channel": "web", "peer": "ann"}
 PARTS = ("support", "web", "ann", None)
-ENDED = {"status": "archived", "end_reason": "new", "ended_at": NOW}
+ENDED: Columns = {"status": "archived", "end_reason": "new", "ended_at": NOW}
+ENDED_WITHOUT_KEY: Columns = {**ENDED, "key_current": False}
 
 
 async def set_row(store: Store, session_id: str, **values: Any) -> SessionRow:
@@ -153,7 +154,7 @@ class LifecycleContract:
 
     async def test_a_plan_makes_a_session_that_takes_over_the_key(self, store: Store) -> None:
         old, _ = await store.create(new("old", **KEY))
-        plan = plans.change_row(old, NOW, **ENDED, key_current=False)
+        plan = plans.change_row(old, NOW, **ENDED_WITHOUT_KEY)
         made = Plan(guards=plan.guards, now=NOW, set=plan.set, create=new("new", **KEY))
         assert await store.apply(made)
         fresh, ended = await row(store, "new"), await row(store, "old")
@@ -165,7 +166,7 @@ class LifecycleContract:
     async def test_a_plan_that_would_make_a_session_that_is_there_changes_nothing(self, store: Store) -> None:
         await store.create(new("taken"))
         old, _ = await store.create(new("old", **KEY))
-        plan = plans.change_row(old, NOW, **ENDED, key_current=False)
+        plan = plans.change_row(old, NOW, **ENDED_WITHOUT_KEY)
         with pytest.raises(SessionExistsError):
             await store.apply(Plan(guards=plan.guards, now=NOW, set=plan.set, create=new("taken", **KEY)))
         other = plans.change_row(await row(store, "taken"), NOW, name="renamed")

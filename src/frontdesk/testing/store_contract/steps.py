@@ -23,7 +23,7 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.testing.store_model import tokens_at
-from frontdesk.tree import forks, plans
+from frontdesk.tree import edits, forks, plans
 from frontdesk.tree.items import count
 from frontdesk.tree.tree import Tree
 
@@ -182,13 +182,13 @@ async def fork(store: Store, session_id: str, fork_id: str, message_id: str | No
 
 
 async def delete(store: Store, session_id: str, *ids: str) -> None:
-    await change(store, session_id, lambda seen: plans.delete_messages(seen, [at(seen, id) for id in ids], NOW), *ids)
+    await change(store, session_id, lambda seen: edits.delete_messages(seen, [at(seen, id) for id in ids], NOW), *ids)
 
 
 async def replace(store: Store, session_id: str, changed: StoredMessage) -> None:
     def build(seen: Tree) -> Plan:
         here = at(seen, changed.id)
-        return plans.replace_message(seen, here, changed, tokens_at(seen, here), NOW)
+        return edits.replace_message(seen, here, changed, tokens_at(seen, here), NOW)
 
     await change(store, session_id, build, changed.id)
 

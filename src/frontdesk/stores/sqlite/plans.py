@@ -1,19 +1,17 @@
-"""Applying plans: every kind of change that was computed above the store, in one transaction."""
+"""Applying plans: every kind of change that was decided in `tree`, in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from frontdesk.store import SEGMENT_SIZE, Address, NewFork, Place, Plan, SessionRow
+from frontdesk.store import SEGMENT_SIZE, NewFork, Plan, SessionRow
 from frontdesk.stores.sqlite import documents, index, leases, log, sessions, states, vectors
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.rows import SESSION, SESSION_NAMES, json_text, pack, session_row
+from frontdesk.stores.sqlite.rows import SESSION, json_text, pack, session_row
 from frontdesk.tree import guards
 from frontdesk.tree.sessions import fork_row, new_row
-
-_SETTABLE = frozenset(SESSION_NAMES) - {"number", "namespace", "tree", "family", "revision"}
-_PLACES = frozenset({"head", "base"})
+from frontdesk.tree.texts import removed_texts
 
 
 def apply(connection: Connection, plan: Plan) -> bool:
@@ -31,10 +29,10 @@ def apply(connection: Connection, plan: Plan) -> bool:
     edits = _change_edits(connection, session, plan, revision)
     _each(connection, "DELETE FROM lineage WHERE tree = ?", plan.delete_lineage)
     _change_session(connection, session, plan, revision)
-    for line in plan.log:
-        added = overlays if line.kind == "compaction.added" else edits
-        number = None if line.adds is None else added[line.adds]
-        log.write(connection, session.namespace, session.number, plan.now, line, number)
+    for entry in plan.log:
+        added = overlays if entry.kind == "compaction.added" else edits
+        number = None if entry.adds is None else added[entry.adds]
+        log.write(connection, session.namespace, session.number, plan.now, entry, number)
     if plan.fork is not None:
         _fork(connection, session, plan.fork, revision)
     if plan.create is not None:
@@ -56,20 +54,11 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("queued_messages", "session"),
     ):
         _each(connection, f"DELETE FROM {table} WHERE {column} = ?", plan.delete_sessions)
-    index.drop(connection, _unsaid(session, plan))
     log.forget(connection, plan.delete_sessions)
-    vectors.forget(connection, plan)
+    removed = removed_texts(plan)
+    index.forget(connection, removed)
+    vectors.forget(connection, removed)
     return True
-
-
-def _unsaid(session: SessionRow, plan: Plan) -> Iterator[Address]:
-    """The texts that a plan takes away or replaces, whole runs of messages excepted."""
-    yield from (Address("message", *place) for place, _, _ in plan.replace_rows)
-    yield from (Address("overlay", number) for number in plan.delete_overlays)
-    yield from (Address("edit", number) for number in plan.delete_edits)
-    yield from (Address("session", number) for number in plan.delete_sessions)
-    if "name" in plan.set or "summary" in plan.set:
-        yield Address("session", session.number)
 
 
 def _session(connection: Connection, number: int) -> SessionRow | None:
@@ -114,11 +103,10 @@ def _delete_messages(connection: Connection, segment: int, first: int, last: int
     last = min(last, SEGMENT_SIZE - 1)
     bounds = pack(segment, first), pack(segment, last)
     connection.execute("DELETE FROM messages WHERE place BETWEEN ? AND ?", bounds)
-    index.drop_span(connection, *bounds)
 
 
 def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:
-    """Gives the numbers of those that were added."""
+    """Returns the numbers of those that were added."""
     added = []
     for overlay in plan.add_overlays:
         made = connection.execute(
@@ -146,7 +134,7 @@ def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, re
 
 
 def _change_edits(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> list[int]:
-    """Gives the numbers of those that were added."""
+    """Returns the numbers of those that were added."""
     added = []
     for edit in plan.add_edits:
         made = connection.execute(
@@ -184,25 +172,18 @@ def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: i
 
 
 def _change_session(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:
-    assigned: dict[str, Any] = {"revision": revision}
-    for name, value in plan.set.items():
-        if name in _PLACES:
-            segment, position = (None, None) if value is None else Place(*value)
-            assigned |= {f"{name}_segment": segment, f"{name}_position": position}
-        elif name in _SETTABLE:
-            assigned[name] = int(value) if isinstance(value, bool) else value
+    columns: dict[str, Any] = {"revision": revision}
+    for name, value in guards.new_values(plan, session).items():
+        if name in ("head", "base"):
+            columns[f"{name}_segment"], columns[f"{name}_position"] = value or (None, None)
         else:
-            raise ValueError(f"a plan cannot set {name!r}")
-    for name, amount in plan.add.items():
-        if name not in _SETTABLE:
-            raise ValueError(f"a plan cannot add to {name!r}")
-        assigned[name] = getattr(session, name) + amount
+            columns[name] = int(value) if isinstance(value, bool) else value
     if plan.take_key:
-        assigned["key_current"] = int(sessions.may_take_key(connection, session))
+        columns["key_current"] = int(sessions.may_take_key(connection, session))
     if plan.fresh_tree:
-        assigned["tree"] = sessions.draw(connection, "session")
-    columns = ", ".join(f"{name} = ?" for name in assigned)
-    connection.execute(f"UPDATE sessions SET {columns} WHERE number = ?", (*assigned.values(), session.number))
+        columns["tree"] = sessions.draw(connection, "session")
+    assigned = ", ".join(f"{name} = ?" for name in columns)
+    connection.execute(f"UPDATE sessions SET {assigned} WHERE number = ?", (*columns.values(), session.number))
     if "tags" in plan.set:
         connection.execute("DELETE FROM session_tags WHERE session = ?", (session.number,))
         sessions.set_tags(connection, session.number, session.namespace, plan.set["tags"])

@@ -1,0 +1,72 @@
+"""The search index of the memory store: a `TermIndex` for each namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from frontdesk.store import IndexBatch, IndexMatch, IndexQuery, IndexRow, IndexText, Place, Range
+from frontdesk.stores.memory.rows import Rows
+from frontdesk.stores.memory.terms import TermIndex
+
+
+def state(rows: Rows, namespace: str) -> IndexRow | None:
+    index = rows.indexes.get(namespace)
+    if index is None or index.state is None:
+        return None
+    return IndexRow(index.state, len(index.texts), index.length)
+
+
+def write(rows: Rows, batch: IndexBatch) -> bool:
+    index = rows.indexes.setdefault(batch.namespace, TermIndex())
+    if index.state != batch.replaces:
+        return False
+    for text in batch.texts:
+        source = _source(rows, text)
+        if source is not None:
+            index.put(text, *source)
+    index.state = batch.state
+    return True
+
+
+def _source(rows: Rows, text: IndexText) -> tuple[Place | None, int] | None:
+    """The place of a text and its family, if what it was made from is still there."""
+    kind, number, position = text.address
+    if kind == "message":
+        row = rows.messages.get(number, {}).get(position)
+        if row is None or (row.message.raw,) != text.content:
+            return None
+        return Place(number, position), row.family
+    if kind == "edit":
+        edit = rows.edits.get(number)
+        return None if edit is None else (Place(edit.segment, edit.first), _family_of(rows, edit.segment))
+    if kind == "overlay":
+        overlay = rows.overlays.get(number)
+        return None if overlay is None else (None, _family_of(rows, overlay.start.segment, overlay.end.segment))
+    session = rows.sessions.get(number)
+    if session is None or (session.name, session.summary) != text.content:
+        return None
+    return None, session.family
+
+
+def _family_of(rows: Rows, *segments: int) -> int:
+    """The family of the messages in these segments."""
+    found = (row for segment in segments for row in rows.messages.get(segment, {}).values())
+    return next((row.family for row in found), 0)
+
+
+def forget(rows: Rows, namespace: str, removed: Iterable[Range]) -> None:
+    """Remove texts from the index."""
+    index = rows.indexes.get(namespace)
+    if index is not None:
+        for first, last in removed:
+            index.drop_range(first, last)
+
+
+def frequencies(rows: Rows, namespace: str, terms: Sequence[str]) -> list[int]:
+    index = rows.indexes.get(namespace)
+    return [0 if index is None else len(index.holding(term)) for term in terms]
+
+
+def matches(rows: Rows, query: IndexQuery) -> list[IndexMatch]:
+    index = rows.indexes.get(query.namespace)
+    return [] if index is None else index.matches(query)

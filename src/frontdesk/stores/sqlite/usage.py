@@ -1,0 +1,80 @@
+"""What sessions used: an entry for each call of a model, and totals per day."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from functools import reduce
+from typing import Any
+
+from frontdesk.store import NewChange, UsageQuery, UsageRow
+from frontdesk.stores.sqlite import log, sessions
+from frontdesk.stores.sqlite.connections import Connection
+
+_EXACT = Context(prec=1000)
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+_TOTALS = ("day", "model", *_COUNTS, "cost")
+_ENTRY = ("id", "at", *_TOTALS)
+
+
+def add(connection: Connection, namespace: str, session_id: str, line: UsageRow) -> bool:
+    session = sessions.get_known(connection, namespace, session_id)
+    found = connection.execute("SELECT 1 FROM usage_lines WHERE session = ? AND id = ?", (session.number, line.id))
+    if found.fetchone() is not None:
+        return False
+    connection.execute(
+        f"INSERT INTO usage_lines (session, {', '.join(_ENTRY)}) VALUES (?, {', '.join('?' * len(_ENTRY))})",
+        (session.number, *(getattr(line, name) for name in _ENTRY)),
+    )
+    connection.execute(
+        "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = ?,"
+        " updated_at = max(updated_at, ?) WHERE number = ?",
+        (line.input_tokens, line.output_tokens, sum_costs(session.cost, line.cost), line.at, session.number),
+    )
+    _add_to_day(connection, namespace, line)
+    updated_at = max(session.updated_at, line.at)
+    log.write(connection, namespace, session.number, updated_at, NewChange(kind="usage.added"))
+    return True
+
+
+def _add_to_day(connection: Connection, namespace: str, line: UsageRow) -> None:
+    day = connection.execute(
+        "SELECT number, cost FROM usage_days WHERE namespace = ? AND day = ? AND model IS ?",
+        (namespace, line.day, line.model),
+    ).fetchone()
+    counts = tuple(getattr(line, name) for name in _COUNTS)
+    if day is None:
+        connection.execute(
+            f"INSERT INTO usage_days (namespace, {', '.join(_TOTALS)}) VALUES (?, {', '.join('?' * len(_TOTALS))})",
+            (namespace, line.day, line.model, *counts, sum_costs("0", line.cost)),
+        )
+    else:
+        added = ", ".join(f"{name} = {name} + ?" for name in _COUNTS)
+        connection.execute(
+            f"UPDATE usage_days SET {added}, cost = ? WHERE number = ?", (*counts, sum_costs(day[1], line.cost), day[0])
+        )
+
+
+def totals(connection: Connection, query: UsageQuery) -> list[UsageRow]:
+    source = "usage_days WHERE namespace = ?"
+    owner: str | int = query.namespace
+    if query.session_id is not None:
+        owner = sessions.get_known(connection, query.namespace, query.session_id).number
+        source = "usage_lines WHERE session = ?"
+    rows = connection.execute(
+        f"SELECT {', '.join(_TOTALS)} FROM {source} AND day >= ? AND day <= ?",
+        (owner, query.first_day or "", query.last_day or "~"),
+    )
+    days: dict[tuple[str, str | None], list[Any]] = {}
+    for day, model, *counts, cost in rows:
+        total = days.setdefault((day, model), [0] * len(_COUNTS) + ["0"])
+        total[:-1] = map(sum, zip(total[:-1], counts, strict=True))
+        total[-1] = sum_costs(total[-1], cost)
+    found = [
+        UsageRow(day=day, model=model, cost=total[-1], **dict(zip(_COUNTS, total[:-1], strict=True)))
+        for (day, model), total in days.items()
+    ]
+    return sorted(found, key=lambda row: (row.day, row.model or ""))
+
+
+def sum_costs(*costs: str) -> str:
+    return str(reduce(_EXACT.add, map(Decimal, costs), Decimal(0)))
