@@ -33,11 +33,11 @@ help: ## list the commands
 setup: $(READY) ## create the development environment in .venv
 
 .PHONY: run
-run: $(READY) ## show what it does: sessions in a SQLite file, branches, forks, search
+run: $(READY) ## run the demo: sessions in a SQLite file, branches, forks, search
 	@$(BIN)/python examples/demo.py
 
 .PHONY: test
-test: $(READY) $(POOLER) ## run every test except the long ones, on a real PostgreSQL too
+test: $(READY) $(POOLER) ## run all tests except the long ones, also on a real PostgreSQL
 	@$(BIN)/pytest --numprocesses $(WORKERS)
 
 .PHONY: test-long
@@ -45,7 +45,7 @@ test-long: $(READY) $(POOLER) ## run the tests that take minutes
 	@$(BIN)/pytest -m long --timeout 3600 --numprocesses $(WORKERS)
 
 .PHONY: test-wheel
-test-wheel: dist ## install the built wheel without extras into a fresh environment and use it there
+test-wheel: dist ## build the wheel, install it without extras in a new environment, and use it
 	@rm -rf build/wheel-test
 	@$(UV) venv --quiet --python $(BIN)/python build/wheel-test
 	@$(UV) pip install --quiet --python build/wheel-test/bin/python --constraints requirements/dev.txt dist/frontdesk-*.whl

@@ -1,6 +1,6 @@
-"""`python -m bench`: measure, say which targets are met, and write results.json and results.png.
+"""`python -m bench`: measure, print which targets are met, and write results.json and results.png.
 
-A whole run writes them next to this file; a short or partial one writes to build/bench and replaces nothing.
+A full run writes them next to this file; a quick or partial run writes them to build/bench.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.environment import describe
 from bench.plot import draw
 from bench.report import print_outcome, print_summary, write_json
 from bench.rows import ROWS, measure
 from bench.run import Run, new_run
-from bench.surroundings import describe
 from bench.targets import Outcome
 
 _HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     arguments = parser.parse_args(given)
     arguments.rows = arguments.only.split(",") if arguments.only else list(ROWS)
     if unknown := [name for name in arguments.rows if name not in ROWS]:
-        parser.error(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
+        parser.error(f"no such row: {', '.join(unknown)}; the rows are {', '.join(ROWS)}")
     return arguments
 
 
@@ -50,17 +50,17 @@ def main(given: Sequence[str]) -> None:
     arguments = _arguments(given)
     start = time.perf_counter()
     with new_run(quick=arguments.quick) as run:
-        surroundings = describe(run)
-        for what, value in surroundings.items():
+        environment = describe(run)
+        for what, value in environment.items():
             print(f"{what}: {value}")
         outcomes = asyncio.run(_measure(run, arguments.rows))
     seconds = time.perf_counter() - start
     print_summary(outcomes)
     folder = _BUILD if arguments.quick or arguments.only else _HERE
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "results.json", surroundings, outcomes, seconds)
+    write_json(folder / "results.json", environment, outcomes, seconds)
     draw(folder / "results.png", outcomes)
-    print(f"{seconds:.0f} s; figures and picture in {folder.relative_to(_HERE.parent)}/results.json and .png")
+    print(f"{seconds:.0f} s; see {folder.relative_to(_HERE.parent)}/results.json and results.png")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""`python -m bench.compaction`: what each strategy of compaction keeps, what it costs, and that nothing is lost by it.
+"""`python -m bench.compaction`: what each compaction strategy keeps, and what it costs.
 
-Conversations grow message by message, and where an automatic compaction would start it is awaited instead, so that all
-figures except the times are the same on every machine. A whole run writes compaction.json next to this file, a short
-one writes it to build/bench.
+Conversations grow message by message. Where an automatic compaction would start, it is awaited instead, so that all
+figures except the times are the same on every machine. A full run writes compaction.json next to this file, a quick run
+writes it to build/bench.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOK_EVERY = 50
 
 
 class _Summariser:
-    """The extractive one, counted; `failing` is the share of calls that raise."""
+    """The extractive summariser with a count of its calls; `failing` is the share of calls that raise."""
 
     def __init__(self, failing: float) -> None:
         self._model = models.extractive()
@@ -52,9 +52,9 @@ class _Summariser:
 
 
 @dataclass
-class _Drive:
-    """A conversation under way: how large its view was after each message (at its `peak` before a compaction made it
-    smaller), and how often it was compacted."""
+class _Conversation:
+    """A conversation in progress: the size of its view after each message, the `peak` size before a compaction, and
+    the number of compactions."""
 
     session: Session
     strategy: Strategy | None
@@ -64,7 +64,7 @@ class _Drive:
     compactions: int = 0
     failures: int = 0
 
-    async def go(self, messages: Iterable[dict[str, Any]]) -> None:
+    async def append_all(self, messages: Iterable[dict[str, Any]]) -> None:
         for number, message in enumerate(messages):
             await self.session.append(message)
             if self.strategy is not None:
@@ -79,7 +79,7 @@ class _Drive:
             try:
                 self.compactions += await self.session.compact() is not None
             except (CompactionError, ConnectionError):
-                self.failures += 1  # the conversation goes on, and the next message asks again
+                self.failures += 1  # the next message will try again
 
     async def view(self) -> list[Message]:
         shown: list[Message] = await self.session.history(max_tokens=self.budget if self.strategy is None else None)
@@ -88,8 +88,8 @@ class _Drive:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one strategy made of one conversation. View tokens are counted after each message and what it led to; the
-    peak before that."""
+    """The result of one strategy for one conversation. View tokens are counted after each message and its compaction;
+    the peak is counted before the compaction."""
 
     strategy: str
     conversation: str
@@ -107,7 +107,7 @@ class Figures:
 
 
 async def measure(strategy: Strategy | None, conversation: Conversation, questions: int) -> Figures:
-    """Lead the conversation under a strategy (None: only a view cut to fit), then ask for what it held."""
+    """Append the conversation under a strategy (None: the view is only cut to fit), then look for its facts."""
     summariser = _Summariser(_FAILING if strategy == "hybrid" else 0.0)
     manager = SessionManager("memory://")
     if strategy is not None:
@@ -118,29 +118,29 @@ async def measure(strategy: Strategy | None, conversation: Conversation, questio
             auto=False,
         )
     async with manager:
-        drive = _Drive(await manager.create(), strategy, conversation.budget)
+        running = _Conversation(await manager.create(), strategy, conversation.budget)
         start = time.perf_counter()
-        await drive.go(conversation.messages)
+        await running.append_all(conversation.messages)
         seconds = time.perf_counter() - start
-        view = await drive.view()
+        view = await running.view()
         return Figures(
             strategy=_NAMES[strategy],
             conversation=conversation.name,
             messages=len(conversation.messages),
             budget=conversation.budget,
-            peak_tokens=max(drive.peak, *drive.sizes),
-            max_tokens=max(drive.sizes),
-            mean_tokens=sum(drive.sizes) / len(drive.sizes),
+            peak_tokens=max(running.peak, *running.sizes),
+            max_tokens=max(running.sizes),
+            mean_tokens=sum(running.sizes) / len(running.sizes),
             final_tokens=sum(message.tokens for message in view),
             model_calls=summariser.calls,
-            compactions=drive.compactions,
-            failures=drive.failures,
+            compactions=running.compactions,
+            failures=running.failures,
             seconds=seconds,
-            recall=await ask(drive.session, conversation, view, questions),
+            recall=await ask(running.session, conversation, view, questions),
         )
 
 
-# saying it
+# output
 
 _HEADINGS = (
     "", "peak", "view max", "mean", "final", "facts in view", "(in summary)", "by shown id", "by any id", "by question",
@@ -149,7 +149,7 @@ _HEADINGS = (
 
 
 def _print(title: str, rows: Sequence[Sequence[Figures]]) -> None:
-    """A table: one line per strategy, over all conversations of a kind."""
+    """Print a table with one line per strategy, over all conversations of one kind."""
     lines = [_HEADINGS, *(_line(figures) for figures in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     print(f"\n{title}")
@@ -191,7 +191,7 @@ def _sum(shares: Iterable[Share]) -> Share:
     return sum(shares, NOTHING)
 
 
-def _surroundings() -> dict[str, str]:
+def _environment() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
@@ -203,7 +203,7 @@ def _surroundings() -> dict[str, str]:
 
 
 def _conversations(quick: bool) -> dict[str, list[Conversation]]:
-    """By kind. Real ones are there only where the file is."""
+    """The conversations by kind. Real ones are included only if the LoCoMo file exists."""
     made = [generated(1, 1_000, 8_000)] if quick else [generated(seed, 4_000, 16_000) for seed in (1, 2)]
     kinds = {f"generated: {len(made)} of {len(made[0].messages):,} messages, window {made[0].budget:,} tokens": made}
     if _LOCOMO.exists():
@@ -227,16 +227,16 @@ def main(given: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.compaction", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="shorter conversations, fewer questions")
     quick = parser.parse_args(given).quick
-    logging.getLogger("frontdesk.compaction").setLevel(logging.ERROR)  # failures here are asked for, and counted
-    surroundings = _surroundings()
-    for what, value in surroundings.items():
+    logging.getLogger("frontdesk.compaction").setLevel(logging.ERROR)  # failures here are intended, and counted
+    environment = _environment()
+    for what, value in environment.items():
         print(f"{what}: {value}")
     start = time.perf_counter()
     found = asyncio.run(_run(quick))
     seconds = time.perf_counter() - start
     path = (_BUILD if quick else _HERE) / "compaction.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    figures = {"surroundings": surroundings, "seconds": round(seconds), "figures": [asdict(each) for each in found]}
+    figures = {"environment": environment, "seconds": round(seconds), "figures": [asdict(each) for each in found]}
     path.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
     print(f"\n{seconds:.0f} s; all figures in {path.relative_to(_HERE.parent)}")
 

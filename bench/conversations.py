@@ -1,6 +1,6 @@
-"""The conversations that compaction is measured on: long ones with facts at known messages, generated or real.
+"""The conversations for the compaction benchmark, generated or real: long, with facts in known messages.
 
-Apart from the measuring, so that what counts as a fact can be read in one place.
+What counts as a fact is defined here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RARE = 3
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """`needle` is in message `message_id`; a text that contains it, as whole words, still has the fact."""
+    """`needle` is in message `message_id`. A text that contains it as whole words contains the fact."""
 
     kind: str
     needle: str
@@ -32,7 +32,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something that the messages `evidence` answer."""
+    """A question that the messages `evidence` answer."""
 
     text: str
     evidence: tuple[str, ...]
@@ -40,7 +40,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages in the OpenAI shape, the facts and questions about them, and the window they have to fit into."""
+    """Messages in the OpenAI format, the facts in them, questions about them, and the context window."""
 
     name: str
     budget: int
@@ -58,9 +58,9 @@ _PRONOUN = re.compile(r"I['’]")
 def locomo(path: Path, budget: int) -> Iterator[Conversation]:
     """The conversations of a LoCoMo file.
 
-    Its questions are asked as they are. Facts are the capitalised names inside a sentence, and the numbers and dates,
-    of the turns that answer a question; speakers' names and what more than three turns mention do not count, since they
-    would survive in any view."""
+    Its questions are used unchanged. Facts are the capitalised names inside sentences, the numbers and the dates in the
+    turns that answer a question. Names of speakers, and what more than three turns mention, do not count, since they
+    would be in any view."""
     for sample in json.loads(path.read_text()):
         spoken = sample["conversation"]
         turns = {turn["dia_id"]: turn for key in spoken if isinstance(spoken[key], list) for turn in spoken[key]}
@@ -127,7 +127,7 @@ _LOG = ("INFO", "DEBUG", "INFO", "WARN")
 
 
 class _Writer:
-    """Draws everything from one source, so that a number produces the same conversation everywhere."""
+    """Draws everything from one random source, so that a seed produces the same conversation everywhere."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)
@@ -178,7 +178,7 @@ class _Writer:
             self.plant(message_id, planted[1:])
 
     def fact(self) -> tuple[str, str, str, str]:
-        """A sentence, the kind of fact in it, the needle and a question that shares few words with it."""
+        """A sentence, the kind of its fact, the needle, and a question that has few words in common with it."""
         project = next(self.projects)
         kind = self.pick(("name", "number", "path", "URL", "decision"))
         match kind:
@@ -201,7 +201,7 @@ class _Writer:
         return said, kind, f"{project} will use {chosen}", f"What was decided about {project}?"
 
     def use_tool(self, number: int, *, with_fact: bool) -> None:
-        """A call and its long output; a fact can be anywhere in it."""
+        """A tool call and its long output, with a fact anywhere in it."""
         call_id = f"call-{number}"
         function = {"name": "read_log", "arguments": json.dumps({"unit": self.pick(_ANIMALS), "lines": 80})}
         self.add(role="assistant", content=None, tool_calls=[{"id": call_id, "type": "function", "function": function}])
@@ -220,8 +220,8 @@ class _Writer:
 
 
 def generated(seed: int, count: int, budget: int) -> Conversation:
-    """At least `count` messages: small talk with numbers and names of no account, a tool call with a long output every
-    ten, and a fact every forty, one in five of them inside a tool output."""
+    """At least `count` messages: small talk with irrelevant numbers and names, a tool call with a long output in every
+    ten messages, and a fact in every forty, one in five of them inside a tool output."""
     writer = _Writer(seed)
     writer.add(role="system", content="You look after the servers of a small company. Be brief.")
     planted, planted_next = 0, 1

@@ -1,9 +1,8 @@
-"""What fusing words with vectors is worth: `python -m bench.fusion [--locomo PATH]`.
+"""What the fusion of words and vectors gains: `python -m bench.fusion [--locomo PATH]`.
 
-The share of the evidence of LoCoMo's questions among the first hits inside the right conversation, by words, by vectors
-and by both, for embeddings from worthless to good. None of them is a model: random vectors, hashed letters and latent
-semantics represent poor ones, and the answers themselves under much noise for good ones, since they are what a good
-embedding would know.
+The share of the evidence for LoCoMo's questions among the first hits in the right conversation, by words, by vectors
+and by both, for embeddings from worthless to good. None of them is a real model. Random vectors, hashed letters and
+latent semantics represent poor embeddings; vectors made from the answers themselves, with noise, represent good ones.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _TURN_ID = re.compile(r"D\d+:\d+")
 _NO_ANSWER = 5
 _DIMENSIONS = 256
 _NEAREST = 50
-_MOST_LOSS = 1.0
+_MAX_LOSS = 1.0
 
 
 class Conversation(NamedTuple):
-    """Texts in their order; questions, with the numbers of the texts that answer them and the hits by words."""
+    """Texts in their order, and questions with the numbers of the texts that answer them and the hits by words."""
 
     texts: list[str]
     questions: list[str]
@@ -98,7 +97,7 @@ def _latent(conversation: Conversation) -> tuple[Matrix, Matrix]:
 
 
 def _knowing(noise: float) -> Callable[[Conversation], tuple[Matrix, Matrix]]:
-    """The answers to all questions, under so much noise."""
+    """Vectors that know the answers to all questions, with some noise."""
 
     def vectors(conversation: Conversation) -> tuple[Matrix, Matrix]:
         rng = numpy.random.default_rng(2)
@@ -122,7 +121,7 @@ EMBEDDINGS: dict[str, tuple[bool, Callable[[Conversation], tuple[Matrix, Matrix]
 
 
 def recall(conversations: Sequence[Conversation], rankings: Sequence[Sequence[Sequence[int]]]) -> list[float]:
-    """Percent of the evidence within each depth, questions weighed alike."""
+    """The percentage of the evidence within each depth; all questions have the same weight."""
     shares = [
         [len(answers.intersection(ranking[:depth])) / len(answers) for depth in _DEPTHS]
         for conversation, ranked in zip(conversations, rankings, strict=True)
@@ -136,7 +135,7 @@ def main() -> None:
     parser.add_argument("--locomo", type=Path, default=_LOCOMO)
     path = parser.parse_args().locomo
     if not path.exists():
-        print(f"{path} is not there: nothing to measure")
+        print(f"{path} does not exist: nothing to measure")
         return
     conversations = load(path)
     words = recall(conversations, [[[hit for hit, _ in found] for found in one.by_words] for one in conversations])
@@ -159,7 +158,7 @@ def _percents(shares: Sequence[float]) -> str:
 
 
 def _verdict(words: float, fused: float, is_good: bool) -> str:
-    kept = fused > words if is_good else fused >= words - _MOST_LOSS
+    kept = fused > words if is_good else fused >= words - _MAX_LOSS
     return f"   {fused - words:+.1f} at 10, {'as promised' if kept else 'NOT AS PROMISED'}"
 
 

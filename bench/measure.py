@@ -1,4 +1,4 @@
-"""Measuring: contenders take turns in one process, round after round, and what counts is the median of the rounds."""
+"""Measuring: contenders take turns in one process, round after round; the result is the median of the rounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Measure = Literal["wall", "cpu"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Something to be timed: `work` does `operations` operations each time it is called."""
+    """Something to time: each call of `work` does `operations` operations."""
 
     name: str
     settings: str
@@ -40,7 +40,7 @@ class Timing:
 
 
 def one_by_one(name: str, settings: str, operations: int, operation: Callable[[], Awaitable[object]]) -> Case:
-    """A case that does an operation again and again, each after the one before it."""
+    """A case that repeats an operation, one after the other."""
 
     async def work() -> None:
         for _ in range(operations):
@@ -52,7 +52,7 @@ def one_by_one(name: str, settings: str, operations: int, operation: Callable[[]
 def at_once(
     name: str, settings: str, tasks: int, operations: int, operation: Callable[[int], Awaitable[object]]
 ) -> Case:
-    """A case of `tasks` tasks side by side, each doing operations (given the task's number) one after the other."""
+    """A case of `tasks` concurrent tasks. Each repeats the operation, which gets the number of its task."""
 
     async def task(number: int) -> None:
         for _ in range(operations):
@@ -67,9 +67,9 @@ def at_once(
 async def interleave(
     cases: Sequence[Case], rounds: int, *, cpu_clock: Callable[[], int] = time.process_time_ns
 ) -> list[Timing]:
-    """Time the cases in turns, in a new order each round, after one round that does not count.
+    """Time the cases in turns, in a new order in each round, after a first round that does not count.
 
-    The garbage of set-up and of other cases is collected before each turn; during it the collector is off."""
+    Garbage is collected before each turn; during a turn the collector is off."""
     walls: dict[str, list[int]] = {case.name: [] for case in cases}
     cpus: dict[str, list[int]] = {case.name: [] for case in cases}
     order = random.Random(len(cases))

@@ -1,4 +1,4 @@
-"""The one message that every contender stores: about 495 bytes of JSON, a different one for every number."""
+"""The messages that all contenders store: about 495 bytes of JSON each, a different one for each number."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def message_id(number: int) -> str:
 
 
 def message(number: int) -> dict[str, Any]:
-    """Message `number` of a session; its id is part of it, and grows with the number."""
+    """Message `number` of a session. Ids are ordered by number."""
     role = "assistant" if number % 2 else "user"
     return {"id": message_id(number), "role": role, "content": _TEXTS[number % len(_TEXTS)]}
 

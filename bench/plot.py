@@ -1,4 +1,4 @@
-"""The picture of a run: what each contender costs against Frontdesk, and how much of each target's room is used."""
+"""The chart of a run: the cost of each contender relative to Frontdesk, and each target as a share of its limit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bench.targets import Outcome, Table, Target
 _OURS, _YARDSTICK, _PEER, _MISSED = "#0b7a75", "#9aa5b1", "#c8553d", "#b00020"
 _LINE, _HEADER, _TITLE = 0.24, 0.42, 0.9
 _ROOM = 5
-"""how much of the scale is left free for the figures next to the bars, as a factor"""
+"""the factor by which the scale is extended, as room for the labels of the bars"""
 
 
 def draw(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write the picture: a panel for each table, all on one scale, and one for the targets."""
+    """Write the chart: a panel for each table, all on one scale, and one for the targets."""
     tables = [table for outcome in outcomes for table in outcome.tables]
     targets = [target for outcome in outcomes for target in outcome.targets]
     heights = [len(panel) * _LINE + _HEADER for panel in [*(table.timings for table in tables), targets]]
@@ -62,11 +62,11 @@ def _draw_targets(axis: Any, targets: Sequence[Target]) -> None:
     used = [target.used for target in targets]
     _bars(axis, [target.text for target in targets], used, labels, [_OURS if t.met else _MISSED for t in targets])
     axis.set_xlim(min(used) / _ROOM, max(used) * _ROOM)
-    axis.set_title("targets: the part of the allowance that is used (to the right: missed)", loc="left", fontsize=9)
+    axis.set_title("targets: the value as a share of the limit (to the right: missed)", loc="left", fontsize=9)
 
 
 def _bars(axis: Any, names: list[str], values: list[float], labels: list[str], colours: list[str]) -> None:
-    """Bars from 1 to the left or to the right, on a scale where twice and half are equally long."""
+    """Draw bars from 1 to the left or right, on a logarithmic scale."""
     lines = range(len(names))
     axis.set_xscale("log")
     bars = axis.barh(lines, [value - 1 for value in values], left=1, color=colours, height=0.7)

@@ -1,4 +1,4 @@
-"""Asking a session, after it was compacted, for what its conversation held: in the view, and with `expand_summary`."""
+"""How much of a conversation can be recalled after its compaction: from the view, and with `expand_summary`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MORE = re.compile(r"\(there is more: call again with skip=(\d+)\)$")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """So many of so many."""
+    """`found` out of `of`."""
 
     found: float
     of: int
@@ -33,18 +33,18 @@ NOTHING = Share(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What is still known of a conversation, and what the tool returns of what is out of view."""
+    """What the view still contains of a conversation, and what the tool returns of messages out of view."""
 
     survived: dict[str, Share]
-    """facts that the view holds, its summaries included, by kind"""
+    """facts in the view, including its summaries, by kind"""
     in_summaries: Share
-    """the same, of the facts whose messages are out of view"""
+    """facts in the view whose messages are out of view"""
     by_shown_id: Share
-    """facts out of view that paging finds under the summaries that the view shows"""
+    """facts out of view that are found by paging through the summaries in the view"""
     by_any_id: Share
-    """the same, with the ids of compactions without a summary too, which only the application knows"""
+    """the same, including compactions without a summary, whose ids only the application knows"""
     by_question: Share
-    """messages out of view that the first answer to a question about them holds"""
+    """messages out of view that are in the first answer to a question about them"""
     asking_seconds: float
 
     @property
@@ -53,7 +53,7 @@ class Recall:
 
 
 async def ask(session: Session, conversation: Conversation, view: Sequence[Message], questions: int) -> Recall:
-    """Look for every fact, and ask at most so many of the questions, evenly chosen."""
+    """Look for every fact, and ask at most this number of questions, evenly spread."""
     text = "\n".join(message.text for message in view)
     shown = {message.id for message in view}
     hidden = [fact for fact in conversation.facts if fact.message_id not in shown]

@@ -1,4 +1,4 @@
-"""Saying what was found: tables and verdicts on the terminal, all figures as JSON."""
+"""Output: tables and verdicts on the terminal, all figures as JSON."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def _print_table(table: Table) -> None:
 
 
 def verdict(target: Target) -> str:
-    """One line: met or missed, by how much, and the same by the other measure."""
+    """One line: whether the target is met, by how much it is missed, and the value of the other measure."""
     sign = "<=" if target.kind == "at most" else ">="
     result = "PASS  " if target.met else "MISSED"
-    judged, beside = ("CPU", "wall") if target.measure == "cpu" else ("wall", "CPU")
+    measure, other = ("CPU", "wall") if target.measure == "cpu" else ("wall", "CPU")
     missed = "" if target.met else f": missed by {(target.used - 1) * 100:.0f} %"
-    figures = f"{target.value:.2f}{target.unit} {judged} ({target.other:.2f}{target.unit} {beside})"
+    figures = f"{target.value:.2f}{target.unit} {measure} ({target.other:.2f}{target.unit} {other})"
     return f"{result} {target.text}: {figures}, target {sign} {target.limit:g}{target.unit}{missed}"
 
 
@@ -61,7 +61,7 @@ def print_summary(outcomes: Sequence[Outcome]) -> None:
     print(f"{len(targets) - missed} of {len(targets)} met, {missed} missed")
 
 
-def write_json(path: Path, surroundings: dict[str, str], outcomes: Sequence[Outcome], seconds: float) -> None:
+def write_json(path: Path, environment: dict[str, str], outcomes: Sequence[Outcome], seconds: float) -> None:
     rows = {
         outcome.name: {
             "tables": [asdict(table) for table in outcome.tables],
@@ -70,5 +70,5 @@ def write_json(path: Path, surroundings: dict[str, str], outcomes: Sequence[Outc
         }
         for outcome in outcomes
     }
-    found = {"surroundings": surroundings, "seconds": round(seconds), "rows": rows}
+    found = {"environment": environment, "seconds": round(seconds), "rows": rows}
     path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""One run of the benchmark: where contenders put their files, how much is done, and how sessions are filled."""
+"""One run of the benchmark: where contenders put their files, how much they do, and how sessions are filled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TMPFS = Path("/dev/shm")
 
 @dataclass
 class Run:
-    """`fast` is memory that looks like a disk (software cost), `disk` is a disk (durability)."""
+    """`fast` is a directory in memory, which shows the cost of the software; `disk` is one on a disk."""
 
     fast: Path
     disk: Path
@@ -31,11 +31,11 @@ class Run:
         return max(3, full // 5) if self.quick else full
 
     def size(self, full: int) -> int:
-        """How many messages or sessions to set up; a short run takes a tenth."""
+        """How many messages or sessions to set up: a tenth in a quick run."""
         return full // 10 if self.quick else full
 
     def fresh(self, count: int = 1) -> range:
-        """Numbers of messages that nobody has seen before."""
+        """Numbers of messages that have not been used before."""
         first = next(self._numbers)
         for _ in range(count - 1):
             next(self._numbers)
@@ -47,7 +47,7 @@ class Run:
 
     @asynccontextmanager
     async def opened(self, *contenders: Contender, on: Path) -> AsyncIterator[None]:
-        """Contenders ready for use, each in a directory of its own that goes when they are closed."""
+        """Open contenders, each in its own directory, which is removed when they are closed."""
         async with AsyncExitStack() as stack:
             for contender in contenders:
                 directory = stack.enter_context(tempfile.TemporaryDirectory(dir=on))
@@ -56,7 +56,7 @@ class Run:
             yield
 
     async def fill(self, contender: Contender, session: str, count: int) -> None:
-        """Bring a new session to `count` messages, in batches; long ones are noted with the time they took."""
+        """Fill a new session with `count` messages, in batches. The time is noted for long sessions."""
         start = time.perf_counter()
         for first in range(0, count, _FILL):
             await contender.append_many(session, range(first, min(first + _FILL, count)))
@@ -68,7 +68,7 @@ class Run:
 
 @contextmanager
 def new_run(*, quick: bool) -> Iterator[Run]:
-    """A run with temporary directories that are gone when it is over."""
+    """A run with temporary directories, which are removed at its end."""
     fast = _TMPFS if _TMPFS.is_dir() else None
     with (
         tempfile.TemporaryDirectory(prefix="frontdesk-bench-", dir=fast) as memory,

@@ -1,7 +1,7 @@
-"""How well search finds, and how long it takes: `python -m bench.search [--quick]`.
+"""The quality and speed of search: `python -m bench.search [--quick]`.
 
-With LoCoMo (see `--locomo`), the share of the evidence of its questions among the first hits, asked of the right
-conversation and of all of them together; and the speed of searching and indexing a generated corpus in SQLite.
+With LoCoMo (see `--locomo`): the share of the evidence for its questions among the first hits, when searching the right
+conversation and all conversations. And the speed of searching and indexing a generated corpus in SQLite.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from frontdesk import SearchResults, SessionManager
 _DEPTHS = (1, 5, 10, 20)
 _TURN_ID = re.compile(r"D\d+:\d+")
 _NO_ANSWER = 5
-_AIM = 0.70
+_TARGET = 0.70
 _LOCOMO = Path("../shared/data/locomo_dev.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and the messages (session id, message id) that answer it."""
+    """A question, and the messages (session id, message id) that answer it."""
 
     text: str
     evidence: frozenset[tuple[str, str]]
 
 
 async def load(manager: SessionManager, path: Path) -> dict[str, list[Question]]:
-    """Append the conversations, each as a session, and give their questions."""
+    """Append each conversation as a session, and return their questions."""
     questions: dict[str, list[Question]] = {}
     for sample in json.loads(path.read_text()):
         name, spoken = sample["sample_id"], sample["conversation"]
@@ -64,7 +64,7 @@ def _question(session: str, qa: dict[str, Any], known: set[str]) -> Question | N
 
 
 async def recall(questions: list[Question], ask: Callable[[str], Awaitable[SearchResults]]) -> dict[int, float]:
-    """The mean share of the evidence among the first hits, by how many of them are looked at."""
+    """The mean share of the evidence among the first hits, by the number of hits."""
     shares = dict.fromkeys(_DEPTHS, 0.0)
     for question in questions:
         hits = [(hit.session_id, hit.message_id) for hit in await ask(question.text)]
@@ -89,8 +89,8 @@ async def measure_recall(path: Path, every: int) -> None:
         across = await recall(everything, partial(manager.search, limit=_DEPTHS[-1]))
     for label, figures in (("in the right conversation", inside), ("across all of them", across)):
         print(f"  {label:26}" + "".join(f"   {depth:>2}: {figures[depth]:6.1%}" for depth in _DEPTHS))
-    verdict = "PASS" if inside[10] >= _AIM else "MISSED"
-    print(f"  {verdict}   at 10 in the right conversation: {inside[10]:.1%}, target >= {_AIM:.0%}")
+    verdict = "PASS" if inside[10] >= _TARGET else "MISSED"
+    print(f"  {verdict}   at 10 in the right conversation: {inside[10]:.1%}, target >= {_TARGET:.0%}")
 
 
 async def _run(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The CPU time of a PostgreSQL server on this machine: what a client's own clock does not see of its work."""
+"""The CPU time of a PostgreSQL server on this machine, which the CPU time of the client does not include."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PROC = Path("/proc")
 
 
 async def clock_with_server(url: str) -> Callable[[], int] | None:
-    """A clock of this process and the server behind a URL, in nanoseconds; None if that cannot be seen from here."""
+    """A clock for the CPU time of this process and the server at a URL, in nanoseconds; None if it cannot be read."""
     connection = await asyncpg.connect(url)
     try:
         backend: int = await connection.fetchval("SELECT pg_backend_pid()")
@@ -40,4 +40,4 @@ def _cpu_time(process: int) -> int:
     try:
         return int((_PROC / str(process) / "schedstat").read_text().split()[0])
     except OSError:
-        return 0  # it ended meanwhile
+        return 0  # it has ended since

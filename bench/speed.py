@@ -1,4 +1,4 @@
-"""How long a search takes in a corpus of a million messages, how fast it is indexed, and what appends pay for it."""
+"""The speed of search and of indexing in a corpus of a million messages, and what indexing costs appends."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _ROUNDS = 5
 _APPENDS = 2_000
 
 
-class Took(NamedTuple):
-    """Seconds on the clock, and of all threads of this process together."""
+class Duration(NamedTuple):
+    """Seconds of wall time, and of CPU time of all threads of this process."""
 
     wall: float
     cpu: float
 
 
-async def timed(work: Callable[[], Awaitable[Any]]) -> Took:
+async def timed(work: Callable[[], Awaitable[Any]]) -> Duration:
     wall, cpu = time.perf_counter(), time.process_time()
     await work()
-    return Took(time.perf_counter() - wall, time.process_time() - cpu)
+    return Duration(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 async def measure_speed(messages: int) -> None:
     with TemporaryDirectory(prefix="frontdesk-bench-") as folder:
         url = f"sqlite:///{Path(folder) / 'search.db'}?synchronous=normal"
         async with SessionManager(url) as manager:
-            _hold_the_index_back(manager)
+            _prevent_indexing(manager)
             corpus = Corpus()
-            print(f"{messages:,} messages of {WORDS_A_MESSAGE} words, {SESSION_SIZE:,} a session (SQLite); CPU judges,")
-            print("for the clock counts what else the machine does", flush=True)
+            print(f"{messages:,} messages of {WORDS_A_MESSAGE} words, {SESSION_SIZE:,} per session (SQLite);")
+            print("targets are judged by CPU time, since wall time depends on the load of the machine", flush=True)
             start = time.perf_counter()
             for first in range(0, messages, SESSION_SIZE):
                 batch = list(corpus.messages(first, SESSION_SIZE))
@@ -49,27 +49,27 @@ async def measure_speed(messages: int) -> None:
             print(f"  written in {time.perf_counter() - start:.0f} s", flush=True)
             await _measure_indexing(manager, messages)
             size = (await manager.stats()).store_bytes / messages
-            print(f"  {size:,.0f} bytes a message, messages and index together")
+            print(f"  {size:,.0f} bytes per message, including the index")
             await _measure_searches(manager, messages // SESSION_SIZE)
         await _measure_appends(Path(folder), corpus)
 
 
-def _hold_the_index_back(manager: SessionManager) -> None:
-    """No indexing while something is measured."""
+def _prevent_indexing(manager: SessionManager) -> None:
+    """Prevent indexing in the background."""
     manager._runtime.background.later = lambda *_: None  # type: ignore[method-assign]
 
 
 async def _measure_indexing(manager: SessionManager, messages: int) -> None:
-    took = await timed(manager.reindex)
-    rate = messages / took.wall
-    by_cpu = f"{messages / took.cpu:,.0f} by CPU of all threads"
+    spent = await timed(manager.reindex)
+    rate = messages / spent.wall
+    by_cpu = f"{messages / spent.cpu:,.0f} by CPU of all threads"
     verdict = _verdict(rate >= _INDEXED_PER_SECOND)
     print(f"  {verdict} indexing: {rate:,.0f} messages/s ({by_cpu}), target >= {_INDEXED_PER_SECOND:,}", flush=True)
 
 
 async def _measure_searches(manager: SessionManager, sessions: int) -> None:
     print("  milliseconds, median of five            one session          everything")
-    print("                                         CPU   (clock)       CPU   (clock)    first time")
+    print("                                         CPU   (wall)        CPU   (wall)     first time")
     session = manager.session(f"s{sessions // 2}")
     for kind, query in QUERIES.items():
         first = await timed(partial(manager.search, query))
@@ -84,20 +84,20 @@ async def _measure_searches(manager: SessionManager, sessions: int) -> None:
     print(f"  targets: one session <= {_ONE_SESSION_MS:g} ms, everything <= {_EVERYTHING_MS:g} ms")
 
 
-async def _median(search: Callable[[], Awaitable[Any]]) -> Took:
+async def _median(search: Callable[[], Awaitable[Any]]) -> Duration:
     rounds = [await timed(search) for _ in range(_ROUNDS)]
-    return Took(median(took.wall for took in rounds), median(took.cpu for took in rounds))
+    return Duration(median(spent.wall for spent in rounds), median(spent.cpu for spent in rounds))
 
 
 async def _measure_appends(folder: Path, corpus: Corpus) -> None:
-    """One append after the other, alternating between indexing in the background and none."""
-    rounds: dict[bool, list[Took]] = {True: [], False: []}
+    """Measure single appends, alternating between rounds with and without background indexing."""
+    rounds: dict[bool, list[Duration]] = {True: [], False: []}
     for number in range(6):
         indexed = number % 2 == 0
         path = folder / f"append{number}.db"
         async with SessionManager(f"sqlite:///{path}?synchronous=normal") as manager:
             if not indexed:
-                _hold_the_index_back(manager)
+                _prevent_indexing(manager)
             session = manager.session("chat")
             messages = list(corpus.messages(0, _APPENDS))
             await manager.reindex()
@@ -107,7 +107,7 @@ async def _measure_appends(folder: Path, corpus: Corpus) -> None:
                     await session.append(message)
 
             rounds[indexed].append(await timed(append))
-    on, off = (median(took.cpu for took in rounds[indexed]) for indexed in (True, False))
+    on, off = (median(spent.cpu for spent in rounds[indexed]) for indexed in (True, False))
     print(
         f"  {_verdict(on <= _APPEND_RATIO * off)} append: {on / _APPENDS * 1e6:.0f} µs of CPU with indexing on,"
         f" {off / _APPENDS * 1e6:.0f} without: {on / off:.2f}x, target <= {_APPEND_RATIO}x"

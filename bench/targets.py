@@ -1,7 +1,7 @@
-"""What a row of the benchmark returns: tables of timings, and the targets with what was measured for them.
+"""The result of a row of the benchmark: tables of timings, and targets with their measured values.
 
-On tmpfs nothing waits for a disk: there wall time differs from CPU time only by what other programs of the machine take
-away, so that CPU time decides. Where the disk is the point, wall time does. Both are always shown.
+On tmpfs nothing waits for a disk. There, wall time differs from CPU time only by the load of other programs, so targets
+are judged by CPU time. Where the disk matters, they are judged by wall time. Both are always shown.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Literal
 from bench.measure import Measure, Timing
 
 FLAT = 1.3
-"""how much more may still be called "the same" on a machine that others use, too"""
+"""the ratio up to which two values count as equal, on a machine that runs other programs too"""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A promise in numbers. `value` is what was measured by `measure`, `other` the same by the other measure."""
+    """A limit for a measured value. `value` was measured by `measure`, `other` by the other measure."""
 
     text: str
     kind: Literal["at most", "at least"]
@@ -30,7 +30,7 @@ class Target:
 
     @property
     def used(self) -> float:
-        """The part of the allowance that was used up; above 1 the target is missed."""
+        """The value as a share of the limit; above 1 the target is missed."""
         return self.value / self.limit if self.kind == "at most" else self.limit / self.value
 
     @property
@@ -39,17 +39,17 @@ class Target:
 
 
 def at_most(text: str, limit: float, ours: Timing, yardstick: Timing, *, measure: Measure = "cpu") -> Target:
-    """Ours may cost `limit` times what the yardstick costs."""
+    """Ours may cost at most `limit` times as much as the yardstick."""
     return _compared(text, "at most", limit, ours, yardstick, measure)
 
 
 def at_least(text: str, limit: float, ours: Timing, peer: Timing, *, measure: Measure = "cpu") -> Target:
-    """The peer must cost `limit` times what ours costs."""
+    """The peer must cost at least `limit` times as much as ours."""
     return _compared(text, "at least", limit, peer, ours, measure)
 
 
 def within(text: str, limit_ms: float, ours: Timing) -> Target:
-    """Ours may take so many milliseconds."""
+    """Ours may take at most `limit_ms` milliseconds."""
     return Target(text, "at most", limit_ms, ours.cpu_us / 1000, "ms", "cpu", ours.wall_us / 1000)
 
 
@@ -63,7 +63,7 @@ def _compared(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Timings that were taken side by side; ratios are shown against the one called `ours`."""
+    """Timings that were taken in turns. Ratios are relative to the one called `ours`."""
 
     title: str
     operation: str
@@ -77,7 +77,7 @@ class Table:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one row found out."""
+    """The result of one row."""
 
     name: str
     tables: list[Table] = field(default_factory=list)

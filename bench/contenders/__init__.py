@@ -1,4 +1,4 @@
-"""The contenders, one small file each. To add one: a class with these members, named in the rows that it runs in."""
+"""The contenders, one small file each. To add one, write a class with these members and name it in the rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Contender(Protocol):
-    """A store of conversations as its own users would use it. Messages come from `bench.payload`, by number."""
+    """A store of conversations, used as its own users would. Messages come from `bench.payload`, by number."""
 
     name: str
     settings: str
@@ -19,7 +19,7 @@ class Contender(Protocol):
     async def close(self) -> None: ...
 
     async def append(self, session: str, number: int) -> None:
-        """Store one message at the end of a session, which is made if it is not there."""
+        """Store one message at the end of a session, which is created if necessary."""
 
     async def append_many(self, session: str, numbers: range) -> None:
         """Store messages in one call, if there is such a call."""

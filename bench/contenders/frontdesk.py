@@ -1,4 +1,4 @@
-"""Frontdesk itself, by its public interface, on SQLite or on the PostgreSQL that a URL names."""
+"""Frontdesk through its public API, on SQLite, or on PostgreSQL at a URL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frontdesk import Session, SessionManager
 
 
 class Frontdesk:
-    """Messages keep the id they come with, which is checked for duplicates; with `ids=False` Frontdesk makes one."""
+    """Messages have their own ids, which are checked for duplicates; with `ids=False` Frontdesk generates them."""
 
     def __init__(self, name: str = "Frontdesk", *, url: str | None = None, ids: bool = True) -> None:
         self.name = name
@@ -26,20 +26,20 @@ class Frontdesk:
         await self.manager.close()
 
     async def settle(self) -> None:
-        """Let the search index catch up: it follows in the first pause, and would be measured with what comes next."""
+        """Bring the search index up to date. Otherwise it would do that in the next pause, while being measured."""
         await self.manager.search("settle")
 
     def session(self, session: str) -> Session:
-        """The handle on a session, kept as an application would keep it."""
+        """The handle of a session, kept as an application would keep it."""
         if session not in self._handles:
             self._handles[session] = self.manager.session(session)
         return self._handles[session]
 
     async def append(self, session: str, number: int) -> None:
-        given = message(number)
+        new = message(number)
         if not self._ids:
-            del given["id"]
-        await self.session(session).append(given)
+            del new["id"]
+        await self.session(session).append(new)
 
     async def append_many(self, session: str, numbers: range) -> None:
         await self.session(session).append_all(messages(numbers))

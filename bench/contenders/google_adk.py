@@ -1,4 +1,4 @@
-"""The session services of Google's Agent Development Kit that keep sessions in SQLite."""
+"""The session services of Google's Agent Development Kit that store sessions in SQLite."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from bench.payload import message, messages
 
 
 class _Sessions:
-    """`make(session, file)` returns the SDK's object for a conversation; they are kept, as an application would."""
+    """`make(session, file)` returns the SDK's object for a conversation. The objects are kept, as in an application."""
 
     settings = "WAL, FULL, commit each"
 
@@ -61,7 +61,7 @@ class OpenAIAsyncSQLite(_Sessions):
 
 
 class OpenAIAdvanced(_Sessions):
-    """The one with branches."""
+    """The session class with branches."""
 
     def __init__(self, name: str = "OpenAI AdvancedSQLiteSession") -> None:
         super().__init__(
@@ -70,7 +70,7 @@ class OpenAIAdvanced(_Sessions):
 
 
 class OpenAISQLAlchemy(_Sessions):
-    """On SQLite through aiosqlite, or on the PostgreSQL that a URL names, with a pool of so many connections."""
+    """On SQLite through aiosqlite, or on PostgreSQL at a URL, with a pool of `pool` connections."""
 
     def __init__(self, *, url: str | None = None, pool: int = 5) -> None:
         super().__init__(

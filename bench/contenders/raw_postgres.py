@@ -1,4 +1,4 @@
-"""The yardstick on PostgreSQL: a pool of connections, each append one statement with a commit of its own."""
+"""The yardstick on PostgreSQL: a pool of connections; each append is one statement with its own commit."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _TOKENS = 100
 
 
 class RawPool:
-    """Head, counters and message move together, in one round trip. `reset=False` leaves out the statement by which
-    asyncpg cleans a connection when it goes back to the pool."""
+    """Head, counters and message are written together, in one round trip. `reset=False` omits the statement with which
+    asyncpg resets a connection that returns to the pool."""
 
     def __init__(self, url: str, *, size: int, reset: bool = True) -> None:
         self.name = f"asyncpg pool of {size}" + ("" if reset else ", no reset query")
@@ -80,4 +80,4 @@ class RawPool:
 
 
 async def _leave(connection: Any) -> None:
-    """No reset: the statements here leave nothing behind in a session."""
+    """No reset: the statements here leave no state in a connection."""

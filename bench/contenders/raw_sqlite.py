@@ -1,4 +1,4 @@
-"""The yardstick: the standard library's sqlite3, one table, the same unique index, and nothing that a product needs."""
+"""The yardstick: the standard library's sqlite3, with one table, the same unique index, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SESSION_BITS = 24
 
 
 class RawSQLite:
-    """Rows of one session lie together and are read by a range of the key. One commit for each call."""
+    """The rows of a session are stored together and read by a key range. One commit per call."""
 
     name = "raw sqlite3"
     settings = "WAL, FULL, commit each"

@@ -14,6 +14,6 @@ ROWS = (
 
 
 async def measure(name: str, run: Run) -> Outcome:
-    """Do one row. It is imported only now, because some peers take seconds to be imported."""
+    """Measure one row. Its module is imported only now, because some peers take seconds to import."""
     outcome: Outcome = await import_module(f"bench.rows.{name}").measure(run)
     return outcome

@@ -1,4 +1,4 @@
-"""Append, one message at a time, on tmpfs: what the software costs when the disk costs nothing."""
+"""Append, one message at a time, on tmpfs: the cost of the software without the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Append a hundred messages in one call: what a message costs when the transaction is shared."""
+"""Append a hundred messages in one call: the cost per message in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Append, 64 at once, each to a session of its own, on disk and durable: what group commit is for."""
+"""64 concurrent appends, each to its own session, durable on disk: the case that group commit is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fork a long session, and a fork of forks: as cheap as an append, whatever its length, because nothing is copied."""
+"""Fork a long session, and a fork of forks: as cheap as an append at any length, because nothing is copied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROUNDS = 50
 _SHORT, _LONG, _ADVANCED = 100, 100_000, 10_000
 _DEEP = 300
 _DEEPER = 2
-"""how much more a deep fork may cost: the view that it takes over has a piece from each of them"""
+"""how much more a deep fork may cost: the view that it copies has a piece of each ancestor"""
 
 
 async def measure(run: Run) -> Outcome:

@@ -1,4 +1,4 @@
-"""Append to a long session against a short one, and what becomes of the peers whose append grows with the session."""
+"""Append to a long session compared with a short one, also for peers whose appends get slower with the length."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def measure(run: Run) -> Outcome:
 
 
 async def _frontdesk(run: Run) -> Table:
-    """Each in a file of its own, so that the short session has a small index, too; it is a new one every round."""
+    """Each session is in its own file, so that the short one also has a small index, and is new in every round."""
     rounds, size = run.rounds(_ROUNDS), run.size(_LONG)
     short, long = Frontdesk(f"Frontdesk at {_SHORT}"), Frontdesk(f"Frontdesk at {size:,}")
     async with run.opened(short, long, on=run.fast):

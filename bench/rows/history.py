@@ -1,4 +1,4 @@
-"""The model's view of a long session: a summary of nearly all of it, and the last 50 messages as they were written."""
+"""The model's view of a long session: a summary of nearly all of it, and the last 50 messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def measure(run: Run) -> Outcome:
 
 
 async def _compact(contender: Frontdesk, size: int, times: int) -> None:
-    """Compactions as a long conversation gathers them: each covers all that the one before it did, and more."""
+    """Add compactions as in a long conversation: each covers the range of the one before it, and more."""
     session = contender.session("s")
     for turn in range(1, times + 1):
         last = (size - _SHOWN) * turn // times - 1
@@ -76,6 +76,6 @@ def _last(contender: Contender, operations: int) -> Case:
     async def last() -> None:
         found = await contender.read_last("s", _SHOWN)
         if found != _SHOWN:
-            raise AssertionError(f"{contender.name} gave {found} messages")
+            raise AssertionError(f"{contender.name} returned {found} messages")
 
     return one_by_one(contender.name, contender.settings, operations, last)

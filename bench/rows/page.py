@@ -49,7 +49,7 @@ def _first(contender: Frontdesk) -> Case:
 
 
 async def _deep(contender: Frontdesk, pages: int) -> Case:
-    """The page after many others: a cursor goes there at once, an offset would count."""
+    """A page after many others: a cursor finds it directly, an offset would have to count."""
     cursor = None
     for _ in range(max(1, pages * _PAGE // 1000)):
         cursor = (await contender.manager.list(limit=1000, cursor=cursor)).next_cursor
@@ -60,6 +60,6 @@ def _case(contender: Frontdesk, name: str, cursor: str | None) -> Case:
     async def page() -> None:
         found = await contender.manager.list(limit=_PAGE, cursor=cursor)
         if len(found) != _PAGE:
-            raise AssertionError(f"{name} gave {len(found)} sessions")
+            raise AssertionError(f"{name} returned {len(found)} sessions")
 
     return one_by_one(name, contender.settings, 10, page)

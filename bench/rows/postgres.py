@@ -1,4 +1,4 @@
-"""Append to PostgreSQL, 16 at once, each to a session of its own, on disk: what coalescing is for."""
+"""16 concurrent appends to PostgreSQL, each to its own session, on disk: the case that coalescing is for."""
 
 from __future__ import annotations
 

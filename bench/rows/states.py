@@ -1,4 +1,4 @@
-"""Updating a typed state in Redis: compare-and-set by script, against WATCH/MULTI with the same payload."""
+"""Updates of a typed state in Redis: compare-and-set by a script, against WATCH/MULTI with the same payload."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class State:
     tools: list[str] = field(default_factory=lambda: [f"tool-{number:02}-of-the-agent" for number in range(30)])
 
 
-class Watching:
-    """The way that the manual of Redis shows: watch, read, change, write if nobody else did; else again."""
+class WatchUpdates:
+    """Updates as in the Redis documentation: watch, read, change, and write unless the key was changed; then retry."""
 
     def __init__(self, url: str) -> None:
         self._client = Redis.from_pool(BlockingConnectionPool.from_url(url, max_connections=50))
@@ -56,8 +56,8 @@ class Watching:
         await self._client.aclose()
 
 
-class Setting:
-    """Our primitive alone: a value that is known replaced by the next, in one round trip."""
+class CompareAndSet:
+    """The store's operation alone: replaces a known value by the next one in one round trip."""
 
     def __init__(self, manager: SessionManager, url: str) -> None:
         self._states = manager.states(State, name="set", store=url)
@@ -84,7 +84,7 @@ async def measure(run: Run) -> Outcome:
     with RedisServer() as server:
         async with SessionManager("memory://") as manager:
             states = manager.states(State, store=server.url)
-            setting, watching = Setting(manager, server.url), Watching(server.url)
+            setting, watching = CompareAndSet(manager, server.url), WatchUpdates(server.url)
             await setting.open()
             for id in ("one", "shared"):
                 await states.create(id)

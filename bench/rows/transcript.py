@@ -1,4 +1,4 @@
-"""A whole conversation, read and decoded: what an export, an audit or a page of the inspector costs."""
+"""A whole conversation, read and decoded: the cost of an export or an audit."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def _case(contender: Contender, size: int) -> Case:
     async def read() -> None:
         found = await contender.read_all("s")
         if found != size:
-            raise AssertionError(f"{contender.name} gave {found} messages")
+            raise AssertionError(f"{contender.name} returned {found} messages")
 
     return one_by_one(contender.name, contender.settings, 1, read)

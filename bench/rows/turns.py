@@ -1,4 +1,4 @@
-"""Turns: taken and given back alone, with two fenced appends in them, and handed from task to task within a process."""
+"""Turns: acquired and released alone, with two fenced appends, and passed from task to task in one process."""
 
 from __future__ import annotations
 

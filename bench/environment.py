@@ -1,4 +1,4 @@
-"""Where the figures come from: machine, versions and files, so that nobody compares what cannot be compared."""
+"""The environment of a run: machine, versions and file systems, without which figures cannot be compared."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PACKAGES = (
 
 
 def describe(run: Run) -> dict[str, str]:
-    """What a reader must know about the figures."""
+    """What a reader needs to know to judge the figures."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
@@ -54,7 +54,7 @@ def _processor() -> str:
 
 
 def _filesystem(path: Path) -> str:
-    """The kind of the file system that a path lies on, where the system says so."""
+    """The type of the file system of a path, if the operating system reports it."""
     mounts = [line.split() for line in _lines(Path("/proc/mounts"))]
     covering = [mount for mount in mounts if path.is_relative_to(mount[1])]
     return max(covering, key=lambda mount: len(mount[1]))[2] if covering else "unknown"
