@@ -58,6 +58,7 @@ from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.notes import DailyNotes
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from frontdesk.messages.formats import MessageFormat
 from frontdesk.messages.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
 from frontdesk.records import (
     Appended,
@@ -124,6 +125,7 @@ __all__ = [
     "InvalidStateError",
     "InvalidTransitionError",
     "Message",
+    "MessageFormat",
     "MessageNotFoundError",
     "MessageTooLargeError",
     "ModelError",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -15,6 +15,7 @@ from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
 from frontdesk.store import NewOverlay, OverlayRow, SessionRow, UsageRow
+from frontdesk.tree.sessions import Status
 from frontdesk.values import Record, draft_of
 
 T = TypeVar("T")
@@ -28,6 +29,10 @@ class SessionStatus(StrEnum):
     COMPACTING = "compacting"
     SUSPENDED = "suspended"
     ARCHIVED = "archived"
+
+
+AnyStatus: TypeAlias = SessionStatus | Status
+"""a status, or its name as text"""
 
 
 class EndReason(StrEnum):

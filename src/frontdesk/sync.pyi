@@ -46,6 +46,7 @@ from frontdesk import (
     InvalidStateError,
     InvalidTransitionError,
     Message,
+    MessageFormat,
     MessageNotFoundError,
     MessageTooLargeError,
     ModelError,
@@ -114,9 +115,10 @@ from frontdesk.config.settings import (
 )
 from frontdesk.lifecycle.notes import EndingSession
 from frontdesk.lifecycle.transitions import ManagerDefault
-from frontdesk.manager.manager import Status
+from frontdesk.manager.manager import AppendedList, DictList, MessageList
+from frontdesk.records import AnyStatus
 from frontdesk.session.components import Components
-from frontdesk.session.session import MessageFormat, R
+from frontdesk.session.session import R
 from frontdesk.session.turns import Duration, Holding
 from frontdesk.session.writing import Given
 from frontdesk.states.orchestration import Step
@@ -162,6 +164,7 @@ __all__ = [
     "InvalidStateError",
     "InvalidTransitionError",
     "Message",
+    "MessageFormat",
     "MessageNotFoundError",
     "MessageTooLargeError",
     "ModelError",
@@ -602,7 +605,7 @@ class SessionManager:
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
-        status: Status | None = None,
+        status: AnyStatus | None = None,
         tag: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
@@ -620,7 +623,7 @@ class SessionManager:
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
-        status: Status | None = None,
+        status: AnyStatus | None = None,
         tag: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
@@ -665,7 +668,7 @@ class SessionManager:
         parent: str | FollowHead | None = ...,
         expected_head: str | None = None,
         reopen: bool = False,
-    ) -> Sequence[Appended]:
+    ) -> AppendedList:
         """`Session.append_all` by id."""
 
     def upsert(self, id: str | SessionKey, message: Given, *, reopen: bool = False) -> Appended:
@@ -680,7 +683,7 @@ class SessionManager:
         last: int | None = None,
         max_tokens: int | None = None,
         format: None = None,
-    ) -> Sequence[Message]: ...
+    ) -> MessageList: ...
     @overload
     def history(
         self,
@@ -690,7 +693,7 @@ class SessionManager:
         last: int | None = None,
         max_tokens: int | None = None,
         format: MessageFormat,
-    ) -> Sequence[dict[str, Any]]: ...
+    ) -> DictList: ...
     def delete_messages(self, id: str | SessionKey, ids: Iterable[str]) -> int:
         """`Session.delete_messages` by id."""
 
@@ -749,7 +752,7 @@ class SessionManager:
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
-        status: Status | None = None,
+        status: AnyStatus | None = None,
         tag: str | None = None,
         before: datetime | None = None,
         after: datetime | None = None,

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from frontdesk import CompactionError, CompactionNotFoundError, Session, SessionKey, SessionManager, Store
+from frontdesk import (
+    CompactionError,
+    CompactionNotFoundError,
+    MessageFormat,
+    Session,
+    SessionKey,
+    SessionManager,
+    Store,
+)
 from frontdesk.models import Completion, Usage
-from frontdesk.session.session import MessageFormat
 from tests.public_api.scripted_models import LENGTH, Scripted, compacting, said
 from tests.public_api.setup import SessionSetup, call, ids, path, result, system, user, view
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frontdesk import ContextOverflowError, Session, SessionManager
-from frontdesk.session.session import MessageFormat
+from frontdesk import ContextOverflowError, MessageFormat, Session, SessionManager
 from tests.public_api.setup import SessionSetup, call, ids, result, say, system, user
 
 

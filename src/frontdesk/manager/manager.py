@@ -3,10 +3,10 @@ and to the components of this room for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Literal, Self, TypeAlias, overload
+from typing import Any, Self, TypeAlias, overload
 
 from frontdesk.config.builder import Configurable
 from frontdesk.config.hooks import DEFAULT_TIMEOUT
@@ -26,7 +26,9 @@ from frontdesk.manager.states import StateCleaner
 from frontdesk.manager.sweeps import Sweeper
 from frontdesk.manager.usage import read_stats, read_usage
 from frontdesk.messages import Message, check_id
+from frontdesk.messages.formats import MessageFormat
 from frontdesk.records import (
+    AnyStatus,
     Appended,
     Compaction,
     CompactionResult,
@@ -36,7 +38,6 @@ from frontdesk.records import (
     SearchInfo,
     SearchResults,
     SessionInfo,
-    SessionStatus,
     Stats,
     SweepReport,
     Usage,
@@ -48,14 +49,16 @@ from frontdesk.search.tool import history_tools
 from frontdesk.search.visible import Past
 from frontdesk.session import Session
 from frontdesk.session.handle import Handle
-from frontdesk.session.session import MessageFormat
 from frontdesk.session.writing import Given
 from frontdesk.states import DEFAULT_TTL, States
 from frontdesk.states.states import T
 from frontdesk.store import FOLLOW_HEAD, FollowHead, StateStore, Store
 from frontdesk.tools import Tool
 
-Status: TypeAlias = SessionStatus | Literal["active", "idle", "compacting", "suspended", "archived"]
+# Inside the class, `list` is its method.
+AppendedList: TypeAlias = list[Appended]
+MessageList: TypeAlias = list[Message]
+DictList: TypeAlias = list[dict[str, Any]]
 _PAGE = 50
 
 
@@ -162,7 +165,7 @@ class SessionManager(Configurable):
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
-        status: Status | None = None,
+        status: AnyStatus | None = None,
         tag: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
@@ -182,7 +185,7 @@ class SessionManager(Configurable):
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
-        status: Status | None = None,
+        status: AnyStatus | None = None,
         tag: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
@@ -239,7 +242,7 @@ class SessionManager(Configurable):
         parent: str | FollowHead | None = FOLLOW_HEAD,
         expected_head: str | None = None,
         reopen: bool = False,
-    ) -> Sequence[Appended]:
+    ) -> AppendedList:
         """`Session.append_all` by id."""
         return await self.session(id).append_all(messages, parent=parent, expected_head=expected_head, reopen=reopen)
 
@@ -256,7 +259,7 @@ class SessionManager(Configurable):
         last: int | None = None,
         max_tokens: int | None = None,
         format: None = None,
-    ) -> Sequence[Message]: ...
+    ) -> MessageList: ...
 
     @overload
     async def history(
@@ -267,7 +270,7 @@ class SessionManager(Configurable):
         last: int | None = None,
         max_tokens: int | None = None,
         format: MessageFormat,
-    ) -> Sequence[dict[str, Any]]: ...
+    ) -> DictList: ...
 
     async def history(
         self,
@@ -277,7 +280,7 @@ class SessionManager(Configurable):
         last: int | None = None,
         max_tokens: int | None = None,
         format: MessageFormat | None = None,
-    ) -> Any:
+    ) -> MessageList | DictList:
         """`Session.history` by id."""
         session = self.session(id)
         if format is None:
@@ -362,7 +365,7 @@ class SessionManager(Configurable):
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
-        status: Status | None = None,
+        status: AnyStatus | None = None,
         tag: str | None = None,
         before: datetime | None = None,
         after: datetime | None = None,
@@ -549,7 +552,7 @@ def _filters(
     channel: str | None,
     peer: str | None,
     thread: str | None,
-    status: Status | None,
+    status: AnyStatus | None,
     tag: str | None,
     created_after: datetime | None,
     created_before: datetime | None,

@@ -18,6 +18,7 @@ from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.messages import Message, formats
+from frontdesk.messages.formats import MessageFormat
 from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SearchResults, SessionInfo
 from frontdesk.search.request import understood
 from frontdesk.search.within import search_session
@@ -30,7 +31,6 @@ from frontdesk.tools import Tool
 
 R = TypeVar("R")
 """the result of some work"""
-MessageFormat = Literal["openai", "openai-responses", "anthropic", "ui", "raw"]
 
 
 class Session:
