@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from frontdesk.messages import Message, formats, rewrite
 from frontdesk.messages.counting import count_parts
-from frontdesk.messages.formats.excerpts import LEAST_CHARS, Limits
+from frontdesk.messages.formats.excerpts import LEAST_CHARS
+from frontdesk.messages.formats.format import Limits
 from frontdesk.messages.formats.pairing import role_of
 from frontdesk.messages.tokens import TokenCounter, estimate_tokens
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from frontdesk.calls import call
 from frontdesk.config.background import Background
 from frontdesk.errors import ConfigurationError
-from frontdesk.messages import new_id
+from frontdesk.messages.ids import new_id
 
 EVENTS = ("on_session_start", "on_message", "on_compaction", "on_session_end")
 DEFAULT_TIMEOUT = 10.0

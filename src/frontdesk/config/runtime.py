@@ -15,7 +15,7 @@ from frontdesk.config.hooks import Hooks
 from frontdesk.config.settings import KEY_PARTS, Settings
 from frontdesk.errors import ConfigurationError, InvalidIdError, StoreClosedError
 from frontdesk.keys import SessionKey
-from frontdesk.messages import check_id
+from frontdesk.messages.ids import check_id
 from frontdesk.messages.tokens import MESSAGE_TOKENS
 from frontdesk.store import MAX_NAMESPACE, StateStore, Store
 from frontdesk.stores import open_state_url, open_url

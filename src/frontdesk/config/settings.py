@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from frontdesk.checks import check_count, check_text
 from frontdesk.errors import ConfigurationError, InvalidInputError
-from frontdesk.messages import check_id
+from frontdesk.messages.ids import check_id
 from frontdesk.messages.tokens import TokenCounter, estimate_tokens
 from frontdesk.store import NEVER
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
-from frontdesk.messages import check_id
+from frontdesk.messages.ids import check_id
 from frontdesk.search.ranking import rank_texts
 from frontdesk.search.tokeniser import TOKENISER
 from frontdesk.store import DocumentRow

@@ -12,7 +12,7 @@ import msgspec
 from frontdesk import cursors
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidCursorError, StoreClosedError
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.moments import to_datetime
 from frontdesk.store import ChangeRow, Position, Span, Store
 from frontdesk.values import Record

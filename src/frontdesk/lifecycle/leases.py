@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError
-from frontdesk.messages import new_id
+from frontdesk.messages.ids import new_id
 from frontdesk.store import LeaseRow, Store
 
 _TTL = 10_000_000

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from frontdesk.checks import check_text
 from frontdesk.errors import InvalidInputError
-from frontdesk.messages import check_id, new_id
+from frontdesk.messages.ids import check_id, new_id
 from frontdesk.moments import to_datetime, to_microseconds
 from frontdesk.store import UsageRow
 

@@ -16,7 +16,7 @@ from frontdesk.history import reading
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import check_status, status_query, statuses
 from frontdesk.lifecycle.usage import MAX_TOKENS
-from frontdesk.messages import check_id, new_id
+from frontdesk.messages.ids import check_id, new_id
 from frontdesk.models.windows import session_window
 from frontdesk.moments import to_microseconds
 from frontdesk.records import Page, SessionInfo

@@ -9,7 +9,7 @@ from frontdesk.history import reading
 from frontdesk.keys import SessionKey
 from frontdesk.manager.directory import KeyColumns
 from frontdesk.manager.endings import ending
-from frontdesk.messages import check_id, new_id
+from frontdesk.messages.ids import check_id, new_id
 from frontdesk.records import EndReason
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle

@@ -13,7 +13,7 @@ from frontdesk.lifecycle.transitions import ACTIVE, ARCHIVED, SUSPENDED, check_t
 from frontdesk.manager.directory import check_key, key_columns
 from frontdesk.manager.endings import ending
 from frontdesk.manager.states import StateCleaner
-from frontdesk.messages import new_id
+from frontdesk.messages.ids import new_id
 from frontdesk.records import EndReason, SessionStatus
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle

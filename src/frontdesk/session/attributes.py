@@ -11,7 +11,7 @@ import msgspec
 from frontdesk.checks import check_json, check_text
 from frontdesk.config.settings import threshold
 from frontdesk.lifecycle.transitions import ManagerDefault
-from frontdesk.messages import check_id
+from frontdesk.messages.ids import check_id
 from frontdesk.session.handle import Handle
 from frontdesk.store import SessionRow
 

@@ -8,7 +8,7 @@ from frontdesk.compaction.failures import CompactionState
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.errors import FrontdeskError, SessionNotFoundError
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
-from frontdesk.messages import new_id
+from frontdesk.messages.ids import new_id
 from frontdesk.session.compacting import Compactor
 from frontdesk.session.handle import Handle
 from frontdesk.session.remembering import MemoryRefresher

@@ -16,7 +16,7 @@ import msgspec
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, InvalidInputError, SessionNotFoundError, TurnBusyError, TurnLostError
 from frontdesk.lifecycle.leases import holder
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.session.handle import Handle
 from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
 

@@ -19,7 +19,7 @@ from frontdesk.errors import (
     StateExistsError,
     StateNotFoundError,
 )
-from frontdesk.messages import check_id, new_id
+from frontdesk.messages.ids import check_id, new_id
 from frontdesk.moments import to_datetime
 from frontdesk.states.codec import StateCodec
 from frontdesk.states.expiry import DEFAULT_TTL, check_ttl, choose_ttl, sweep_forever

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store.changes import ChangeRow, Position
 from frontdesk.store.index import IndexStore
 from frontdesk.store.requests import (

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypedDict
 
 import msgspec
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store.changes import NewChange
 from frontdesk.store.rows import NEVER, EditKind, Item, Place, SessionRow, Span, StoredStatus, ViewRow, ViewState
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 
 MAX_NAMESPACE = 200
 SEGMENT_SIZE = 1 << 24

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
 from frontdesk.testing.store_model import Conversation, Kind, Shown, tokens_at
 from frontdesk.tree import edits, forks, plans, sharing

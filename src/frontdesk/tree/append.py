@@ -29,7 +29,7 @@ from frontdesk.errors import (
     SessionNotFoundError,
     TurnLostError,
 )
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
     SEGMENT_SIZE,

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from msgspec.structs import replace
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     Columns,
     Counts,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import SEGMENT_SIZE, EditRow, Place, SegmentRow, SessionRow, Span, TreeRows
 from frontdesk.tree.sharing import Guards, Witnesses, hidden_row, seen_by_none
 from frontdesk.tree.tree import Tree

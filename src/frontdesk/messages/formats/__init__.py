@@ -8,8 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from frontdesk.errors import InvalidInputError
 from frontdesk.messages.formats import anthropic, openai_chat, openai_responses, own, ui
 from frontdesk.messages.formats.anthropic import system_text as anthropic_system
-from frontdesk.messages.formats.excerpts import Limits
-from frontdesk.messages.formats.format import Format, Source
+from frontdesk.messages.formats.format import Format, Limits, Source
 from frontdesk.messages.parts import Part
 
 __all__ = ["FORMATS", "MessageFormat", "anthropic_system", "read", "recognise", "render", "shorten"]

@@ -20,8 +20,8 @@ from frontdesk.messages.formats.blocks import (
     type_of,
     types_in,
 )
-from frontdesk.messages.formats.excerpts import Limits, shorten_content, shorten_output
-from frontdesk.messages.formats.format import Format, Source
+from frontdesk.messages.formats.excerpts import shorten_content, shorten_output
+from frontdesk.messages.formats.format import Format, Limits, Source
 from frontdesk.messages.formats.pairing import Piece, Step, role_of, safe_id, steps
 from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart

@@ -75,6 +75,15 @@ def file_at_url(media_type: str, url: str, name: str | None = None) -> FilePart:
     return FilePart(inline[0], name, data=inline[1])
 
 
+def read_file(file: dict[str, Any], data_key: str) -> FilePart:
+    """The file that OpenAI names by id, or contains as a `data:` URL or bare base64 under `data_key`."""
+    name = text_at(file, "filename") or None
+    data = text_at(file, data_key)
+    if data.startswith("data:"):
+        return file_at_url("application/octet-stream", data, name)
+    return FilePart("application/pdf" if data else "application/octet-stream", name, data=data or None)
+
+
 def url_of(part: FilePart) -> str | None:
     """The address of `part`: a `data:` URL where it has only data, None where it has neither."""
     if part.url is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from frontdesk.messages.exact_json import compact, decode_arguments
 from frontdesk.messages.formats.blocks import text_at, type_of
+from frontdesk.messages.formats.format import Limits
 
 LEAST_CHARS = 100
 """Limits below this are taken as this: the note on what was left out must fit, and some text with it."""
@@ -23,13 +24,6 @@ _CONTENT_KINDS = frozenset(
 # Items kept of each list and entries kept of each object, None for all: lists are the first to go, objects are cut only
 # when nothing else helps.
 _BREADTHS = ((None, None), (20, None), (5, None), (2, None), (2, 20), (2, 8), (1, 3), (1, 1))
-
-
-class Limits(NamedTuple):
-    """The most characters of a tool output, and of any other text."""
-
-    tool: int
-    text: int
 
 
 def cut_middle(text: str, limit: int) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from frontdesk.messages.formats.excerpts import Limits
 from frontdesk.messages.parts import Part
 
 Raw = dict[str, Any]
@@ -31,6 +30,13 @@ class Source(Protocol):
     def metadata(self) -> dict[str, Any]: ...
     @property
     def is_summary(self) -> bool: ...
+
+
+class Limits(NamedTuple):
+    """The most characters of a tool output, and of any other text."""
+
+    tool: int
+    text: int
 
 
 def role_given(raw: Raw) -> str:

@@ -16,6 +16,7 @@ from frontdesk.messages.formats.blocks import (
     is_image,
     list_at,
     other,
+    read_file,
     readable,
     result_text,
     safe_name,
@@ -24,8 +25,8 @@ from frontdesk.messages.formats.blocks import (
     type_of,
     url_of,
 )
-from frontdesk.messages.formats.excerpts import Limits, shorten_content, shorten_output
-from frontdesk.messages.formats.format import Format, Source
+from frontdesk.messages.formats.excerpts import shorten_content, shorten_output
+from frontdesk.messages.formats.format import Format, Limits, Source
 from frontdesk.messages.formats.pairing import Piece, Step, safe_id, steps
 from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
@@ -94,15 +95,6 @@ def _part(block: Any) -> Part:
         case "file" if _is_file(block):
             return read_file(block["file"], "file_data")
     return other(block)
-
-
-def read_file(file: dict[str, Any], data_key: str) -> FilePart:
-    """The file that OpenAI names by id, or contains as a `data:` URL or bare base64 under `data_key`."""
-    name = text_at(file, "filename") or None
-    data = text_at(file, data_key)
-    if data.startswith("data:"):
-        return file_at_url("application/octet-stream", data, name)
-    return FilePart("application/pdf" if data else "application/octet-stream", name, data=data or None)
 
 
 def _call(call: Any) -> Part:

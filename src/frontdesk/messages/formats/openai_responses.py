@@ -12,6 +12,7 @@ from frontdesk.messages.formats.blocks import (
     is_image,
     list_at,
     other,
+    read_file,
     readable,
     result_text,
     safe_name,
@@ -21,9 +22,8 @@ from frontdesk.messages.formats.blocks import (
     types_in,
     url_of,
 )
-from frontdesk.messages.formats.excerpts import LEAST_CHARS, Limits, shorten_content, shorten_output, shorten_texts
-from frontdesk.messages.formats.format import Format, Source
-from frontdesk.messages.formats.openai_chat import read_file
+from frontdesk.messages.formats.excerpts import LEAST_CHARS, shorten_content, shorten_output, shorten_texts
+from frontdesk.messages.formats.format import Format, Limits, Source
 from frontdesk.messages.formats.pairing import Piece, Step, safe_id, steps
 from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart

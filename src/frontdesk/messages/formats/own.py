@@ -8,8 +8,8 @@ from typing import Any
 
 from frontdesk.errors import InvalidMessageError
 from frontdesk.messages.formats.blocks import other, text_at, type_of
-from frontdesk.messages.formats.excerpts import Limits, shorten_content, shorten_output
-from frontdesk.messages.formats.format import Format, Source
+from frontdesk.messages.formats.excerpts import shorten_content, shorten_output
+from frontdesk.messages.formats.format import Format, Limits, Source
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from frontdesk.values import Record
 

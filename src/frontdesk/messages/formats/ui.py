@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontdesk.messages.formats.blocks import file_at_url, other, readable, result_text, text_at, type_of, url_of
-from frontdesk.messages.formats.excerpts import Limits, shorten_content, shorten_output, shorten_texts
-from frontdesk.messages.formats.format import Format, Source
+from frontdesk.messages.formats.excerpts import shorten_content, shorten_output, shorten_texts
+from frontdesk.messages.formats.format import Format, Limits, Source
 from frontdesk.messages.formats.pairing import Piece, in_one_turn, pair, role_of
 from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
 from frontdesk.stores.memory.rows import LeaseKey, Rows, now
 from frontdesk.tree import leases as rules

@@ -8,7 +8,7 @@ from itertools import count
 
 import msgspec
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     ChangeRow,
     DocumentRow,

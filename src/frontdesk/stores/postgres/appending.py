@@ -30,7 +30,7 @@ from frontdesk.errors import (
     StoreUnavailableError,
     TurnLostError,
 )
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, AppendedRow, AppendResult, Place
 from frontdesk.stores.postgres.engine import Connection, Engine, Lane
 from frontdesk.stores.postgres.rows import columns_of, decode_message, session_columns, session_row

@@ -7,7 +7,7 @@ from datetime import timedelta
 from msgspec.structs import astuple
 
 from frontdesk.errors import SessionNotFoundError, TurnLostError
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import HeldLease, LeaseAnswer, LeaseRow, LeaseWanted
 from frontdesk.stores.postgres.documents import owner
 from frontdesk.stores.postgres.engine import Connection

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import NewSession, Place, SessionRow, ViewRow
 
 _NUMBER_BITS = 39

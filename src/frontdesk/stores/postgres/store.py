@@ -8,7 +8,7 @@ from functools import partial
 from typing import Self
 
 from frontdesk.errors import SessionNotFoundError, StoreClosedError
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     BEGINNING,
     Address,

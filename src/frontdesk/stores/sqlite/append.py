@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import Append, AppendResult, Place, SegmentRow, SessionRow
 from frontdesk.stores.sqlite import leases, log, reading, sessions
 from frontdesk.stores.sqlite.connections import Connection

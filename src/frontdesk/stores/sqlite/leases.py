@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.documents import owner_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     SEGMENT_SIZE,
     Choose,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     SEGMENT_SIZE,
     TEXT_KINDS,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from frontdesk.messages import new_id
+from frontdesk.messages.ids import new_id
 from frontdesk.store import StateKey, StateRow, StateStore
 from frontdesk.testing.state_contract.steps import HOUR, MILLISECOND, StateSetup, mark, pass_time
 

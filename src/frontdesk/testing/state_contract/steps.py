@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from frontdesk.messages import new_id
+from frontdesk.messages.ids import new_id
 from frontdesk.store import StateKey, StateRow, StateStore
 
 HOUR = 3_600_000_000

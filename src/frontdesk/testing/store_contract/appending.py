@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionNotFoundError
-from frontdesk.messages import StoredMessage
+from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import Append, Place, Store
 from frontdesk.testing.store_contract.steps import (
     NAMESPACE,
