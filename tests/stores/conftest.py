@@ -1,9 +1,27 @@
-"""Lets the assertions of the shipped contracts explain themselves when they fail."""
+"""Fixtures for the tests of stores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
+
 import pytest
 
-pytest.register_assert_rewrite(
-    "frontdesk.testing.state_contract", "frontdesk.testing.store_contract", "frontdesk.testing.store_machine"
-)
+from tests.servers.postgres import PostgresServer
+from tests.stores.schemas import PostgresSchema
+
+numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def shared_database(postgres: PostgresServer) -> Iterator[str]:
+    """The URL of one PostgreSQL database for all tests that have a schema of their own in it."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def postgres_schema(shared_database: str) -> PostgresSchema:
+    """An unused schema in the shared database, which removes it in the end."""
+    return PostgresSchema(shared_database, f"s{next(numbers)}")

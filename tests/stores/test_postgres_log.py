@@ -12,7 +12,7 @@ import pytest
 
 from frontdesk.store import ChangeRow, Position
 from frontdesk.stores.postgres import PostgresStore
-from frontdesk.testing.store_contract.log import settled
+from frontdesk.testing.store_contract.change_log import settled
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, row
 
 APPEND = (

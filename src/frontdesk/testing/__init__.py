@@ -1,1 +1,38 @@
-"""What others need to prove a store of their own: the contracts, and the real servers to run them on."""
+"""Contracts for the author of a store: inherit one class, supply two fixtures, and every promise is tested.
+
+    import pytest
+
+    from frontdesk.testing import StoreContract
+
+
+    class TestMyStore(StoreContract):  # for a store of typed states alone: StateContract
+        @pytest.fixture
+        async def store(self, tmp_path):
+            store = MyStore(tmp_path / "my.db")
+            yield store
+            await store.close()
+
+        @pytest.fixture
+        def stored_text(self, tmp_path):
+            async def read() -> str:
+                return (tmp_path / "my.db").read_text()  # everything that the store keeps, to prove what is deleted
+
+            return read
+
+The tests of vectors and of typed states, which a store may lack, appear as `TestMyStore::TestVectors` and
+`TestMyStore::TestStates`. A store without them says so with `TestVectors = None` or `TestStates = None`; a test fails
+if that is not true of the store.
+
+Needs the extra `frontdesk[testing]`, with pytest-asyncio in auto mode (`asyncio_mode = "auto"`), and the marker `long`
+registered. Tests marked `long` run random histories for minutes: leave them out with `-m "not long"`.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite("frontdesk.testing.state_contract", "frontdesk.testing.store_contract")
+
+from frontdesk.testing.inputs import StoredText  # noqa: E402
+from frontdesk.testing.state_contract import StateContract  # noqa: E402
+from frontdesk.testing.store_contract import StoreContract  # noqa: E402
+
+__all__ = ["StateContract", "StoreContract", "StoredText"]

@@ -1,26 +1,20 @@
-"""The contract that every store of states keeps. Its whole test file: inherit `StateContract`, give one async fixture.
-
-    class TestMyStore(StateContract):
-        @pytest.fixture
-        async def store(self):
-            store = MyStore(...)
-            yield store
-            await store.close()
-
-One database may serve all tests: each works in a namespace of its own. Needs pytest and pytest-asyncio in auto mode,
-and hypothesis for the random histories.
-"""
+"""The contract of a `StateStore`, one module for each subject."""
 
 from __future__ import annotations
 
-from frontdesk.testing.state_contract.changing import ChangingContract
-from frontdesk.testing.state_contract.expiring import ExpiringContract
-from frontdesk.testing.state_contract.keeping import KeepingContract
-from frontdesk.testing.state_contract.machine import HistoryContract
-from frontdesk.testing.state_contract.using import UsingContract
+from frontdesk.testing.state_contract.expiry import ExpiryContract
+from frontdesk.testing.state_contract.random_histories import StateHistoryContract
+from frontdesk.testing.state_contract.steps import StateFixtures
+from frontdesk.testing.state_contract.storage import StorageContract
+from frontdesk.testing.state_contract.typed_states import TypedStateContract
+from frontdesk.testing.state_contract.updates import UpdateContract
 
-__all__ = ["StateContract"]
 
+class StateContract(
+    StateFixtures, StorageContract, ExpiryContract, UpdateContract, TypedStateContract, StateHistoryContract
+):
+    """Everything that users of a `StateStore`, and of `States` over it, rely on.
 
-class StateContract(KeepingContract, ExpiringContract, ChangingContract, UsingContract, HistoryContract):
-    """All that a user of a `StateStore`, and of `States` over it, relies on."""
+    A subclass supplies the fixtures `store` and `stored_text`. One database may serve all tests: each test has a
+    namespace of its own.
+    """

@@ -16,13 +16,7 @@ MILLISECOND = 1_000
 _marks = count(1)
 
 
-class StateSetup:
-    """Fixtures. A subclass gives `store`."""
-
-    @pytest.fixture
-    async def store(self) -> StateStore:
-        raise NotImplementedError("a contract of states needs an async fixture `store` that gives the store under test")
-
+class StateFixtures:
     @pytest.fixture
     def namespace(self) -> str:
         return f"contract-{new_id()}"

@@ -22,7 +22,8 @@ from frontdesk.store import (
     UsageQuery,
     UsageRow,
 )
-from frontdesk.testing.store_contract.steps import HOSTILE_IDS, NAMESPACE, NOW, add, message, new, path, row
+from frontdesk.testing.inputs import HOSTILE_IDS
+from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, message, new, path, row
 from frontdesk.tree import plans
 
 KEY = {"agent": "support", "channel": "web", "peer": "ann"}

@@ -22,45 +22,12 @@ from frontdesk.store import (
     Store,
     ViewRow,
 )
-from frontdesk.testing.store_model import tokens_at
 from frontdesk.tree import edits, forks, plans
 from frontdesk.tree.items import count
 from frontdesk.tree.tree import Tree
 
 NAMESPACE = "here"
 NOW = 1_700_000_000_000_000
-
-HOSTILE_IDS = (
-    "../../x",
-    "a:b",
-    "a%",
-    "a_",
-    "ab",
-    "%",
-    "_",
-    "'; drop table sessions; --",
-    '"; drop table sessions; --',
-    "\\",
-    "$1",
-    "?1",
-    ":name",
-    "🦊👩‍👩‍👧‍👦",
-    "会" * 500,
-    "x" * 512,
-    "x" * 511,
-    "\U0001f98a" * 512,
-    "Case",
-    "case",
-    "trailing",
-    "trailing ",
-    " trailing",
-    "trailing\n",
-    "\u00e9",
-    "e\u0301",
-    "0",
-    "00",
-    "null",
-)
 
 
 def message(id: str, text: str = "", tokens: int = 3) -> StoredMessage:
@@ -237,3 +204,11 @@ async def settle(store: Store, session_id: str) -> SessionRow:
 async def measure(store: Store, seen: Tree, items: Sequence[Item]) -> int:
     places = seen.needed_sums(items)
     return seen.tokens(items, dict(zip(places, await store.sums(places), strict=True)))
+
+
+def tokens_at(tree: Tree, place: Place) -> int:
+    """Tokens of a message that was looked up with the tree, as its session sees it."""
+    edit = tree.replaced.get(place)
+    if edit is not None and edit.message is not None:
+        return edit.message.tokens
+    return next(found.tokens for found in tree.rows.found if found.place == place)

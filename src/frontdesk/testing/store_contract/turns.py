@@ -64,8 +64,6 @@ async def rename(store: Store, fence: int) -> Plan:
 
 
 class TurnContract:
-    """A subclass gives `store`."""
-
     # fences
 
     async def test_a_fenced_append_is_written_while_its_turn_is_held(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""The contract of a store that keeps vectors: a class of its own, since not every store does."""
+"""Vectors: the optional ability of a store that is a `VectorStore`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import random
 import struct
 from collections.abc import Sequence
+from typing import Protocol
 
 import pytest
 
@@ -43,30 +44,32 @@ def place_address(place: Place) -> Address:
     return Address("message", *place)
 
 
+class StoreWithVectors(Store, VectorStore, Protocol):
+    """A store that is both."""
+
+
+async def put(store: StoreWithVectors, vectors: Sequence[NewVector], namespace: str = NAMESPACE) -> int:
+    await store.prepare_vectors(namespace, DIMENSIONS)
+    return await store.put_vectors(namespace, DIMENSIONS, vectors)
+
+
+async def near(store: StoreWithVectors, vector: bytes, limit: int = 10, namespace: str = NAMESPACE) -> list[Address]:
+    return [near.address for near in await store.nearest(namespace, vector, limit)]
+
+
+async def spoken_by(store: StoreWithVectors, *ids: str) -> dict[str, Address]:
+    """A session with these messages, each with a vector in a direction of its own."""
+    await add(store, "chat", *ids)
+    found = await tree(store, "chat", *ids)
+    addresses = {id: place_address(at(found, id)) for id in ids}
+    directions = {id: unit(*(1.0 if index == turn else 0.1 for index in range(3))) for turn, id in enumerate(ids)}
+    assert await put(store, [NewVector(addresses[id], directions[id]) for id in ids]) == len(ids)
+    return addresses
+
+
 class VectorContract:
-    """A subclass gives `store`, which is a `VectorStore`."""
-
-    async def put(self, store: Store, vectors: Sequence[NewVector], namespace: str = NAMESPACE) -> int:
-        assert isinstance(store, VectorStore)
-        await store.prepare_vectors(namespace, DIMENSIONS)
-        return await store.put_vectors(namespace, DIMENSIONS, vectors)
-
-    async def near(self, store: Store, vector: bytes, limit: int = 10, namespace: str = NAMESPACE) -> list[Address]:
-        assert isinstance(store, VectorStore)
-        return [near.address for near in await store.nearest(namespace, vector, limit)]
-
-    async def spoken(self, store: Store, *ids: str) -> dict[str, Address]:
-        """A session with these messages, each with a vector that points elsewhere."""
-        await add(store, "chat", *ids)
-        found = await tree(store, "chat", *ids)
-        addresses = {id: place_address(at(found, id)) for id in ids}
-        directions = {id: unit(*(1.0 if index == turn else 0.1 for index in range(3))) for turn, id in enumerate(ids)}
-        assert await self.put(store, [NewVector(addresses[id], directions[id]) for id in ids]) == len(ids)
-        return addresses
-
-    async def test_the_nearest_come_first_with_their_cosine(self, store: Store) -> None:
-        spoken = await self.spoken(store, "a", "b", "c")
-        assert isinstance(store, VectorStore)
+    async def test_the_nearest_come_first_with_their_cosine(self, store: StoreWithVectors) -> None:
+        spoken = await spoken_by(store, "a", "b", "c")
         found = await store.nearest(NAMESPACE, unit(0.1, 1, 0.2), 2)
         assert [near.address for near in found] == [spoken["b"], spoken["c"]]
         expected = sum(
@@ -78,9 +81,8 @@ class VectorContract:
         assert found[0].similarity == pytest.approx(expected, abs=1e-5)
         assert found[0].similarity > found[1].similarity
 
-    async def test_ranges_are_the_only_ones_looked_at(self, store: Store) -> None:
-        spoken = await self.spoken(store, "a", "b", "c")
-        assert isinstance(store, VectorStore)
+    async def test_ranges_are_the_only_ones_looked_at(self, store: StoreWithVectors) -> None:
+        spoken = await spoken_by(store, "a", "b", "c")
         query = unit(1)
         ranges = [(spoken["b"], spoken["c"]), (spoken["b"], spoken["b"])]
         found = [near.address for near in await store.nearest(NAMESPACE, query, 10, ranges)]
@@ -90,56 +92,53 @@ class VectorContract:
         found = [near.address for near in await store.nearest(NAMESPACE, query, 10, [*many, ranges[1]])]
         assert found == [spoken["b"]]
 
-    async def test_the_nearest_are_those_that_comparing_all_gives(self, store: Store) -> None:
+    async def test_the_nearest_are_those_that_comparing_all_gives(self, store: StoreWithVectors) -> None:
         rng = random.Random(7)
         ids = [f"m{number}" for number in range(300)]
         await add(store, "chat", *ids)
         found = await tree(store, "chat", *ids)
         vectors = {place_address(at(found, id)): unit(*(rng.gauss(0, 1) for _ in range(DIMENSIONS))) for id in ids}
-        await self.put(store, [NewVector(address, vector) for address, vector in vectors.items()])
+        await put(store, [NewVector(address, vector) for address, vector in vectors.items()])
         query = unit(*(rng.gauss(0, 1) for _ in range(DIMENSIONS)))
         numbers = struct.unpack("<8f", query)
 
         def cosine(address: Address) -> float:
             return float(sum(x * y for x, y in zip(numbers, struct.unpack("<8f", vectors[address]), strict=True)))
 
-        assert await self.near(store, query, 20) == sorted(vectors, key=cosine, reverse=True)[:20]
+        assert await near(store, query, 20) == sorted(vectors, key=cosine, reverse=True)[:20]
 
-    async def test_a_vector_replaces_the_one_before(self, store: Store) -> None:
-        spoken = await self.spoken(store, "a", "b")
-        await self.put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1))])
-        assert (await self.near(store, unit(0, 0, 0, 1)))[0] == spoken["a"]
-        assert len(await self.near(store, unit(1))) == 2
+    async def test_a_vector_replaces_the_one_before(self, store: StoreWithVectors) -> None:
+        spoken = await spoken_by(store, "a", "b")
+        await put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1))])
+        assert (await near(store, unit(0, 0, 0, 1)))[0] == spoken["a"]
+        assert len(await near(store, unit(1))) == 2
 
-    async def test_what_is_gone_or_changed_gets_no_vector(self, store: Store) -> None:
-        spoken = await self.spoken(store, "a", "b")
+    async def test_what_is_gone_or_changed_gets_no_vector(self, store: StoreWithVectors) -> None:
+        spoken = await spoken_by(store, "a", "b")
         missing = [Address("message", 1 << 20, 0), Address("edit", 99), Address("overlay", 99), Address("session", 99)]
-        assert await self.put(store, [NewVector(address, unit(1)) for address in missing]) == 0
-        assert await self.put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1), "another content")]) == 0
-        assert await self.put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1), message("a").raw)]) == 1
+        assert await put(store, [NewVector(address, unit(1)) for address in missing]) == 0
+        assert await put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1), "another content")]) == 0
+        assert await put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1), message("a").raw)]) == 1
 
-    async def test_namespaces_do_not_see_each_other(self, store: Store) -> None:
-        await self.spoken(store, "a", "b")
-        assert await self.near(store, unit(1), namespace="elsewhere") == []
-        assert isinstance(store, VectorStore)
+    async def test_namespaces_do_not_see_each_other(self, store: StoreWithVectors) -> None:
+        await spoken_by(store, "a", "b")
+        assert await near(store, unit(1), namespace="elsewhere") == []
         await store.prepare_vectors("elsewhere", 3)
         await store.drop_vectors("elsewhere")
-        assert len(await self.near(store, unit(1))) == 2
+        assert len(await near(store, unit(1))) == 2
 
-    async def test_other_dimensions_are_refused_until_the_vectors_are_dropped(self, store: Store) -> None:
-        spoken = await self.spoken(store, "a")
-        assert isinstance(store, VectorStore)
+    async def test_other_dimensions_are_refused_until_the_vectors_are_dropped(self, store: StoreWithVectors) -> None:
+        spoken = await spoken_by(store, "a")
         with pytest.raises(EmbeddingError, match="8 dimensions, not 3"):
             await store.prepare_vectors(NAMESPACE, 3)
         with pytest.raises(EmbeddingError, match="8 dimensions, not 3"):
             await store.put_vectors(NAMESPACE, 3, [])
         await store.drop_vectors(NAMESPACE)
-        assert await self.near(store, unit(1)) == []
+        assert await near(store, unit(1)) == []
         await store.prepare_vectors(NAMESPACE, 3)
         assert await store.put_vectors(NAMESPACE, 3, [NewVector(spoken["a"], struct.pack("<3f", 1, 0, 0))]) == 1
 
-    async def test_how_far_they_are_is_set_against_what_it_was(self, store: Store) -> None:
-        assert isinstance(store, VectorStore)
+    async def test_how_far_they_are_is_set_against_what_it_was(self, store: StoreWithVectors) -> None:
         await store.prepare_vectors(NAMESPACE, DIMENSIONS)
         assert await store.vector_state(NAMESPACE) is None
         first = IndexState(made_with="a model", position=(0, 0), cursor=0)
@@ -155,9 +154,8 @@ class VectorContract:
         await store.drop_vectors(NAMESPACE)
         assert await store.vector_state(NAMESPACE) is None
 
-    async def test_which_texts_lack_one_and_how_many_do_not(self, store: Store) -> None:
-        spoken = await self.spoken(store, "a", "b")
-        assert isinstance(store, VectorStore)
+    async def test_which_texts_lack_one_and_how_many_do_not(self, store: StoreWithVectors) -> None:
+        spoken = await spoken_by(store, "a", "b")
         missing = [Address("message", 1 << 20, 0), Address("edit", spoken["a"].number)]
         asked = [missing[0], *spoken.values(), missing[1]]
         assert await store.without_vectors(NAMESPACE, asked) == missing
@@ -167,40 +165,40 @@ class VectorContract:
         assert await store.without_vectors(NAMESPACE, list(spoken.values())) == [spoken["a"]]
         assert await store.count_vectors(NAMESPACE) == 1
 
-    async def test_vectors_go_with_what_they_were_made_from(self, store: Store) -> None:
-        spoken = await self.spoken(store, "a", "b", "c")
+    async def test_vectors_go_with_what_they_were_made_from(self, store: StoreWithVectors) -> None:
+        spoken = await spoken_by(store, "a", "b", "c")
         await delete(store, "chat", "b")
-        assert set(await self.near(store, unit(1))) == {spoken["a"], spoken["c"]}
+        assert set(await near(store, unit(1))) == {spoken["a"], spoken["c"]}
         await replace(store, "chat", message("a", "changed"))
-        assert await self.near(store, unit(1)) == [spoken["c"]]
+        assert await near(store, unit(1)) == [spoken["c"]]
         await change(store, "chat", lambda seen: plans.clear_messages(seen.rows, NOW))
-        assert await self.near(store, unit(1)) == []
+        assert await near(store, unit(1)) == []
 
-    async def test_what_a_fork_still_sees_keeps_its_vector(self, store: Store) -> None:
-        spoken = await self.spoken(store, "a", "b")
+    async def test_what_a_fork_still_sees_keeps_its_vector(self, store: StoreWithVectors) -> None:
+        spoken = await spoken_by(store, "a", "b")
         await fork(store, "chat", "copy")
         await delete(store, "chat", "a")
-        assert set(await self.near(store, unit(1))) == set(spoken.values())
+        assert set(await near(store, unit(1))) == set(spoken.values())
         for session_id in ("chat", "copy"):
             await delete_session(store, session_id)
-        assert await self.near(store, unit(1)) == []
+        assert await near(store, unit(1)) == []
 
-    async def test_vectors_of_summaries_and_sessions_go_with_them(self, store: Store) -> None:
+    async def test_vectors_of_summaries_and_sessions_go_with_them(self, store: StoreWithVectors) -> None:
         await add(store, "chat", "a", "b")
         await cover(store, "chat", "summary", "a", "b")
         [overlay] = (await tree(store, "chat")).overlays
         session = await row(store, "chat")
         addresses = [Address("overlay", overlay.number), Address("session", session.number)]
-        assert await self.put(store, [NewVector(address, unit(1)) for address in addresses]) == 2
-        assert sorted(await self.near(store, unit(1))) == addresses
+        assert await put(store, [NewVector(address, unit(1)) for address in addresses]) == 2
+        assert sorted(await near(store, unit(1))) == addresses
         assert await store.apply(plans.change_row(await row(store, "chat"), NOW, name="Another"))
-        assert await self.near(store, unit(1)) == addresses[:1]
+        assert await near(store, unit(1)) == addresses[:1]
         await delete_session(store, "chat")
-        assert await self.near(store, unit(1)) == []
+        assert await near(store, unit(1)) == []
 
-    async def test_no_vector_outlives_a_message_that_is_deleted_at_the_same_time(self, store: Store) -> None:
+    async def test_no_vector_outlives_a_message_that_is_deleted_at_the_same_time(self, store: StoreWithVectors) -> None:
         ids = [f"m{number}" for number in range(20)]
-        spoken = await self.spoken(store, *ids)
+        spoken = await spoken_by(store, *ids)
         again = [NewVector(address, unit(1)) for address in spoken.values()]
-        await asyncio.gather(*(self.put(store, again) for _ in range(4)), delete(store, "chat", *ids[:10]))
-        assert set(await self.near(store, unit(1), 100)) == {spoken[id] for id in ids[10:]}
+        await asyncio.gather(*(put(store, again) for _ in range(4)), delete(store, "chat", *ids[:10]))
+        assert set(await near(store, unit(1), 100)) == {spoken[id] for id in ids[10:]}

@@ -32,9 +32,7 @@ async def is_nothing_left(store: Store, items: list[Item]) -> bool:
     return all(piece.messages == () and piece.overlay is None for piece in pieces)
 
 
-class LettingGoContract:
-    """A subclass gives `store`."""
-
+class ConcurrentPlanContract:
     async def test_two_sessions_that_go_at_once_do_not_leave_a_dead_ones_messages_to_each_other(
         self, store: Store
     ) -> None:

@@ -31,7 +31,7 @@ from frontdesk.testing.store_contract.steps import (
 from frontdesk.tree import plans
 
 
-class ChangeContract:
+class PlanContract:
     # guards
 
     async def test_a_plan_raises_the_revision_and_sets_what_it_says(self, store: Store) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from frontdesk.store import StateKey, StateStore
-from frontdesk.testing.state_contract.steps import MILLISECOND, StateSetup, make, mark, pass_time
+from frontdesk.testing.state_contract.steps import MILLISECOND, make, mark, pass_time
 
 
-class ChangingContract(StateSetup):
+class UpdateContract:
     async def test_replacing_what_was_seen_counts_the_version(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, '"first"')
         await pass_time(MILLISECOND)

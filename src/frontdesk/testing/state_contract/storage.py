@@ -11,11 +11,11 @@ import pytest
 
 from frontdesk.errors import StoreClosedError
 from frontdesk.store import StateKey, StateStore
-from frontdesk.testing.state_contract.steps import HOUR, StateSetup, make, mark
-from frontdesk.testing.store_contract.steps import HOSTILE_IDS
+from frontdesk.testing.inputs import HOSTILE_IDS
+from frontdesk.testing.state_contract.steps import HOUR, make, mark
 
 
-class KeepingContract(StateSetup):
+class StorageContract:
     async def test_a_new_state_comes_back_with_version_1(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, '{"n": 1}')
         assert (made.value, made.version, made.ttl, made.created_at) == ('{"n": 1}', 1, HOUR, made.accessed_at)

@@ -1,4 +1,4 @@
-"""A conversation in plain Python, as naive as can be: what `store_machine` holds every store against."""
+"""A conversation in plain Python, as naive as can be: what `random_histories` compares every store with."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Literal
-
-from frontdesk.store import Place
-from frontdesk.tree.tree import Tree
 
 Kind = Literal["summary", "truncate", "reset"]
 
@@ -152,11 +149,3 @@ class Conversation:
         """Every id and text that the session has."""
         messages = {text for note in self.notes.values() for text in (note.id, note.text)}
         return messages | {text for cover in self.covers for text in (cover.id, cover.summary) if text}
-
-
-def tokens_at(tree: Tree, place: Place) -> int:
-    """Tokens of a message that was looked up with the tree, as its session sees it."""
-    edit = tree.replaced.get(place)
-    if edit is not None and edit.message is not None:
-        return edit.message.tokens
-    return next(found.tokens for found in tree.rows.found if found.place == place)

@@ -1,4 +1,4 @@
-"""Documents, prompts and leases: what a store keeps beside messages."""
+"""Documents in versions, and frozen prompts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import DocumentRow, NewSession, PromptRow, Store
 
-MINUTE = 60_000_000
-
 
 def text(version: int, content: str = "text", label: str = "label", key: str = "") -> DocumentRow:
     return DocumentRow(label=label, key=key, version=version, content=content, created_at=1)
@@ -20,9 +18,7 @@ def prompt(words: str) -> PromptRow:
     return PromptRow(number=0, text=words, tokens=len(words), fingerprint="f", blocks="{}", created_at=1)
 
 
-class KeepingContract:
-    """A subclass gives `store`."""
-
+class DocumentContract:
     @pytest.fixture
     async def room(self, store: Store) -> str:
         """A session in the namespace `ns`."""
@@ -98,38 +94,3 @@ class KeepingContract:
             assert await store.put_document("ns", room, text(version, f"v{version}"), keep_history=False)
         assert [row.version for row in await store.document_versions("ns", room, "label", "")] == [3]
         assert not await store.put_document("ns", room, text(1), keep_history=False)
-
-    async def test_a_lease_has_one_holder_and_numbers_that_grow(self, store: Store, room: str) -> None:
-        for owner in (room, None):
-            first = await store.acquire_lease("ns", owner, "work", "ana", MINUTE)
-            assert first is not None
-            assert await store.acquire_lease("ns", owner, "work", "ben", MINUTE) is None
-            assert await store.acquire_lease("ns", owner, "other work", "ben", MINUTE) is not None
-            held = await store.get_lease("ns", owner, "work")
-            assert held is not None
-            assert (held.holder, held.number) == ("ana", first.number)
-            assert await store.renew_lease("ns", owner, "work", first.number, MINUTE)
-            assert not await store.release_lease("ns", owner, "work", first.number + 1)
-            assert await store.release_lease("ns", owner, "work", first.number)
-            assert await store.get_lease("ns", owner, "work") is None
-            assert not await store.renew_lease("ns", owner, "work", first.number, MINUTE)
-            second = await store.acquire_lease("ns", owner, "work", "ben", MINUTE)
-            assert second is not None
-            assert second.number > first.number
-
-    async def test_a_lease_that_ran_out_can_be_taken_and_not_renewed(self, store: Store, room: str) -> None:
-        gone = await store.acquire_lease("ns", room, "work", "ana", -1)
-        assert gone is not None
-        assert not await store.renew_lease("ns", room, "work", gone.number, MINUTE)
-        taken = await store.acquire_lease("ns", room, "work", "ben", MINUTE)
-        assert taken is not None
-        assert taken.number == gone.number + 1
-
-    async def test_of_many_that_want_a_lease_one_gets_it(self, store: Store, room: str) -> None:
-        taken = await asyncio.gather(*(store.acquire_lease("ns", room, "work", str(n), MINUTE) for n in range(16)))
-        assert sum(lease is not None for lease in taken) == 1
-
-    async def test_a_lease_of_a_session_that_is_not_there(self, store: Store) -> None:
-        assert await store.get_lease("ns", "nobody", "work") is None
-        with pytest.raises(SessionNotFoundError):
-            await store.acquire_lease("ns", "nobody", "work", "ana", MINUTE)

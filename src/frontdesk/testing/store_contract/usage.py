@@ -19,7 +19,7 @@ def line(id: str, **values: Any) -> UsageRow:
     return UsageRow(**{"id": id, "at": NOW, "day": MONDAY, **values})
 
 
-class LedgerContract:
+class UsageContract:
     async def test_a_line_moves_the_totals_of_its_session(self, store: Store) -> None:
         await store.create(new("s"))
         given = line("u1", input_tokens=2**40, output_tokens=5, cost="0.25", at=NOW + 7)

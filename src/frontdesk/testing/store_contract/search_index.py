@@ -72,9 +72,7 @@ async def found(store: Store, *seek: str, **values: Any) -> set[int]:
     return {match.address.position for match in await find(store, *seek, **values)}
 
 
-class SearchContract:
-    """A subclass gives `store`."""
-
+class SearchIndexContract:
     async def test_texts_are_found_by_any_term_with_its_places(self, store: Store) -> None:
         await index_all(store, "s", {"a": "red fox red", "b": "blue fox", "c": "green"})
         first, second = await find(store, "red", "blue", count=("fox", "none"))

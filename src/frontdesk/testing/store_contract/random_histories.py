@@ -1,12 +1,12 @@
 """Random histories against a store: every change goes through `tree` and `plans` as the session layer sends it, and
-after each step every living session must look exactly like the naive `store_model`. Needs hypothesis."""
+after each step every living session must look exactly like the naive `conversation_model`."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import count as counter
 from typing import Any, TypeVar
@@ -26,13 +26,14 @@ from hypothesis.stateful import (
 
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
-from frontdesk.testing.store_model import Conversation, Kind, Shown, tokens_at
+from frontdesk.testing.inputs import StoredText
+from frontdesk.testing.store_contract.conversation_model import Conversation, Kind, Shown
+from frontdesk.testing.store_contract.steps import tokens_at
 from frontdesk.tree import edits, forks, plans, sharing
 from frontdesk.tree.items import count
 from frontdesk.tree.tree import Tree, whole_view
 
 T = TypeVar("T")
-Dump = Callable[[], Awaitable[str | None]]
 
 MODEST = settings(
     max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
@@ -44,44 +45,36 @@ _IDS = 24
 _runs = counter(1)
 
 
-class StoreProperties:
-    """Inherit, and give one async fixture `store`. `everything_stored` may show all text a store keeps."""
-
-    async def everything_stored(self, store: Store) -> str | None:
-        """All text in the store's tables, or None where that cannot be seen."""
-        return None
-
-    async def test_a_random_history_looks_like_the_naive_model(self, store: Store) -> None:
-        await self._run(store, MODEST)
+class StoreHistoryContract:
+    async def test_a_random_history_matches_the_naive_model(self, store: Store, stored_text: StoredText) -> None:
+        await run_histories(store, stored_text, MODEST)
 
     @pytest.mark.long
-    async def test_many_long_random_histories_look_like_the_naive_model(self, store: Store) -> None:
-        await self._run(store, DEEP)
+    async def test_many_long_random_histories_match_the_naive_model(
+        self, store: Store, stored_text: StoredText
+    ) -> None:
+        await run_histories(store, stored_text, DEEP)
 
-    async def _run(self, store: Store, how: settings) -> None:
-        loop = asyncio.get_running_loop()
 
-        def check() -> None:
-            machine: Any = partial(StoreMachine, store, loop, lambda: self.everything_stored(store))
-            run_state_machine_as_test(machine, settings=how)
-
-        await asyncio.to_thread(check)
+async def run_histories(store: Store, stored_text: StoredText, how: settings) -> None:
+    machine: Any = partial(StoreMachine, store, asyncio.get_running_loop(), stored_text)
+    await asyncio.to_thread(run_state_machine_as_test, machine, settings=how)
 
 
 class StoreMachine(RuleBasedStateMachine):
     """One example: a few sessions, forked from one another, in a namespace of their own."""
 
-    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, dump: Dump) -> None:
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, stored_text: StoredText) -> None:
         super().__init__()
         self._store = store
         self._loop = loop
-        self._dump = dump
+        self._stored_text = stored_text
         self._mark = f"r{next(_runs)}"
         self._numbers = counter(1)
         self._model: dict[str, Conversation] = {}
         self._above: dict[str, tuple[int, ...]] = {}
         self._tree_of: dict[str, int] = {}
-        self._told: defaultdict[str, set[str]] = defaultdict(set)
+        self._logged: defaultdict[str, set[str]] = defaultdict(set)
 
     def _wait(self, doing: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(doing, self._loop).result()
@@ -158,7 +151,7 @@ class StoreMachine(RuleBasedStateMachine):
                 return edits.delete_messages(tree, places, self._tick())
 
             self._change(name, build, find=ids)
-            self._told[name].update(ids, (cover.id for cover in self._model[name].covers))
+            self._logged[name].update(ids, (cover.id for cover in self._model[name].covers))
             self._model[name].delete(ids)
             self._wait(self._check_nothing_else_is_stored())
 
@@ -182,7 +175,7 @@ class StoreMachine(RuleBasedStateMachine):
 
             self._change(name, build, find=[start, end])
             self._model[name].cover(id, kind, summary, tokens, start, end)
-            self._told[name].add(id)
+            self._logged[name].add(id)
 
     @precondition(lambda self: any(model.covers for model in self._model.values()))
     @rule(data=st.data())
@@ -198,7 +191,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         self._change(name, build)
         self._model[name].uncover(id)
-        self._told[name].add(id)
+        self._logged[name].add(id)
         self._wait(self._check_nothing_else_is_stored())
 
     @rule(data=st.data())
@@ -273,7 +266,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _delete_session(self, name: str) -> None:
         self._change(name, lambda tree: plans.delete_session(tree.rows, self._tick()), family=True)
         del self._model[name], self._tree_of[name], self._above[name]
-        self._told.pop(name, None)
+        self._logged.pop(name, None)
         assert self._wait(self._store.get(self._mark, name)) is None
         self._wait(self._check_nothing_else_is_stored())
 
@@ -382,11 +375,10 @@ class StoreMachine(RuleBasedStateMachine):
         return tree.tokens(items, dict(zip(places, await self._store.sums(places), strict=True)))
 
     async def _check_nothing_else_is_stored(self) -> None:
-        """What no session sees any more is nowhere in the store, but for the ids that the log of a session tells of."""
-        stored = await self._dump()
-        if stored is not None:
-            seen = {text for model in self._model.values() for text in model.texts()}.union(*self._told.values())
-            assert set(re.findall(rf"<{self._mark}-\w+>", stored)) <= seen
+        """What no session sees any more is nowhere in the store, except the ids in the change log of a session."""
+        stored = await self._stored_text()
+        seen = {text for model in self._model.values() for text in model.texts()}.union(*self._logged.values())
+        assert set(re.findall(rf"<{self._mark}-\w+>", stored)) <= seen
 
     # draws and names
 

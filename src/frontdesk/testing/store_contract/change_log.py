@@ -39,7 +39,7 @@ def document(label: str, version: int = 1) -> DocumentRow:
     return DocumentRow(label=label, version=version, content="secret", created_at=NOW)
 
 
-class LogContract:
+class ChangeLogContract:
     async def test_every_change_of_a_session_is_told_once_and_in_order(self, store: Store) -> None:
         made, _ = await store.create(new("s", parent_session_id="elsewhere"))
         await add(store, "s", "m1", "m2", "m3")

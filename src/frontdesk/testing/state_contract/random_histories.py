@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from frontdesk.messages.ids import new_id
 from frontdesk.store import StateKey, StateRow, StateStore
-from frontdesk.testing.state_contract.steps import HOUR, MILLISECOND, StateSetup, mark, pass_time
+from frontdesk.testing.state_contract.steps import HOUR, MILLISECOND, mark, pass_time
 
 T = TypeVar("T")
 MODEST = settings(
@@ -30,17 +30,18 @@ _keys = st.tuples(*map(st.sampled_from, (_NAMESPACES, _IDS, _NAMES)))
 _values = st.text(max_size=20).filter(lambda text: "\0" not in text)
 
 
-class HistoryContract(StateSetup):
-    async def test_a_random_history_looks_like_the_naive_model(self, store: StateStore) -> None:
-        await self._run(store, MODEST)
+class StateHistoryContract:
+    async def test_a_random_history_matches_the_naive_model(self, store: StateStore) -> None:
+        await run_histories(store, MODEST)
 
     @pytest.mark.long
-    async def test_many_long_random_histories_look_like_the_naive_model(self, store: StateStore) -> None:
-        await self._run(store, DEEP)
+    async def test_many_long_random_histories_match_the_naive_model(self, store: StateStore) -> None:
+        await run_histories(store, DEEP)
 
-    async def _run(self, store: StateStore, how: settings) -> None:
-        machine: Any = partial(StateMachine, store, asyncio.get_running_loop())
-        await asyncio.to_thread(run_state_machine_as_test, machine, settings=how)
+
+async def run_histories(store: StateStore, how: settings) -> None:
+    machine: Any = partial(StateMachine, store, asyncio.get_running_loop())
+    await asyncio.to_thread(run_state_machine_as_test, machine, settings=how)
 
 
 @dataclass

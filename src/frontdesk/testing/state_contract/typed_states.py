@@ -20,7 +20,7 @@ from frontdesk.errors import (
 from frontdesk.manager.manager import SessionManager
 from frontdesk.states import States
 from frontdesk.store import StateKey, StateStore
-from frontdesk.testing.state_contract.steps import MILLISECOND, StateSetup, pass_time
+from frontdesk.testing.state_contract.steps import MILLISECOND, pass_time
 
 
 @dataclass
@@ -35,7 +35,7 @@ def add_one(basket: Basket) -> Basket:
     return replace(basket, count=basket.count + 1)
 
 
-class UsingContract(StateSetup):
+class TypedStateContract:
     @pytest.fixture
     async def manager(self, namespace: str) -> AsyncIterator[SessionManager]:
         async with SessionManager("memory://", namespace=namespace) as manager:
