@@ -56,7 +56,7 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
         if asked["category"] != _NO_ANSWER and answers:
             questions.append(asked["question"])
             evidence.append(answers)
-    by_words = [rank_texts(question, texts, TOKENISER, in_line=True) for question in questions]
+    by_words = [rank_texts(question, texts, TOKENISER, consecutive=True) for question in questions]
     return Conversation(texts, questions, evidence, by_words)
 
 

@@ -187,17 +187,17 @@ async def test_after_a_failure_searches_do_not_ask_for_a_while() -> None:
         assert stubborn.asked == 1
     rests = []
     for _ in range(12):
-        health.failed(EmbeddingError("down"))
-        rests.append(round(health.rest))
+        health.record_failure(EmbeddingError("down"))
+        rests.append(round(health.pause))
     assert rests[:4] == [1, 2, 4, 8]
     assert rests[-1] == 300
-    health.worked()
-    assert (health.rest, health.error) == (0.0, None)
+    health.record_success()
+    assert (health.pause, health.error) == (0.0, None)
 
 
 async def test_what_others_say_in_an_error_is_not_repeated() -> None:
     health = EmbeddingHealth()
-    health.failed(ModelError("your input 'secret' is too long", model="m"))
+    health.record_failure(ModelError("your input 'secret' is too long", model="m"))
     assert health.error == "the embedding failed (ModelError)"
 
 

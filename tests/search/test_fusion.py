@@ -129,7 +129,7 @@ def by_meaning(noise: float) -> Callable[[], tuple[Matrix, Matrix]]:
 @cache
 def by_words() -> list[list[tuple[int, float]]]:
     texts, _, questions, _ = corpus()
-    return [rank_texts(question, texts, TOKENISER, in_line=False) for question in questions]
+    return [rank_texts(question, texts, TOKENISER, consecutive=False) for question in questions]
 
 
 def recall(rankings: list[list[int]], depth: int) -> float:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from frontdesk import SessionManager
 from frontdesk.moments import to_microseconds
-from frontdesk.search.query import MOST_CLAUSES, MOST_TERMS, Query, parse
+from frontdesk.search.query import MAX_CLAUSES, MAX_TERMS, Query, parse
 from frontdesk.search.tokeniser import TOKENISER, Tokeniser
 
 
@@ -87,8 +87,8 @@ def test_stop_words_are_those_of_the_language() -> None:
 
 def test_a_very_long_query_is_cut() -> None:
     query = understood(" ".join(f"word{number}x" for number in range(5_000)))
-    assert len(query.words) == MOST_TERMS
-    assert len(understood(" ".join(f'-a{number} "b{number}"' for number in range(500))).excluded) == MOST_CLAUSES
+    assert len(query.words) == MAX_TERMS
+    assert len(understood(" ".join(f'-a{number} "b{number}"' for number in range(500))).excluded) == MAX_CLAUSES
 
 
 def test_a_query_is_frozen() -> None:
@@ -128,7 +128,7 @@ TYPED = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".jo
 @example("部" * 10_000)
 def test_nothing_that_is_typed_is_an_error(text: str) -> None:
     query = parse(text, TOKENISER)
-    assert len(query.words) <= MOST_TERMS
+    assert len(query.words) <= MAX_TERMS
 
 
 async def test_no_search_is_an_error_whatever_is_typed() -> None:

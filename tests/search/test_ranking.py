@@ -14,8 +14,8 @@ WORDS = ("amber", "birch", "cedar", "dune", "ember")
 documents = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join), max_size=12)
 
 
-def best(query: str, *texts: str, in_line: bool = False) -> list[int]:
-    return [index for index, _ in rank_texts(query, texts, TOKENISER, in_line=in_line)]
+def best(query: str, *texts: str, consecutive: bool = False) -> list[int]:
+    return [index for index, _ in rank_texts(query, texts, TOKENISER, consecutive=consecutive)]
 
 
 def shown(text: str, query: str, **options: int) -> str:
@@ -51,9 +51,9 @@ def test_a_beginning_finds_words_below_the_word_itself() -> None:
 
 def test_words_near_a_message_count_for_it() -> None:
     talk = ["lamp x", "y", "z", "q", "p", "r", "s", "t", "u", "which amber shade?", "the lamp from Oslo"]
-    assert best("amber lamp", *talk, in_line=True) == [9, 10, 0]
-    alone = dict(rank_texts("amber lamp", talk, TOKENISER, in_line=False))
-    together = dict(rank_texts("amber lamp", talk, TOKENISER, in_line=True))
+    assert best("amber lamp", *talk, consecutive=True) == [9, 10, 0]
+    alone = dict(rank_texts("amber lamp", talk, TOKENISER, consecutive=False))
+    together = dict(rank_texts("amber lamp", talk, TOKENISER, consecutive=True))
     assert alone[0] == together[0]
     assert together[10] > alone[10]
 
@@ -61,7 +61,7 @@ def test_words_near_a_message_count_for_it() -> None:
 def test_what_a_branch_follows_counts_for_it() -> None:
     query = parse("amber lamp", TOKENISER)
     matcher, statistics = Matcher(query), Statistics()
-    question, answer = (matcher.take(TOKENISER.terms(text), statistics) for text in ("which amber?", "the lamp"))
+    question, answer = (matcher.match(TOKENISER.terms(text), statistics) for text in ("which amber?", "the lamp"))
     assert question is not None
     assert answer is not None
     candidates = [Candidate(question, 1, 7), Candidate(answer, 2, 0)]
@@ -81,14 +81,14 @@ def test_a_long_query_is_ranked_by_its_rarest_words() -> None:
 @given(documents, st.sampled_from(WORDS), st.sampled_from(WORDS))
 def test_what_is_excluded_is_never_given_and_what_matches_always(texts: list[str], word: str, excluded: str) -> None:
     wanted = {n for n, text in enumerate(texts) if word in text.split() and excluded not in text.split()}
-    assert set(best(f"{word} -{excluded}", *texts, in_line=True)) == wanted
+    assert set(best(f"{word} -{excluded}", *texts, consecutive=True)) == wanted
 
 
 @given(documents, st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))
 def test_every_match_has_a_score_and_neighbours_never_lower_it(texts: list[str], words: list[str]) -> None:
     query = parse(" ".join(words), TOKENISER)
     matcher, statistics = Matcher(query), Statistics()
-    found = [matcher.take(TOKENISER.terms(text), statistics) for text in texts]
+    found = [matcher.match(TOKENISER.terms(text), statistics) for text in texts]
     kept = [(place, one) for place, one in enumerate(found) if one is not None]
     alone = rank(query, [Candidate(one) for _, one in kept], statistics)
     together = rank(query, [Candidate(one, 0, place) for place, one in kept], statistics)

@@ -78,5 +78,5 @@ async def test_it_is_so_among_all_languages_together(manager: SessionManager, la
 
 @pytest.mark.parametrize(("language", "text", "number"), ASKED_IN_OTHER_FORMS)
 def test_other_forms_of_a_word_are_found_in_the_language_that_was_chosen(language: str, text: str, number: int) -> None:
-    ranked = rank_texts(text, CONVERSATIONS[language], Tokeniser(language), in_line=True)
+    ranked = rank_texts(text, CONVERSATIONS[language], Tokeniser(language), consecutive=True)
     assert number in [index for index, _ in ranked[:3]]

@@ -59,7 +59,7 @@ class PromptStore(Protocol):
 class HistorySearch:
     """The provider of a block that searches other conversations, as `with_searchable_history` declares it."""
 
-    sees: SessionFilter | None
+    scope: SessionFilter | None
     max_tokens: int
 
 

@@ -34,7 +34,7 @@ class StoreSearch:
 
     async def search(self, query: str) -> str | None:
         rows = sorted(await self._entries(), key=lambda row: row.key)
-        ranked = rank_texts(query, (f"{row.key}\n{row.content}" for row in rows), TOKENISER, in_line=False)
+        ranked = rank_texts(query, (f"{row.key}\n{row.content}" for row in rows), TOKENISER, consecutive=False)
         best = [rows[index] for index, _ in ranked[:_HITS]]
         return "\n\n".join(f"[{row.key}]\n{row.content}" for row in best) or None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from frontdesk.records import SearchHit
-from frontdesk.search.tool import find_told
-from frontdesk.search.visible import Past
+from frontdesk.search.tool import search_as_text
+from frontdesk.search.visibility import ScopedHistory
 
 
 class SearchableHistory:
@@ -13,8 +13,8 @@ class SearchableHistory:
     Messages in the session's own history are left out, since the model sees them already. Those that were compacted
     away, or that are on another branch, are found."""
 
-    def __init__(self, past: Past, session_id: str, max_tokens: int) -> None:
-        self._past = past
+    def __init__(self, history: ScopedHistory, session_id: str, max_tokens: int) -> None:
+        self._history = history
         self._session_id = session_id
         self._max_tokens = max_tokens
 
@@ -22,7 +22,7 @@ class SearchableHistory:
         return "Everything that was said in all conversations. Ask in plain words: any of them may match."
 
     async def search(self, query: str) -> str | None:
-        return await find_told(self._past, query, self._max_tokens, self._is_in_own_history)
+        return await search_as_text(self._history, query, self._max_tokens, self._is_in_own_history)
 
     def _is_in_own_history(self, hit: SearchHit) -> bool:
         return hit.session_id == self._session_id and (hit.visible or hit.kind == "session")

@@ -14,7 +14,7 @@ from frontdesk.context.blocks import BlockKind, is_writable, kind_of
 from frontdesk.context.entries import StoreSearch
 from frontdesk.context.history_block import SearchableHistory
 from frontdesk.errors import ConfigurationError
-from frontdesk.search.visible import Past
+from frontdesk.search.visibility import ScopedHistory
 
 _MAX_SOURCES = 10_000
 
@@ -54,8 +54,8 @@ class BlockSource:
                 if not hasattr(self.provider, "get"):
                     raise ConfigurationError(f"the factory of block {self.label!r} returned an object without `get`")
             if isinstance(self.provider, HistorySearch):
-                past = Past(runtime, self.provider.sees)
-                self.provider = SearchableHistory(past, session_id, self.provider.max_tokens)
+                history = ScopedHistory(runtime, self.provider.scope)
+                self.provider = SearchableHistory(history, session_id, self.provider.max_tokens)
             if isinstance(self.provider, StoreSearch):
                 self.provider.attach(runtime, self.label)
             if hasattr(self.provider, "init"):

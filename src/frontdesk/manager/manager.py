@@ -42,11 +42,11 @@ from frontdesk.records import (
     SweepReport,
     Usage,
 )
-from frontdesk.search import freshness, indexing, vectors
-from frontdesk.search.across import search_namespace
-from frontdesk.search.request import understood
+from frontdesk.search import index_snapshot, indexing, vectors
+from frontdesk.search.namespace_search import search_namespace
+from frontdesk.search.request import parse_request
 from frontdesk.search.tool import history_tools
-from frontdesk.search.visible import Past
+from frontdesk.search.visibility import ScopedHistory
 from frontdesk.session import Session
 from frontdesk.session.handle import Handle
 from frontdesk.session.writing import Given
@@ -379,7 +379,7 @@ class SessionManager(Configurable):
         session: and tag: in the query, and the other arguments, choose sessions: by id or name, by the parts of their
         keys, by status and by tag. With `group` the hits of a session come together, in the order of its best.
         Raises `InvalidInputError`, `InvalidCursorError`."""
-        request = await understood(
+        request = await parse_request(
             self._runtime,
             query,
             limit=limit,
@@ -402,7 +402,7 @@ class SessionManager(Configurable):
 
     async def search_info(self) -> SearchInfo:
         """How the namespace is searched, and how far its index has come."""
-        return await freshness.info(self._runtime)
+        return await index_snapshot.search_info(self._runtime)
 
     async def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
         """Build the search index again while it is in use. Searches stay right meanwhile, and nothing waits for it.
@@ -422,7 +422,7 @@ class SessionManager(Configurable):
 
         `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope looks
         like one that does not exist. `max_tokens` is the most that an answer costs."""
-        return history_tools(Past(self._runtime, scope), check_answer_tokens(max_tokens))
+        return history_tools(ScopedHistory(self._runtime, scope), check_answer_tokens(max_tokens))
 
     # events and states
 

@@ -1,1 +1,1 @@
-"""Finding what was said before: the tokeniser, the query and the ranking are pure, and the same for every store."""
+"""Search in conversations. Tokeniser, query and ranking are the same for every store."""

@@ -1,5 +1,5 @@
-"""When index and vectors follow what is appended: in a pause of the conversation, or once much has come together, so
-that an append never pays for it."""
+"""When the index and the vectors are brought up to date: in a pause of the conversation, or after many appends. So an
+append itself never waits for indexing."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from frontdesk.search import indexing, vectors
 from frontdesk.search.embeddings import EmbeddingHealth
 
 _PAUSE = 1.0
-"""seconds without an append after which it begins"""
-_MUCH = 10_000
-"""messages after which it does not wait for a pause any more"""
+"""seconds without an append after which indexing starts"""
+_MAX_BACKLOG = 10_000
+"""messages after which indexing does not wait for a pause any longer"""
 _NAME = "search index"
 _VECTORS = "search vectors"
 
 
 @dataclass(slots=True)
 class Backlog:
-    """What this worker has appended since it last saw to the index."""
+    """What this worker has appended since it last started indexing."""
 
     messages: int = 0
     last: float = 0.0
 
 
-def notice(runtime: Runtime, messages: int) -> None:
-    """Tell that messages were appended. Costs next to nothing."""
+def record_append(runtime: Runtime, messages: int) -> None:
+    """Record that messages were appended. Costs almost nothing."""
     backlog = runtime.shared(Backlog)
     backlog.last = time.monotonic()
     backlog.messages += messages
-    runtime.background.later(_PAUSE, lambda: _look(runtime), _NAME)
+    runtime.background.later(_PAUSE, lambda: _start_if_due(runtime), _NAME)
 
 
-def _look(runtime: Runtime) -> None:
+def _start_if_due(runtime: Runtime) -> None:
     backlog = runtime.shared(Backlog)
-    if time.monotonic() - backlog.last < _PAUSE and backlog.messages < _MUCH:
-        runtime.background.later(_PAUSE, lambda: _look(runtime), _NAME)
+    if time.monotonic() - backlog.last < _PAUSE and backlog.messages < _MAX_BACKLOG:
+        runtime.background.later(_PAUSE, lambda: _start_if_due(runtime), _NAME)
         return
     backlog.messages = 0
-    follow(runtime)
+    start_indexing(runtime)
 
 
-def follow(runtime: Runtime) -> None:
-    """Bring the index up to date beside the conversation, and then the vectors, if any are wanted."""
+def start_indexing(runtime: Runtime) -> None:
+    """Bring the index up to date in the background, and then the vectors, if embeddings are set up."""
     if not runtime.background.closing:
         runtime.background.spawn(_index(runtime), _NAME)
 
@@ -54,19 +54,19 @@ def follow(runtime: Runtime) -> None:
 async def _index(runtime: Runtime) -> None:
     try:
         if await indexing.run(runtime):
-            # Without a sweep nobody else would: what comes in one pause is less than what goes in one.
-            await feed.trim(runtime, runtime.settings.lifecycle.keep_events, 4 * _MUCH)
+            # Without sweeps nothing else trims the log. This removes more than is appended between two runs.
+            await feed.trim(runtime, runtime.settings.lifecycle.keep_events, 4 * _MAX_BACKLOG)
     except FrontdeskError:
-        pass  # whoever searches or appends next tries again
-    _follow_with_vectors(runtime)
+        pass  # the next search or append tries again
+    _start_embedding(runtime)
 
 
-def _follow_with_vectors(runtime: Runtime) -> None:
+def _start_embedding(runtime: Runtime) -> None:
     if runtime.settings.embeddings.embed is None or runtime.background.closing:
         return
-    rest = runtime.shared(EmbeddingHealth).rest
-    if rest:
-        runtime.background.later(rest, lambda: _follow_with_vectors(runtime), _VECTORS)
+    pause = runtime.shared(EmbeddingHealth).pause
+    if pause:
+        runtime.background.later(pause, lambda: _start_embedding(runtime), _VECTORS)
     else:
         runtime.background.spawn(_embed(runtime), _VECTORS)
 
@@ -78,6 +78,6 @@ async def _embed(runtime: Runtime) -> None:
         pass
     except FrontdeskError as error:
         health = runtime.shared(EmbeddingHealth)
-        health.failed(error)
+        health.record_failure(error)
         if not runtime.background.closing:
-            runtime.background.later(health.rest, lambda: _follow_with_vectors(runtime), _VECTORS)
+            runtime.background.later(health.pause, lambda: _start_embedding(runtime), _VECTORS)

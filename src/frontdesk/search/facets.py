@@ -1,4 +1,4 @@
-"""Facets: words in the index that say what a text is, so that filters by role, kind and time cost next to nothing."""
+"""Facets: terms in the index that describe a text by kind, role and time, so that filters are cheap."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from frontdesk.store import TextKind
 
 KINDS: dict[TextKind, str] = {"message": "km", "edit": "ke", "overlay": "ko", "session": "ks"}
 _DAY = 86_400_000_000
-# Days outside count as the first or the last: what is found by a day is checked against its exact moment anyway.
+# Earlier and later days count as the first or the last one: hits are checked against the exact time anyway.
 _FIRST, _LAST = date(1970, 1, 1), date(2099, 12, 31)
 
 
 def facets_of(kind: TextKind, role: str, at: int) -> list[str]:
-    """The facets of a text. That of a session has no time of its own: the session goes on."""
+    """The facets of a text. The text of a session has no time: its time is the last activity, which changes."""
     facets = [KINDS[kind]]
     if role:
-        facets.append(of_role(role))
+        facets.append(role_facet(role))
     if kind != "session":
         facets += _times(at // _DAY)
     return facets
@@ -31,24 +31,26 @@ def _times(days: int) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def of_role(role: str) -> str:
+def role_facet(role: str) -> str:
     return "r" + role.lower().encode("utf-8", "surrogatepass").hex()
 
 
-def of_period(after: int | None, before: int | None) -> tuple[str, ...]:
-    """One of these is a facet of every text from `after` up to `before`, and of few others; sessions are among them."""
+def period_facets(after: int | None, before: int | None) -> tuple[str, ...]:
+    """Facets for a period: every text from `after` up to `before` has one of them, all sessions too, and few others."""
     first = _FIRST if after is None else _day(after // _DAY)
     last = _LAST if before is None else _day((before - 1) // _DAY)
     return (KINDS["session"], *_cover(first, last))
 
 
 def _day(days: int) -> date:
-    """The day so many days after 1970 began."""
+    """The date that is a number of days after 1970-01-01, within the supported range."""
     return _FIRST + timedelta(days=min(max(days, 0), (_LAST - _FIRST).days))
 
 
 def _cover(day: date, last: date) -> Iterator[str]:
-    """Decades, years, months and days that make up the days from one to another."""
+    """The facets of the decades, years, months and days that together are the period from `day` to `last`.
+
+    For 2024-12-30 to 2026-01-01: d20241230, d20241231, y2025, d20260101."""
     while day <= last:
         for name, end in (
             (f"t{day.year // 10}", date(day.year // 10 * 10 + 9, 12, 31)),

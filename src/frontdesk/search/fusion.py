@@ -1,10 +1,11 @@
-"""Which hits come first where words and vectors both have a say: pure, over the two rankings.
+"""Combining the ranking by words with the ranking by vectors.
 
-Words lead. A hit counts by its share of the best score, and being among the nearest vectors adds at most a tenth, less
-the further down: that decides between hits which the words leave close together, and cannot overturn what they say
-clearly. So an embedding that knows nothing, or only what the words know already, changes next to nothing; a good one
-lifts what it agrees on. What it alone finds gets one place among the first ten, and only where both rankings have
-something in common, since vectors that place nothing where the words do are no evidence for this query."""
+Words have priority. Being among the nearest vectors adds at most a tenth of the best score by words, and less for each
+further place. That decides between hits whose scores are close, and cannot reverse a clear order. So a worthless
+embedding changes almost nothing, and a good one moves up what both rankings agree on.
+
+A text that only the vectors find can get one place among the first ten, if the two rankings have some hits in common.
+If they have none, the vectors are not reliable for this query."""
 
 from __future__ import annotations
 
@@ -14,22 +15,23 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 NEAREST = 20
-"""how many of the nearest vectors have a say"""
+"""how many of the nearest vectors count"""
 WEIGHT = 0.1
-"""what the nearest one adds, as a share of the best score by words"""
+"""what the nearest vector adds, as a share of the best score by words"""
 HALVING = 5
-"""the one so many places behind the nearest adds half of that"""
+"""the vector this number of places after the nearest adds half as much"""
 RESERVED_PLACE = 10
-"""where the nearest one comes at the latest, if the rankings agree"""
+"""the nearest text comes at this place or before it, if the rankings agree"""
 AGREEMENT = 2
-"""how many of the nearest must be among the first hits by words for that"""
+"""the rankings agree if this number of the nearest are among the first `FIRST_HITS` by words"""
 FIRST_HITS = 30
 
 
 def fuse(lexical: Sequence[tuple[T, float]], nearest: Sequence[T]) -> list[tuple[T, float]]:
-    """Hits and scores, best first, from those by words (best first, each once) and the nearest by vectors (likewise).
+    """Hits and scores, best first, from the hits by words and the nearest by vectors, both best first and without
+    repetitions.
 
-    Scores stay in the measure of the words; without hits by words the nearest come in their order."""
+    Scores are on the scale of the scores by words. Without hits by words, the nearest come in their own order."""
     near = nearest[:NEAREST]
     best = lexical[0][1] if lexical and lexical[0][1] > 0 else 1.0
     scores = dict(lexical)
@@ -47,7 +49,7 @@ def _agree(lexical: Sequence[tuple[T, float]], near: Sequence[T]) -> bool:
 
 
 def _reserve(fused: list[tuple[T, float]], nearest: T) -> None:
-    """Let the nearest one come in time, with the score of the hit whose place it takes."""
+    """Move the nearest hit up to the reserved place, with the score of the hit that was there."""
     place = next(index for index, (hit, _) in enumerate(fused) if hit == nearest)
     if place >= RESERVED_PLACE:
         del fused[place]

@@ -1,4 +1,4 @@
-"""Bringing the index up to date. A batch and the mark are written in one transaction, so that a crash loses nothing."""
+"""Bringing the index up to date. A batch and the new position are written in one transaction: a crash loses nothing."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import asyncio
 from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import SearchSettings
-from frontdesk.search import loading
-from frontdesk.search.following import Follower, OvertakenError, Progress
-from frontdesk.search.loading import Source, Wanted
+from frontdesk.search import stored_texts
+from frontdesk.search.follower import Follower, Progress, StateMovedError
 from frontdesk.search.settings import made_with
+from frontdesk.search.stored_texts import StoredText, TextSelection
 from frontdesk.store import IndexBatch, IndexState, IndexText
 
-_ON_THE_LOOP = 32
-"""texts that are parted into terms without a thread of their own"""
+_MAX_INLINE = 32
+"""how many texts are tokenised without a thread"""
 
 
 async def run(runtime: Runtime, budget: int | None = None) -> bool:
-    """Bring the index up to date, or by about `budget` texts nearer to it; False if another is at it."""
+    """Bring the index up to date, or add about `budget` texts to it; False if another worker is doing that."""
     index = _Index(runtime, budget)
-    return await index.alone(index.advance)
+    return await index.run_exclusively(index.advance)
 
 
 async def rebuild(runtime: Runtime, progress: Progress | None) -> None:
-    """Build the index anew beside its use; waits for whoever is at it."""
+    """Build the index again while it stays in use; waits for another worker that is indexing."""
     index = _Index(runtime, None, progress)
-    await index.alone_at_last(index.begin_again)
+    await index.wait_and_run(index.rebuild)
 
 
 class _Index(Follower):
@@ -40,29 +40,29 @@ class _Index(Follower):
         row = await self.runtime.store.index_state(self.runtime.namespace)
         return None if row is None else row.state
 
-    async def begin_again(self) -> None:
+    async def rebuild(self) -> None:
         state = await self.state()
-        await self.begin(state, usable=is_usable(state, self.runtime.settings.search))
+        await self.start_walk(state, usable=is_usable(state, self.runtime.settings.search))
         await self.advance()
 
-    async def mark(self, replaces: IndexState | None, state: IndexState) -> None:
+    async def save_state(self, replaces: IndexState | None, state: IndexState) -> None:
         await self._write(replaces, state, ())
 
-    async def take(self, state: IndexState, wanted: Wanted, reached: IndexState) -> None:
-        """Portion by portion, the mark with the last one. While one is being written, the next is read and parted."""
+    async def process(self, state: IndexState, selection: TextSelection, reached: IndexState) -> None:
+        """Write batch by batch, and the state with the last one. While a batch is written, the next is prepared."""
         ready: list[IndexText] | tuple[()] = ()
-        for portion in wanted.portions():
+        for batch in selection.batches():
             writing = asyncio.ensure_future(self._write(state, state, ready)) if ready else None
             try:
-                ready = await self._texts(await loading.load(self.runtime, portion))
+                ready = await self._texts(await stored_texts.load(self.runtime, batch))
             finally:
                 if writing is not None:
                     await writing
         await self._write(state, reached, ready)
 
-    async def _texts(self, sources: list[Source]) -> list[IndexText]:
+    async def _texts(self, sources: list[StoredText]) -> list[IndexText]:
         settings = self.runtime.settings.search
-        if len(sources) <= _ON_THE_LOOP:
+        if len(sources) <= _MAX_INLINE:
             return [source.to_index(settings) for source in sources]
         texts: list[IndexText] = await call(lambda: [source.to_index(settings) for source in sources])
         return texts
@@ -70,10 +70,10 @@ class _Index(Follower):
     async def _write(self, replaces: IndexState | None, state: IndexState, texts: list[IndexText] | tuple[()]) -> None:
         batch = IndexBatch(namespace=self.runtime.namespace, replaces=replaces, state=state, texts=texts)
         if not await self.runtime.store.write_index(batch):
-            raise OvertakenError
-        await self.tell(len(texts))
+            raise StateMovedError
+        await self.report_progress(len(texts))
 
 
 def is_usable(state: IndexState | None, settings: SearchSettings) -> bool:
-    """Whether what is not in the index is only what was logged after its mark."""
+    """Whether the index contains everything up to its position."""
     return state is not None and state.made_with == made_with(settings) and (state.cursor is None or state.usable)

@@ -1,4 +1,4 @@
-"""English words whose forms no stemmer brings together: "went" is found by "go", "children" by "child"."""
+"""Irregular forms of English words, which no stemmer recognises: "go" finds "went", "child" finds "children"."""
 
 from __future__ import annotations
 

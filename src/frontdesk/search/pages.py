@@ -1,4 +1,4 @@
-"""The order of hits, and which of them a page gives."""
+"""The order of hits, and the hits of one page."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.records import SearchResults
-from frontdesk.search import answering
-from frontdesk.search.attributing import Entry
 from frontdesk.search.fusion import fuse
+from frontdesk.search.hits import load_hits
+from frontdesk.search.owners import Entry
 from frontdesk.search.request import Request
 from frontdesk.store import IndexMatch
 from frontdesk.tree.tree import Tree
 
-NOTHING = SearchResults((), 0, None)
+NO_RESULTS = SearchResults((), 0, None)
 
 
 async def page(
@@ -23,25 +23,26 @@ async def page(
     near: Sequence[IndexMatch],
     trees: Sequence[Tree] = (),
 ) -> SearchResults:
-    """The hits behind those that earlier pages gave; `near` are the nearest by meaning."""
-    ordered = in_order(entries, request, near)
+    """The hits after those of earlier pages. `near` are the texts nearest in meaning, nearest first."""
+    ordered = sort_entries(entries, request, near)
     start = _start(ordered, request)
     end = start + request.limit
     shown = ordered[start:end]
-    hits = await answering.hits(runtime, request, shown, trees)
+    hits = await load_hits(runtime, request, shown, trees)
     cursor = request.cursor(end, shown[-1].match.address) if end < len(ordered) else None
     return SearchResults(tuple(hits), len(ordered), cursor)
 
 
-def in_order(entries: list[Entry], request: Request, near: Sequence[IndexMatch] = ()) -> list[Entry]:
-    """Best first or newest first, of equals the newest first; grouped, the hits of a session follow its first."""
+def sort_entries(entries: list[Entry], request: Request, near: Sequence[IndexMatch] = ()) -> list[Entry]:
+    """Sort entries by score or by time, newest first among equals. If grouped, the hits of a session follow its first
+    hit."""
 
     def newest(entry: Entry) -> tuple[int, int, int]:
         return -entry.match.at, -entry.match.address.number, -entry.match.address.position
 
     ordered = sorted(entries, key=newest if request.newest else lambda entry: (-entry.score, *newest(entry)))
     if near:
-        ordered = _fused(ordered, near)
+        ordered = _fuse(ordered, near)
     if request.group:
         first: dict[int, int] = {}
         for index, entry in enumerate(ordered):
@@ -50,8 +51,8 @@ def in_order(entries: list[Entry], request: Request, near: Sequence[IndexMatch] 
     return ordered
 
 
-def _fused(ordered: list[Entry], near: Sequence[IndexMatch]) -> list[Entry]:
-    """Best first by words and by meaning. What has no word of the query comes with a score of 0."""
+def _fuse(ordered: list[Entry], near: Sequence[IndexMatch]) -> list[Entry]:
+    """Combine the order by words with the order by meaning. Entries without a word of the query have a score of 0."""
     by_address = {entry.match.address: entry for entry in ordered}
     lexical = [(entry.match.address, entry.score) for entry in ordered if entry.score > 0]
     nearest = [match.address for match in near if match.address in by_address]
@@ -59,9 +60,9 @@ def _fused(ordered: list[Entry], near: Sequence[IndexMatch]) -> list[Entry]:
 
 
 def _start(ordered: list[Entry], request: Request) -> int:
-    """Where the page begins: behind the last hit that was given, wherever that stands now."""
-    if request.behind is not None:
+    """The index of the first hit of the page: after the last hit of the previous page, wherever that is now."""
+    if request.last_hit is not None:
         for index, entry in enumerate(ordered):
-            if entry.match.address == request.behind:
+            if entry.match.address == request.last_hit:
                 return index + 1
-    return request.given
+    return request.returned

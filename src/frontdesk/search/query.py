@@ -1,4 +1,4 @@
-"""What is looked for. Whatever is typed is a query: what is not understood as an operator is taken as words."""
+"""Parsing queries. Any text is a valid query: what is not an operator is searched for as words."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from frontdesk.search.scripts import IS_SPACELESS, RUN
 from frontdesk.search.stopwords import BY_LANGUAGE, BY_SCRIPT
 from frontdesk.search.tokeniser import Tokeniser, fold
 
-MOST_CHARACTERS = 10_000
-"""what comes after them is not read"""
-MOST_TERMS = 1024
-"""words that a query keeps; the ranking looks for the rarest of them"""
-MOST_CLAUSES = 32
-"""phrases, prefixes, exclusions and values of a filter, of each so many"""
+MAX_CHARACTERS = 10_000
+"""how much of a query is read"""
+MAX_TERMS = 1024
+"""how many words of a query are kept; the ranking uses the rarest of them"""
+MAX_CLAUSES = 32
+"""how many phrases, prefixes, exclusions and values of each filter are kept"""
 
 T = TypeVar("T")
 Phrase = tuple[tuple[str, ...], ...]
-"""stretches of terms, each of which stands in a text without a gap"""
+"""stretches of terms; the terms of a stretch are adjacent in a text"""
 
 _CLAUSE = re.compile(
     r'(?P<out>(?<!\S)-(?=[^\s-]))?(?:(?P<name>(?<![^\s-])[A-Za-z]+):)?(?:["“„”](?P<quoted>[^"“„”]*)["“„”]|(?P<word>[^\s"“„”]+))'
@@ -34,93 +34,95 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query, understood. Times are microseconds since 1970 in UTC, `after` included and `before` not.
+    """A parsed query. Times are microseconds since 1970 in UTC, including `after` and excluding `before`.
 
-    A text matches if it holds every phrase and nothing excluded and, where there are words or prefixes, any of them;
-    `words` are in the order of the query, each once, and hold those of the phrases."""
+    A text matches if it contains every phrase, none of the excluded phrases, and at least one of the words and prefixes
+    if there are any. `words` are in the order of the query, without repetitions, and include those of the phrases."""
 
     words: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     phrases: tuple[Phrase, ...] = ()
     excluded: tuple[Phrase, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
-    """words that stand side by side in the query"""
+    """words that are adjacent in the query"""
     roles: frozenset[str] = frozenset()
     sessions: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()
     after: int | None = None
     before: int | None = None
     text: str = field(default="", compare=False)
-    """what was typed, without filters, beginnings and what is excluded"""
+    """the query without filters, prefixes and exclusions"""
 
     @property
     def has_terms(self) -> bool:
-        """Whether anything is to be found in a text, so that texts can be ranked."""
+        """Whether there are words or prefixes, by which texts can be ranked."""
         return bool(self.words or self.prefixes)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for at all."""
-        return self == _NOTHING
+        """Whether there is nothing to search for, and no filter."""
+        return self == _EMPTY
 
 
-_NOTHING = Query()
+_EMPTY = Query()
 
 
 def parse(text: str, tokeniser: Tokeniser) -> Query:
-    """The query that a text means. Never raises, whatever the text holds."""
-    reading = _Reading(tokeniser)
-    for clause in _CLAUSE.finditer(text[:MOST_CHARACTERS]):
-        reading.take(clause)
-    return reading.query()
+    """Parse a query. Never raises, whatever the text contains."""
+    parser = _Parser(tokeniser)
+    for clause in _CLAUSE.finditer(text[:MAX_CHARACTERS]):
+        parser.add_clause(clause)
+    return parser.query()
 
 
-class _Reading:
-    """A query while its clauses are read one after the other."""
+class _Parser:
+    """Collects the clauses of a query one after the other."""
 
     def __init__(self, tokeniser: Tokeniser) -> None:
         self._tokeniser = tokeniser
-        self._line: list[str] = []
-        self._demanded: list[str] = []
+        self._terms: list[str] = []
+        self._required: list[str] = []
         self._prefixes: list[str] = []
         self._phrases: list[Phrase] = []
         self._excluded: list[Phrase] = []
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._values: dict[str, list[str]] = {"role": [], "session": [], "tag": []}
         self._after: int | None = None
         self._before: int | None = None
 
-    def take(self, clause: re.Match[str]) -> None:
-        out, name, quoted = clause["out"], clause["name"], clause["quoted"]
+    def add_clause(self, clause: re.Match[str]) -> None:
+        excludes, name, quoted = clause["out"], clause["name"], clause["quoted"]
         value = quoted if quoted is not None else clause["word"]
-        if name and not out and self._filter(name.lower(), value):
+        if name and not excludes and self._add_filter(name.lower(), value):
             return
         text = f"{name}:{value}" if name and quoted is None else value
-        if out and not text[0:1].isdecimal():
-            self._excluded += self._phrase(text.removesuffix("*"))
+        # "-5" is a number, not an exclusion.
+        if excludes and not text[0:1].isdecimal():
+            self._excluded += self._parse_phrase(text.removesuffix("*"))
         elif quoted is not None:
             if name:
-                self._words(name)
-            phrases = self._phrase(value)
+                self._add_words(name)
+            phrases = self._parse_phrase(value)
             self._phrases += phrases
-            self._demanded += [term for phrase in phrases for stretch in phrase for term in stretch]
-            self._words(value)
-            self._said.append(value)
-        elif not (value.endswith("*") and self._prefix(text.strip("*([{<'"))):
-            self._words(text)
-            self._said.append(text)
+            self._required += [term for phrase in phrases for stretch in phrase for term in stretch]
+            self._add_words(value)
+            self._texts.append(value)
+        elif not (value.endswith("*") and self._add_prefix(text.strip("*([{<'"))):
+            self._add_words(text)
+            self._texts.append(text)
 
-    def _prefix(self, text: str) -> bool:
-        """Take a beginning of words. Where it is a whole word whose stem is shorter, that is looked for, too."""
+    def _add_prefix(self, text: str) -> bool:
+        """Add a prefix; False if it cannot be one. If it is a word with a shorter stem, the stem is searched for too:
+        "deployment*" also finds "deploy"."""
         prefix = fold(text)
         if not RUN.fullmatch(text) or IS_SPACELESS(text):
             return False
         self._prefixes.append(prefix)
         [terms] = self._tokeniser.query_runs(text)
-        self._line += [term for term in terms if not term.startswith(prefix)] if len(terms) == 1 else ()
+        self._terms += [term for term in terms if not term.startswith(prefix)] if len(terms) == 1 else ()
         return True
 
-    def _filter(self, name: str, value: str) -> bool:
+    def _add_filter(self, name: str, value: str) -> bool:
         if name in self._values and value.strip():
             self._values[name].append(value.strip())
             return True
@@ -133,12 +135,13 @@ class _Reading:
             self._before = moment if self._before is None else min(self._before, moment)
         return True
 
-    def _words(self, text: str) -> None:
+    def _add_words(self, text: str) -> None:
         for terms in self._tokeniser.query_runs(text):
-            self._line += (terms[0], *filter(_says_something, terms[1:])) if terms else ()
+            self._terms += (terms[0], *filter(_is_significant, terms[1:])) if terms else ()
 
-    def _phrase(self, text: str) -> list[Phrase]:
-        """One phrase, or none where the text has no terms. Pairs of characters have no neighbours beyond their run."""
+    def _parse_phrase(self, text: str) -> list[Phrase]:
+        """One phrase, or none if the text has no terms. A run of a script without spaces is a stretch of its own, since
+        its pairs of characters are not adjacent to the terms around it."""
         stretches: list[tuple[str, ...]] = []
         joined = False
         for terms in self._tokeniser.query_runs(text):
@@ -152,32 +155,31 @@ class _Reading:
 
     def query(self) -> Query:
         stop = _stop_terms(self._tokeniser.language)
-        line = self._line
-        demanded = set(self._demanded)
-        telling = [term for term in line if term not in stop or term in demanded]
-        words = telling if telling or self._prefixes else line
+        required = set(self._required)
+        significant = [term for term in self._terms if term not in stop or term in required]
+        words = significant if significant or self._prefixes else self._terms
         return Query(
-            words=tuple(dict.fromkeys(words))[:MOST_TERMS],
-            prefixes=_few(self._prefixes),
-            phrases=_few(self._phrases),
-            excluded=_few(self._excluded),
+            words=tuple(dict.fromkeys(words))[:MAX_TERMS],
+            prefixes=_limit(self._prefixes),
+            phrases=_limit(self._phrases),
+            excluded=_limit(self._excluded),
             pairs=tuple(dict.fromkeys(pairwise(words))),
-            roles=frozenset(_few(map(str.lower, self._values["role"]))),
-            sessions=frozenset(_few(self._values["session"])),
-            tags=frozenset(_few(self._values["tag"])),
+            roles=frozenset(_limit(map(str.lower, self._values["role"]))),
+            sessions=frozenset(_limit(self._values["session"])),
+            tags=frozenset(_limit(self._values["tag"])),
             after=self._after,
             before=self._before,
-            text=" ".join(self._said),
+            text=" ".join(self._texts),
         )
 
 
-def _says_something(part: str) -> bool:
-    """Whether a part of an identifier is worth looking for without the rest: "file" of "file_1", but not "1"."""
+def _is_significant(part: str) -> bool:
+    """Whether a part of an identifier is worth searching for alone: "file" of "file_1", but not "1"."""
     return len(part) > 2 or (len(part) == 2 and not part.isdecimal())
 
 
-def _few(values: Iterable[T]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys(values))[:MOST_CLAUSES]
+def _limit(values: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(values))[:MAX_CLAUSES]
 
 
 def _start_of(date: str) -> int | None:

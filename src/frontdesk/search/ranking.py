@@ -1,8 +1,12 @@
-"""Which texts answer a query best: pure, the same for every store, over candidates and the figures of their corpus.
+"""Ranking texts by a query, the same for every store: scores from the candidates and the statistics of their corpus.
 
-Ranked is by bm25 with three additions. A word that stands not in a message but near it in the conversation counts
-for it in part, since question and answer belong together; a word counts once, where it stands nearest. Words that are
-neighbours in the query are worth more as neighbours in the text. And phrases, exclusions and prefixes do as asked.
+The score is BM25 with three additions:
+
+- A word in a nearby message of the conversation also counts for a message, with a lower weight, since question and
+  answer belong together. For "amber lamp", the answer "the lamp" right after the question "which amber?" scores for
+  both words. Each word counts once for a message, where it scores highest.
+- Words that are adjacent in the query score more if they are adjacent in the text.
+- Phrases are required, exclusions are forbidden, and a prefix counts less than the word itself.
 """
 
 from __future__ import annotations
@@ -16,30 +20,30 @@ from typing import NamedTuple
 from frontdesk.search.query import Phrase, Query, parse
 from frontdesk.search.tokeniser import Tokeniser
 
-# The weights were chosen by a coarse grid over five public conversations (`bench/search.py`), where the figures around
-# them do nearly as well.
+# The weights come from a coarse grid search on five public conversations (`bench/search.py`). Nearby weights are almost
+# as good.
 SATURATION = 0.8
-"""bm25's k1: how soon one more occurrence of a word stops counting; messages are short"""
+"""k1 of BM25: how soon further occurrences of a word stop counting; low, since messages are short"""
 LENGTH_WEIGHT = 0.3
-"""bm25's b: how much a long message has to hold more to be worth the same"""
+"""b of BM25: how much long messages are penalised"""
 NEIGHBOUR_WEIGHTS = (0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
-"""what a word counts for a message that stands one, two, ... messages away from it"""
+"""the weight of a word for a message that is one, two, ... messages after it"""
 LATER_WEIGHT = 0.8
-"""how much of that is left where the word comes after the message: answers follow questions"""
+"""the factor for a message that is before the word: answers follow questions, not the other way round"""
 ADJACENCY_WEIGHT = 0.3
-"""what two words side by side, as in the query, are worth beside their weights"""
+"""what adjacent words add, as a share of their weights"""
 ADJACENCY_GAP = 2
-"""how far apart "side by side" may be: one word may stand between"""
+"""how far apart adjacent words may be: with one word between them"""
 PREFIX_WEIGHT = 0.7
-"""what a word that only begins as asked counts against the word itself"""
-MOST_RANKED_TERMS = 64
-"""a longer query is ranked by the rarest of its words"""
+"""the weight of a prefix compared with the word itself"""
+MAX_RANKED_TERMS = 64
+"""a longer query is ranked by its rarest words"""
 
 _NO_PARENTS: Mapping[int, tuple[int, int]] = {}
 
 
-class Found(NamedTuple):
-    """What a query found in one text: `places` by term, of a text of `length` terms; prefixes end in "*"."""
+class TermPlaces(NamedTuple):
+    """The places of a query's terms in a text of `length` terms. Prefixes end in "*"."""
 
     length: int
     places: Mapping[str, Sequence[int]]
@@ -47,27 +51,27 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Statistics:
-    """The figures of a corpus: how many texts, how long, and in how many of them each term of the query stands."""
+    """The statistics of a corpus: the number of texts, their total length, and how many texts contain each term."""
 
     texts: int = 0
     length: int = 0
     frequencies: dict[str, int] = field(default_factory=dict)
 
-    def count(self, length: int, found: Found | None) -> None:
-        """Take one more text into account."""
+    def count(self, length: int, found: TermPlaces | None) -> None:
+        """Add one text."""
         self.texts += 1
         self.length += length
         for term in found.places if found else ():
             self.frequencies[term] = self.frequencies.get(term, 0) + 1
 
     def weight(self, term: str) -> float:
-        """How much a term says: the rarer the more (bm25's inverse document frequency)."""
+        """The weight of a term: the rarer, the higher (the inverse document frequency of BM25)."""
         frequency = self.frequencies.get(term, 0)
         return log(1 + (self.texts - frequency + 0.5) / (frequency + 0.5))
 
 
 class Matcher:
-    """Finds the terms of one query in lines of terms."""
+    """Finds the terms of one query in texts."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -76,23 +80,23 @@ class Matcher:
         self._prefixes = query.prefixes
         self._words = frozenset(query.words)
 
-    def take(self, terms: Sequence[str], statistics: Statistics) -> Found | None:
-        """What `find` gives, counted in."""
+    def match(self, terms: Sequence[str], statistics: Statistics) -> TermPlaces | None:
+        """`find`, and add the text to the statistics."""
         found = self.find(terms)
         statistics.count(len(terms), found)
         return found
 
-    def find(self, terms: Sequence[str]) -> Found | None:
-        """What a text holds of the query's words and prefixes; None if that is nothing, or not what was demanded."""
+    def find(self, terms: Sequence[str]) -> TermPlaces | None:
+        """The places of the query's words and prefixes in a text; None if the text does not match the query."""
         places = self._places(terms)
         if not places and (self._query.has_terms or self._query.phrases):
             return None
-        if not all(_holds(places, phrase) for phrase in self._query.phrases):
+        if not all(_contains(places, phrase) for phrase in self._query.phrases):
             return None
-        if any(_holds(places, phrase) for phrase in self._query.excluded):
+        if any(_contains(places, phrase) for phrase in self._query.excluded):
             return None
         found = {term: places[term] for term in places if term in self._words or term[-1] == "*"}
-        return Found(len(terms), found) if found or not self._query.has_terms else None
+        return TermPlaces(len(terms), found) if found or not self._query.has_terms else None
 
     def _places(self, terms: Sequence[str]) -> dict[str, list[int]]:
         places: dict[str, list[int]] = {}
@@ -107,12 +111,12 @@ class Matcher:
         return places
 
 
-def _holds(places: Mapping[str, Sequence[int]], phrase: Phrase) -> bool:
-    return all(_stands(places, stretch) for stretch in phrase)
+def _contains(places: Mapping[str, Sequence[int]], phrase: Phrase) -> bool:
+    return all(_occurs(places, stretch) for stretch in phrase)
 
 
-def _stands(places: Mapping[str, Sequence[int]], stretch: Sequence[str]) -> bool:
-    """Whether the terms follow one another somewhere without a gap."""
+def _occurs(places: Mapping[str, Sequence[int]], stretch: Sequence[str]) -> bool:
+    """Whether the terms are adjacent somewhere, in this order."""
     if any(term not in places for term in stretch):
         return False
     rest = [set(places[term]) for term in stretch[1:]]
@@ -120,13 +124,13 @@ def _stands(places: Mapping[str, Sequence[int]], stretch: Sequence[str]) -> bool
 
 
 class Candidate(NamedTuple):
-    """A text to be ranked: what was found in it, and the line (a branch of a conversation) and place it stands at.
+    """A text to be ranked: the terms found in it, and its segment and position in the conversation.
 
-    Texts on one line are neighbours by their places; one without a line stands for itself."""
+    Texts of one segment are neighbours by their positions. A text without a segment has no neighbours."""
 
-    found: Found
-    line: int | None = None
-    place: int = 0
+    found: TermPlaces
+    segment: int | None = None
+    position: int = 0
 
 
 def rank(
@@ -135,9 +139,9 @@ def rank(
     statistics: Statistics,
     parents: Mapping[int, tuple[int, int]] = _NO_PARENTS,
 ) -> list[float]:
-    """The score of each candidate, in their order; 0 for all where the query has no terms.
+    """The score of each candidate, in their order; all 0 if the query has no terms.
 
-    `parents` says after which (line, place) a line branches off."""
+    `parents` maps a segment to the (segment, position) after which it branches off."""
     weights = _weights(query, statistics)
     average = statistics.length / statistics.texts if statistics.length else 1.0
     numbers = {term: number for number, term in enumerate(weights)}
@@ -162,73 +166,80 @@ def rank(
 def _neighbours(
     candidates: Sequence[Candidate], parents: Mapping[int, tuple[int, int]]
 ) -> Iterator[tuple[int, int, float]]:
-    """Each candidate with each one that stands shortly before it, and what the earlier one's words count for it."""
-    at = {(line, place): index for index, (_, line, place) in enumerate(candidates) if line is not None}
+    """Pairs of neighbours: the indexes of a candidate and of one shortly before it, and the weight of their distance.
+
+    The second may be in the segment that the first one's segment branches off: after a branch from position 7 of
+    segment 1, the text at (2, 0) follows the one at (1, 7)."""
+    at = {(segment, position): index for index, (_, segment, position) in enumerate(candidates) if segment is not None}
     order = sorted(at)
-    for rank, (line, place) in enumerate(order):
-        index = at[line, place]
+    for rank, (segment, position) in enumerate(order):
+        index = at[segment, position]
         for before in range(rank - 1, -1, -1):
-            other_line, other_place = order[before]
-            if other_line != line or place - other_place > len(NEIGHBOUR_WEIGHTS):
+            other_segment, other = order[before]
+            if other_segment != segment or position - other > len(NEIGHBOUR_WEIGHTS):
                 break
-            yield index, at[other_line, other_place], NEIGHBOUR_WEIGHTS[place - other_place - 1]
-        if line in parents and place < len(NEIGHBOUR_WEIGHTS):
-            for weight, where in zip(NEIGHBOUR_WEIGHTS[place:], _across(line, parents), strict=False):
-                if where in at:
-                    yield index, at[where], weight
+            yield index, at[other_segment, other], NEIGHBOUR_WEIGHTS[position - other - 1]
+        if segment in parents and position < len(NEIGHBOUR_WEIGHTS):
+            for weight, place in zip(NEIGHBOUR_WEIGHTS[position:], _places_before(segment, parents), strict=False):
+                if place in at:
+                    yield index, at[place], weight
 
 
-def _across(line: int, parents: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The places ahead of the beginning of a line, on those it branches off, nearest first."""
-    while line in parents:
-        line, place = parents[line]
-        yield from ((line, at) for at in range(place, -1, -1))
+def _places_before(segment: int, parents: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The places before the start of a segment, in the segments that it branches off, nearest first."""
+    while segment in parents:
+        segment, position = parents[segment]
+        yield from ((segment, at) for at in range(position, -1, -1))
 
 
-def rank_texts(text: str, documents: Iterable[str], tokeniser: Tokeniser, *, in_line: bool) -> list[tuple[int, float]]:
-    """(index, score) of the documents that match the words of a query, best first and equals in their order.
+def rank_texts(
+    text: str, documents: Iterable[str], tokeniser: Tokeniser, *, consecutive: bool
+) -> list[tuple[int, float]]:
+    """(index, score) of the documents that match a query, best first, in their order among equals.
 
-    With `in_line` they follow one another in one conversation."""
+    With `consecutive`, the documents are consecutive messages of one conversation."""
     query = parse(text, tokeniser)
     matcher, statistics = Matcher(query), Statistics()
-    found = [matcher.take(tokeniser.terms(document), statistics) for document in documents]
-    matched = [(index, one) for index, one in enumerate(found) if one is not None and query.has_terms]
-    scores = rank(query, [Candidate(one, 0 if in_line else None, index) for index, one in matched], statistics)
+    found = [matcher.match(tokeniser.terms(document), statistics) for document in documents]
+    matched = [(index, places) for index, places in enumerate(found) if places is not None and query.has_terms]
+    segment = 0 if consecutive else None
+    scores = rank(query, [Candidate(places, segment, index) for index, places in matched], statistics)
     pairs = [(index, score) for (index, _), score in zip(matched, scores, strict=True)]
     return sorted(pairs, key=lambda pair: -pair[1])
 
 
 def _weights(query: Query, statistics: Statistics) -> dict[str, float]:
-    """The weights of the terms that are ranked by: those that stand anywhere, and of too many the rarest."""
+    """The weights of the terms that count: those that occur in the corpus, at most `MAX_RANKED_TERMS`, the rarest."""
     terms = [term for term in query.words if statistics.frequencies.get(term)]
-    rarest = sorted(terms, key=lambda term: statistics.frequencies[term])[:MOST_RANKED_TERMS]
+    rarest = sorted(terms, key=lambda term: statistics.frequencies[term])[:MAX_RANKED_TERMS]
     weights = {term: statistics.weight(term) for term in rarest}
     return weights | {f"{prefix}*": PREFIX_WEIGHT * statistics.weight(f"{prefix}*") for prefix in query.prefixes}
 
 
 def _own_scores(
-    found: Found,
+    found: TermPlaces,
     weights: Mapping[str, float],
     numbers: Mapping[str, int],
     pairs: Sequence[tuple[str, str]],
     average: float,
 ) -> list[tuple[int, float]]:
-    """What each term is worth in one text, by its number, and each pair of neighbours, by the numbers behind these."""
+    """The scores of one text by its own words: (number, score) of each term, and of each pair of adjacent words, whose
+    numbers follow those of the terms."""
     damping = SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * found.length / average)
     scores: list[tuple[int, float]] = []
     places = found.places
-    for term, stands in places.items():
+    for term, occurrences in places.items():
         if term in weights:
-            count = len(stands)
+            count = len(occurrences)
             scores.append((numbers[term], weights[term] * count * (SATURATION + 1) / (count + damping)))
     if len(scores) > 1:
         for number, (first, second) in enumerate(pairs, len(numbers)):
-            if first in places and second in places and _side_by_side(places[first], places[second]):
+            if first in places and second in places and _are_adjacent(places[first], places[second]):
                 scores.append((number, ADJACENCY_WEIGHT * (weights[first] + weights[second])))
     return scores
 
 
-def _side_by_side(first: Sequence[int], second: Iterable[int]) -> bool:
+def _are_adjacent(first: Sequence[int], second: Iterable[int]) -> bool:
     later = list(second)
     for place in first:
         index = bisect_left(later, place + 1)

@@ -1,4 +1,4 @@
-"""What is asked of a search: the query with the filters beside it, checked once for sessions and managers alike."""
+"""The request of a search: the query and the filters, checked in one place for sessions and managers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from frontdesk.search.settings import tokeniser
 from frontdesk.search.tokeniser import fold
 from frontdesk.store import Address, SessionRow
 
-_MOST_CONTEXT = 100
+_MAX_CONTEXT = 100
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _decode_tags = msgspec.json.Decoder(list[str]).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A search, understood."""
+    """The parsed arguments of a search."""
 
     query: Query
     limit: int
@@ -35,20 +35,21 @@ class Request:
     group: bool
     newest: bool
     where: dict[str, str]
-    """what the columns of a session's row must hold"""
+    """the required values of columns of the session's row"""
     status: StatusFilter | None
-    """the status that its session must have"""
-    given: int
-    """hits that earlier pages gave, the last of them at `behind`"""
-    behind: Address | None
+    """the required status of the session"""
+    returned: int
+    """the number of hits on earlier pages"""
+    last_hit: Address | None
+    """the last hit of the previous page"""
     call: list[Any]
-    """what a cursor is good for"""
+    """identifies the call that a cursor is for"""
 
     @property
     def narrows_sessions(self) -> bool:
         return bool(self.query.sessions or self.query.tags or self.where or self.status)
 
-    def wants(self, row: SessionRow) -> bool:
+    def accepts(self, row: SessionRow) -> bool:
         """Whether a session passes the filters."""
         query = self.query
         if query.sessions and row.id not in query.sessions and fold(row.name) not in map(fold, query.sessions):
@@ -63,12 +64,12 @@ class Request:
         after, before = self.query.after, self.query.before
         return (after is None or at >= after) and (before is None or at < before)
 
-    def cursor(self, given: int, last: Address) -> str:
-        """Gets the hits behind those that were given."""
-        return cursors.seal([given, *last], self.call)
+    def cursor(self, returned: int, last: Address) -> str:
+        """A cursor for the hits after the first `returned`, of which `last` is the last."""
+        return cursors.seal([returned, *last], self.call)
 
 
-async def understood(
+async def parse_request(
     runtime: Runtime,
     text: str,
     *,
@@ -86,14 +87,14 @@ async def understood(
     newest: bool = False,
     **key: str | None,
 ) -> Request:
-    """The request that the arguments of a search mean; filters beside the query narrow it further.
+    """Parse the arguments of a search. Filters apply in addition to those in the query.
 
     Raises `InvalidInputError`, and `InvalidCursorError` for a cursor of another call."""
     if not isinstance(text, str):
-        raise InvalidInputError(f"a query is a text, not {type(text).__name__}")
+        raise InvalidInputError(f"a query must be a text, not {type(text).__name__}")
     check_count(limit, "limit")
-    if not isinstance(context, int) or isinstance(context, bool) or not 0 <= context <= _MOST_CONTEXT:
-        raise InvalidInputError(f"context must be a whole number from 0 to {_MOST_CONTEXT}, not {context!r}")
+    if not isinstance(context, int) or isinstance(context, bool) or not 0 <= context <= _MAX_CONTEXT:
+        raise InvalidInputError(f"context must be a whole number from 0 to {_MAX_CONTEXT}, not {context!r}")
     words = {"session": session, "role": role, "status": status, "tag": tag, **key}
     for name, value in words.items():
         if value is not None and not isinstance(value, str):
@@ -111,7 +112,7 @@ async def understood(
     )
     where = {name: value for name, value in key.items() if value is not None}
     call = ["search", runtime.namespace, within, text, words, query.after, query.before, group, newest]
-    given, *last = [0] if cursor is None else cursors.unseal(cursor, call)
+    returned, *last = [0] if cursor is None else cursors.unseal(cursor, call)
     return Request(
         query=query,
         limit=limit,
@@ -120,14 +121,14 @@ async def understood(
         newest=newest,
         where=where,
         status=None if status is None else await current_status_filter(runtime, status),
-        given=given,
-        behind=Address(*last) if last else None,
+        returned=returned,
+        last_hit=Address(*last) if last else None,
         call=call,
     )
 
 
 def _storable(text: str | None) -> str | None:
-    """A text with a blank in place of what no stored text can hold: NUL and halves of a surrogate pair."""
+    """A text with a space for each character that no stored text can contain: NUL, and halves of surrogate pairs."""
     return None if text is None else _UNSTORABLE.sub(" ", text)
 
 

@@ -1,18 +1,18 @@
-"""The ranges of Unicode that the tokeniser tells apart: words and their marks, scripts without spaces, emoji."""
+"""The Unicode ranges that the tokeniser distinguishes: words and combining marks, scripts without spaces, emoji."""
 
 from __future__ import annotations
 
 import re
 
-# Written without spaces, or (Hangul) with endings glued to the word: Han, kana, bopomofo, Hangul; Thai, Lao, Burmese,
-# Khmer.
+# Written without spaces, or (Hangul) with endings attached to the word: Han, kana, bopomofo, Hangul; Thai, Lao,
+# Burmese, Khmer.
 _SPACELESS = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3041-\u309f\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"
     "\uffa0-\uffdc\u1100-\u11ff\U00020000-\U0003fffd"
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e80-\u0eff\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u17d7\u17dc-\u17e9"
 )
-# Marks that belong to the letter before them but are no letters to `\w`: accents, vowel signs, joiners.
+# Marks that belong to the letter before them, but do not match `\w`: accents, vowel signs, joiners.
 _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0900-\u0903\u093a-\u094f"
@@ -30,7 +30,7 @@ _FLAG = "[\U0001f1e6-\U0001f1ff]{2}"
 _JOINT = r"[./\\:@-]"
 
 _LETTERS = rf"[^\W{_SPACELESS}]+(?:[{_MARKS}]+[^\W{_SPACELESS}]*)*"
-# Most words of most texts are plain ASCII, which is four times as fast to read.
+# Most words in most texts are plain ASCII, for which this pattern is four times as fast.
 _PLAIN = rf"(?>[0-9A-Za-z_]+(?:{_JOINT}[0-9A-Za-z_]+)*(?:\+\+|#)?)"
 RUN = re.compile(
     rf"{_PLAIN}(?![^\x00-\x7f])|{_LETTERS}(?:{_JOINT}{_LETTERS})*(?:\+\+|#)?|[{_SPACELESS}]+|{_FLAG}|[{_EMOJI}]"
@@ -38,17 +38,17 @@ RUN = re.compile(
 ASCII_RUN = re.compile(_PLAIN)
 IS_SPACELESS = re.compile(rf"[{_SPACELESS}]").match
 
-# The parts of an identifier; a word that is none is its own only part.
+# The parts of an identifier. A simple word has one part, itself.
 ASCII_PARTS = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 PARTS = re.compile(rf"\d+|(?:[^\W\d_]|[{_MARKS}])+")
 
-# Accents and vowel points are dropped, signs that make another letter (Indic, kana) are not; but the dot below of
-# Devanagari is, since loan words are written with and without it.
+# Accents and vowel points are dropped. Signs that make another letter (Indic, kana) are not, except for the dot below
+# in Devanagari, since loan words are written with and without it.
 DROPPED_MARKS = re.compile(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c"
     "\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\ufe20-\ufe2f]"
 )
-# Letters that differ from a plainer one by a stroke, which is no mark to Unicode.
+# Letters that differ from a plain one by a stroke or the like, which Unicode does not treat as a mark.
 FOLDED_LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ی": "ي", "ک": "ك"}
 )
@@ -64,7 +64,7 @@ _STEMMERS = (
 
 
 def stemmer_for_script(word: str) -> str | None:
-    """The Snowball language of a word by its first letter, None for Latin and for scripts without one."""
+    """The Snowball language for the script of a word; None for Latin, and for scripts without a stemmer."""
     first = word[0]
     if first < "\u0370":
         return None

@@ -1,4 +1,4 @@
-"""How the settings of search translate into a tokeniser, and into what an index must have been made with."""
+"""The tokeniser for the settings of search, and a description of what an index was made with."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def tokeniser(settings: SearchSettings) -> Tokeniser:
 
 
 def made_with(settings: SearchSettings) -> str:
-    """What the terms of an index depend on."""
-    thoughts = "with" if settings.reasoning else "without"
-    return f"{settings.language}, tokeniser {VERSION}, stemmer {Stemmer.version()}, {thoughts} reasoning"
+    """Everything that the terms of an index depend on."""
+    reasoning = "with" if settings.reasoning else "without"
+    return f"{settings.language}, tokeniser {VERSION}, stemmer {Stemmer.version()}, {reasoning} reasoning"

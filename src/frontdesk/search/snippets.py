@@ -1,4 +1,4 @@
-"""The part of a text that shows why it was found, with the matches marked `**like this**`."""
+"""Snippets: the part of a text that shows why it was found, with the matches marked `**like this**`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from frontdesk.search.tokeniser import Run, Tokeniser
 
 MARK = "**"
 SNIPPET_LENGTH = 240
-"""characters of the text that a snippet shows at most"""
+"""the maximum number of characters of a snippet"""
 _LEAD = 40
-_LONGEST_READ = 100_000
+_MAX_SEARCHED = 100_000
 _SPACES = re.compile(r"\s+")
 
 
@@ -26,16 +26,16 @@ class _Match(NamedTuple):
 
 
 def snippet(text: str, query: Query, tokeniser: Tokeniser, *, length: int = SNIPPET_LENGTH) -> str:
-    """At most `length` characters around the most different matches, cut between words, in one line.
+    """At most `length` characters with as many different matches as possible, cut between words, on one line.
 
-    Where something was cut off stands an ellipsis. A text without a match gives its beginning."""
-    matches = list(_matches(text[:_LONGEST_READ], query, tokeniser))
+    An ellipsis shows where something was cut off. For a text without a match, it is the start of the text."""
+    matches = list(_matches(text[:_MAX_SEARCHED], query, tokeniser))
     first = _densest(matches, length)
     start = 0 if len(text) <= length or not matches else _cut(text, max(0, matches[first].start - _LEAD), forward=True)
     end = len(text) if len(text) - start <= length else _cut(text, start + length, forward=False)
     if end <= start:
         end = start + length
-    marked = _marked(text, start, end, matches)
+    marked = _mark(text, start, end, matches)
     return f"{'…' if start else ''}{_SPACES.sub(' ', marked).strip()}{'…' if end < len(text) else ''}"
 
 
@@ -52,7 +52,8 @@ def _matches(text: str, query: Query, tokeniser: Tokeniser) -> Iterator[_Match]:
 
 
 def _in_spaceless(run: Run, wanted: frozenset[str]) -> Iterator[_Match]:
-    """The characters that match; the whole run where folding has changed their number."""
+    """The matches in a run of a script without spaces. If folding has changed the number of characters, the whole run
+    is the match."""
     size = run.end - run.start
     if len(run.terms) != 2 * size - 1:
         yield from (_Match(run.start, run.end, term) for term in run.terms if term in wanted)
@@ -66,7 +67,7 @@ def _in_spaceless(run: Run, wanted: frozenset[str]) -> Iterator[_Match]:
 
 
 def _densest(matches: Sequence[_Match], length: int) -> int:
-    """The match from which on the most different terms stand within reach."""
+    """The index of the match after which the most different terms fit into a snippet."""
     best, most, end = 0, 0, 0
     within: dict[str, int] = {}
     for start, match in enumerate(matches):
@@ -85,8 +86,8 @@ def _densest(matches: Sequence[_Match], length: int) -> int:
 
 
 def _cut(text: str, place: int, *, forward: bool) -> int:
-    """The nearest place to part the text: at a space or between letters of a script without spaces, else anywhere but
-    before a mark."""
+    """The nearest place to cut the text: at a space, or between letters of a script without spaces; otherwise anywhere,
+    but not before a combining mark."""
     for step in range(_LEAD):
         at = place + step if forward else place - step
         if not 0 < at < len(text):
@@ -100,7 +101,7 @@ def _cut(text: str, place: int, *, forward: bool) -> int:
     return place
 
 
-def _marked(text: str, start: int, end: int, matches: Sequence[_Match]) -> str:
+def _mark(text: str, start: int, end: int, matches: Sequence[_Match]) -> str:
     pieces: list[str] = []
     done = start
     for first, last in _stretches(text, matches):
@@ -112,7 +113,7 @@ def _marked(text: str, start: int, end: int, matches: Sequence[_Match]) -> str:
 
 
 def _stretches(text: str, matches: Sequence[_Match]) -> list[tuple[int, int]]:
-    """The matches, with those that touch, or have only a space between them, as one."""
+    """The ranges of the matches; matches that touch, or have only spaces between them, are one range."""
     stretches: list[tuple[int, int]] = []
     for match in matches:
         if stretches and not text[stretches[-1][1] : match.start].strip(" "):

@@ -1,4 +1,4 @@
-"""Words that questions are built with and that say nothing of what is asked: left out of a query that has others."""
+"""Common words such as "what" and "about", which are ignored in a query that has other words."""
 
 # ruff: noqa: RUF001 (Cyrillic letters are meant)
 from __future__ import annotations

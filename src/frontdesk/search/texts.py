@@ -1,4 +1,4 @@
-"""What of a message can be found: everything that was said, called, answered or attached, as one text."""
+"""The searchable text of a message: its text, tool calls and results, and files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ _OPAQUE = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,|[A-Za-z0-9+/_-]{512}")
 
 
 def searchable_text(message: Message, *, reasoning: bool = False) -> str:
-    """The author's name, the text, names of tools with arguments and results, names of files and what text files hold.
+    """The name of the author, the text, tool calls with their arguments and results, and the names of files, with the
+    content of text files.
 
-    Binary data is left out, and so is `reasoning` unless asked for."""
+    Binary data is left out. So is reasoning, unless `reasoning`."""
     content = message.raw.get("content")
     if type(content) is str and message.stored.derived is None and not reasoning:
-        said = content
+        text = content
     else:
-        said = "\n".join(piece for part in message.parts for piece in _pieces(part, reasoning) if piece)
+        text = "\n".join(piece for part in message.parts for piece in _pieces(part, reasoning) if piece)
     author = message.author
-    return f"{author}: {said}" if author else said
+    return f"{author}: {text}" if author else text
 
 
 def _pieces(part: Part, reasoning: bool) -> Iterator[str]:
@@ -49,7 +50,7 @@ def _file(part: FilePart) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Keys and values of a JSON value, in order; base64 is no text."""
+    """Keys and values of a JSON value, in order, without base64 data."""
     if type(value) is str:
         if not _OPAQUE.match(value):
             yield value

@@ -1,4 +1,4 @@
-"""The tools that let a model look into other conversations: `session_search` finds, `read_session` reads on."""
+"""The tools with which a model searches and reads other conversations: `session_search` and `read_session`."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any
 
 from frontdesk.errors import InvalidInputError
 from frontdesk.records import SearchHit
+from frontdesk.search.excerpts import read_excerpt, render_excerpt
 from frontdesk.search.query import parse
-from frontdesk.search.reading import read_window, told_window
-from frontdesk.search.telling import told_hits
+from frontdesk.search.render import render_hits
 from frontdesk.search.tokeniser import TOKENISER
-from frontdesk.search.visible import Past
+from frontdesk.search.visibility import ScopedHistory
 from frontdesk.tools import Tool, schema
 
 _HINT_TOKENS = 50
-"""what it costs to say how to go on"""
+"""reserved for the hint on how to continue"""
 _HITS = 10
-_MOST_HITS = 50
-_MOST_SKIPPED = 1_000
+_MAX_HITS = 50
+_MAX_SKIPPED = 1_000
 _AROUND = 5
-_MOST_AROUND = 50
+_MAX_AROUND = 50
 _DATE = re.compile(r"\d{4}(-\d{1,2}){0,2}", re.ASCII)
 _ROLE = re.compile(r"[\w.-]+")
 
 
-def history_tools(past: Past, max_tokens: int) -> dict[str, Tool]:
-    """Both tools, by name; an answer costs at most `max_tokens`."""
-    tools = (_search_tool(past, max_tokens), _reading_tool(past, max_tokens))
+def history_tools(history: ScopedHistory, max_tokens: int) -> dict[str, Tool]:
+    """Both tools, by name. A result has at most `max_tokens`."""
+    tools = (_search_tool(history, max_tokens), _read_tool(history, max_tokens))
     return {tool.name: tool for tool in tools}
 
 
-async def find_told(
-    past: Past, query: str, max_tokens: int, leave_out: Callable[[SearchHit], bool] | None = None
+async def search_as_text(
+    history: ScopedHistory, query: str, max_tokens: int, leave_out: Callable[[SearchHit], bool] | None = None
 ) -> str | None:
-    """The best hits in words; None if there are none."""
-    hits, total = await past.look().hits(query, _HITS, leave_out=leave_out)
-    told = told_hits(hits, max_tokens - _HINT_TOKENS, past.runtime.settings.counter)
-    more = total - len(told)
-    return "\n\n".join([*told, f"({more} more: ask with rarer words.)"] if more else told) or None
+    """The best hits as one text; None if there are none."""
+    hits, total = await history.visible().hits(query, _HITS, leave_out=leave_out)
+    rendered = render_hits(hits, max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
+    more = total - len(rendered)
+    return "\n\n".join([*rendered, f"({more} more: search for rarer words.)"] if more else rendered) or None
 
 
-def _search_tool(past: Past, max_tokens: int) -> Tool:
+def _search_tool(history: ScopedHistory, max_tokens: int) -> Tool:
     async def run(
         query: str,
         session: str | None = None,
@@ -54,25 +54,25 @@ def _search_tool(past: Past, max_tokens: int) -> Tool:
     ) -> str:
         text = f"{_filters(role, after, before)}{query}"
         first, wanted = skip or 0, limit or _HITS
-        hits, total = await past.look().hits(text, first + wanted, session_id=session)
-        told = told_hits(hits[first:], max_tokens - _HINT_TOKENS, past.runtime.settings.counter)
-        if not told:
+        hits, total = await history.visible().hits(text, first + wanted, session_id=session)
+        rendered = render_hits(hits[first:], max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
+        if not rendered:
             return "No results found." if not total else f"No more results: there are {total}."
-        return "\n\n".join([*told, _how_to_go_on(first + len(told), total)])
+        return "\n\n".join([*rendered, _hint(first + len(rendered), total)])
 
     return Tool(
         name="session_search",
-        description="Search what was said in all conversations, best match first. Any of the words may match: ask in"
-        ' plain words, or with "exact phrases", -excluded words and beginnings*. Follow a hit with read_session.',
+        description="Search all conversations, best match first. Any of the words may match: ask in plain words, or use"
+        ' "exact phrases", -excluded words and prefixes*. Use read_session to read the messages around a hit.',
         parameters=schema(
             {"query": _text("What to look for.")},
             {
                 "session": _text("Only in the conversation with this id."),
-                "role": _text('Only what one role said, such as "user" or "assistant".'),
+                "role": _text('Only messages of this role, such as "user" or "assistant".'),
                 "after": _text("Only from this day on (YYYY-MM-DD, YYYY-MM or YYYY)."),
                 "before": _text("Only before this day (YYYY-MM-DD, YYYY-MM or YYYY)."),
-                "limit": _number(1, _MOST_HITS, f"How many hits, {_HITS} if left out."),
-                "skip": _number(0, _MOST_SKIPPED, "How many hits to pass over, to see those after them."),
+                "limit": _number(1, _MAX_HITS, f"How many hits, {_HITS} if left out."),
+                "skip": _number(0, _MAX_SKIPPED, "How many hits to skip, to see the ones after them."),
             },
         ),
         run=run,
@@ -80,47 +80,47 @@ def _search_tool(past: Past, max_tokens: int) -> Tool:
 
 
 def _filters(role: str | None, after: str | None, before: str | None) -> str:
-    """The filters in the words of a query, ahead of it: what follows cannot take them back."""
+    """The filters in the syntax of a query, to be put before the query, which cannot undo them."""
     filters = ""
     if role:
         if not _ROLE.fullmatch(role):
             raise InvalidInputError(f"the argument 'role' is {role!r:.80}; it must be one word, such as 'user'.")
         filters = f'role:"{role}" '
-    for name, given in (("after", after), ("before", before)):
-        if given:
-            day = given.partition("T")[0].partition(" ")[0]
+    for name, value in (("after", after), ("before", before)):
+        if value:
+            day = value.partition("T")[0].partition(" ")[0]
             if not _DATE.fullmatch(day) or parse(f"{name}:{day}", TOKENISER).has_terms:
                 raise InvalidInputError(
-                    f"the argument {name!r} is {given!r:.80}; it must be a date: YYYY-MM-DD, YYYY-MM or YYYY."
+                    f"the argument {name!r} is {value!r:.80}; it must be a date: YYYY-MM-DD, YYYY-MM or YYYY."
                 )
             filters += f"{name}:{day} "
     return filters
 
 
-def _how_to_go_on(given: int, total: int) -> str:
-    more = f"{total - given} more: search again with skip={given}. " if given < total else ""
+def _hint(shown: int, total: int) -> str:
+    more = f"{total - shown} more: search again with skip={shown}. " if shown < total else ""
     return f"({more}To read around a hit: read_session with its session, and its message as `around`.)"
 
 
-def _reading_tool(past: Past, max_tokens: int) -> Tool:
+def _read_tool(history: ScopedHistory, max_tokens: int) -> Tool:
     async def run(
         session_id: str, around: str | None = None, before: int | None = None, after: int | None = None
     ) -> str:
-        info = await past.look().session(session_id)
+        info = await history.visible().session(session_id)
         reach = _AROUND if before is None else before, _AROUND if after is None else after
-        window = await read_window(past.runtime, info.id, around, *reach)
-        return told_window(info, window, max_tokens, past.runtime.settings.counter)
+        excerpt = await read_excerpt(history.runtime, info.id, around, *reach)
+        return render_excerpt(info, excerpt, max_tokens, history.runtime.settings.counter)
 
     return Tool(
         name="read_session",
-        description="Read part of a conversation as it was written: messages before and after one of them, or the last"
-        " ones. What does not fit is left out, and the answer says so.",
+        description="Read part of a conversation as it was written: the messages around one of them, or the last ones."
+        " If not all of them fit, the result says which are missing.",
         parameters=schema(
-            {"session_id": _text("The id of the conversation, as session_search gives it.")},
+            {"session_id": _text("The id of the conversation, as returned by session_search.")},
             {
                 "around": _text("The id of a message; the last one if left out."),
-                "before": _number(0, _MOST_AROUND, f"How many messages ahead of it, {_AROUND} if left out."),
-                "after": _number(0, _MOST_AROUND, f"How many messages behind it, {_AROUND} if left out."),
+                "before": _number(0, _MAX_AROUND, f"How many messages before it, {_AROUND} if left out."),
+                "after": _number(0, _MAX_AROUND, f"How many messages after it, {_AROUND} if left out."),
             },
         ),
         run=run,
@@ -131,5 +131,5 @@ def _text(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def _number(least: int, most: int, description: str) -> dict[str, Any]:
-    return {"type": "integer", "minimum": least, "maximum": most, "description": description}
+def _number(minimum: int, maximum: int, description: str) -> dict[str, Any]:
+    return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}

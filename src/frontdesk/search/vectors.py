@@ -1,7 +1,7 @@
-"""Bringing vectors up to date: they follow the log as the index does, behind a mark of their own.
+"""Bringing the vectors up to date. They follow the log as the index does, with their own position.
 
-A vector goes in the same transaction as what it was made from, so one that is there is right: whoever begins again
-after a failure asks only for those that are missing. No transaction waits for the embedding."""
+A vector is deleted in the same transaction as its text, so an existing vector is always valid: after a failure only the
+missing ones are made. No transaction waits for the embedding."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, StoreError
-from frontdesk.search import loading
+from frontdesk.search import stored_texts
 from frontdesk.search.embeddings import EmbeddingHealth, embed_texts, vector_row, vector_store
-from frontdesk.search.following import Follower, OvertakenError, Progress
-from frontdesk.search.loading import Source, Wanted
+from frontdesk.search.follower import Follower, Progress, StateMovedError
+from frontdesk.search.stored_texts import StoredText, TextSelection
 from frontdesk.store import IndexState, NewVector
 
 _PROBE = "hello"
@@ -21,22 +21,22 @@ _log = logging.getLogger("frontdesk.search")
 
 
 async def run(runtime: Runtime) -> bool:
-    """Bring the vectors up to date; False if another is at it. Raises what the embedding raises, and `EmbeddingError`
-    if the namespace has vectors of another kind."""
+    """Bring the vectors up to date; False if another worker is doing that. Raises what the embedding raises, and
+    `EmbeddingError` if the vectors of the namespace were made by another model."""
     vectors = _Vectors(runtime)
-    return await vectors.alone(vectors.advance_until_closed)
+    return await vectors.run_exclusively(vectors.advance_until_closed)
 
 
 async def rebuild(runtime: Runtime, progress: Progress | None) -> None:
-    """Make all vectors anew, by whichever model and of as many numbers as are set up now; waits for whoever is at it.
+    """Make all vectors again with the current model and dimensions; waits for another worker that is embedding.
 
-    Raises what the embedding raises: then the old ones stay if it did not work from the start."""
+    Raises what the embedding raises. If it fails at once, the old vectors stay."""
     vectors = _Vectors(runtime, None, progress)
-    await vectors.alone_at_last(vectors.begin_again)
+    await vectors.wait_and_run(vectors.rebuild)
 
 
 class _ClosingError(Exception):
-    """The manager is being closed: somebody else goes on."""
+    """The manager is being closed: another worker will continue."""
 
 
 class _Vectors(Follower):
@@ -52,17 +52,17 @@ class _Vectors(Follower):
     def made_with(self) -> str:
         return self._settings.model
 
-    def fits(self, state: IndexState) -> bool:
-        return True  # `state` raises if not
+    def is_current(self, state: IndexState) -> bool:
+        return True  # `state` raises if it is not
 
     async def state(self) -> IndexState | None:
         row = await vector_row(self.runtime)
         return None if row is None else row.state
 
-    async def mark(self, replaces: IndexState | None, state: IndexState) -> None:
+    async def save_state(self, replaces: IndexState | None, state: IndexState) -> None:
         namespace, dimensions = self.runtime.namespace, self._settings.dimensions
         if not await self._store.mark_vectors(namespace, dimensions, replaces, state):
-            raise OvertakenError
+            raise StateMovedError
 
     async def advance_until_closed(self) -> None:
         try:
@@ -70,28 +70,28 @@ class _Vectors(Follower):
         except _ClosingError:
             pass
 
-    async def begin_again(self) -> None:
+    async def rebuild(self) -> None:
         await embed_texts(self._settings, [_PROBE])
         await self._store.drop_vectors(self.runtime.namespace)
         await self.advance_until_closed()
 
-    async def take(self, state: IndexState, wanted: Wanted, reached: IndexState) -> None:
-        for portion in wanted.portions():
-            sources = await self._missing(await loading.load(self.runtime, portion))
+    async def process(self, state: IndexState, selection: TextSelection, reached: IndexState) -> None:
+        for batch in selection.batches():
+            sources = await self._missing(await stored_texts.load(self.runtime, batch))
             for start in range(0, len(sources), self._settings.batch_size):
                 if self.runtime.background.closing:
                     raise _ClosingError
                 await self._put(sources[start : start + self._settings.batch_size])
-        await self.mark(state, reached)
+        await self.save_state(state, reached)
 
-    async def _missing(self, sources: list[Source]) -> list[Source]:
-        """Those without a vector. The name of a session may have changed while its vector was being made: it gets one
-        whenever it is spoken of."""
+    async def _missing(self, sources: list[StoredText]) -> list[StoredText]:
+        """The texts without a vector, and all sessions: the name of a session may have changed while its vector was
+        made, so its vector is made again with each log entry about it."""
         others = [source.address for source in sources if source.address.kind != "session"]
         missing = set(await self._store.without_vectors(self.runtime.namespace, others) if others else ())
         return [source for source in sources if source.address.kind == "session" or source.address in missing]
 
-    async def _put(self, sources: Sequence[Source]) -> None:
+    async def _put(self, sources: Sequence[StoredText]) -> None:
         vectors = await self._embed([source.text for source in sources])
         made = [
             NewVector(source.address, vector, source.content[0] if source.address.kind == "message" else None)
@@ -100,12 +100,12 @@ class _Vectors(Follower):
         ]
         if made:
             await self._store.put_vectors(self.runtime.namespace, self._settings.dimensions, made)
-        self.runtime.shared(EmbeddingHealth).worked()
-        await self.tell(len(sources))
+        self.runtime.shared(EmbeddingHealth).record_success()
+        await self.report_progress(len(sources))
 
     async def _embed(self, texts: list[str]) -> list[bytes | None]:
-        """Vectors of a batch. Where it is the texts that fail, and not the embedding, the one at fault is looked for by
-        halving and goes without, so that the others need not wait for it for ever."""
+        """The vectors of a batch. If the embedding works but refuses the batch, the batch is halved until the refused
+        text is found. That text gets no vector, so that it does not block the others forever."""
         await self.renew()
         try:
             return await embed_texts(self._settings, texts)
@@ -114,7 +114,7 @@ class _Vectors(Follower):
         except FrontdeskError:
             await embed_texts(self._settings, [_PROBE])
         if len(texts) == 1:
-            _log.warning("the embedding refuses a text of %d characters: it is found by its words", len(texts[0]))
+            _log.warning("the embedding refused a text of %d characters: it is found by words only", len(texts[0]))
             return [None]
         middle = len(texts) // 2
         return [*await self._embed(texts[:middle]), *await self._embed(texts[middle:])]

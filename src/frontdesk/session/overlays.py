@@ -153,5 +153,5 @@ class Overlays:
                 async for portion in reading.portions(self._runtime, reading.fixed(tree.covered_items(overlay))):
                     hidden += portion
         terms = tokeniser(self._runtime.settings.search)
-        ranked = rank_texts(question, map(searchable_text, hidden), terms, in_line=True)
+        ranked = rank_texts(question, map(searchable_text, hidden), terms, consecutive=True)
         return [hidden[index] for index, _ in ranked]

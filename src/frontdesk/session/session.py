@@ -20,8 +20,8 @@ from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.messages import Message, formats
 from frontdesk.messages.formats import MessageFormat
 from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SearchResults, SessionInfo
-from frontdesk.search.request import understood
-from frontdesk.search.within import search_session
+from frontdesk.search.request import parse_request
+from frontdesk.search.session_search import search_session
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
 from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
@@ -252,7 +252,7 @@ class Session:
         `next_cursor` of the results gets the next ones with the same arguments.
         Raises `InvalidInputError`, `InvalidCursorError`."""
         handle = self._parts.handle
-        request = await understood(
+        request = await parse_request(
             self._runtime,
             query,
             limit=limit,

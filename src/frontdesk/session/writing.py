@@ -117,7 +117,7 @@ class Writer:
         ]
         added = sum(each.message.tokens for each in appended if each.inserted)
         await self._note_skills(stored)
-        background.notice(runtime, len(stored))
+        background.record_append(runtime, len(stored))
         self._compactor.after_append(result.session, added)
         if result.created:
             self._handle.announce("on_session_start")

@@ -1,4 +1,4 @@
-"""Which texts there are: what a line of the log or a family is about, and reading them from the store, many at once."""
+"""The searchable texts in the store: which texts a log entry or a family of sessions concerns, and reading them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ from frontdesk.store import (
 from frontdesk.tree.items import batches
 from frontdesk.tree.tree import Tree
 
-PORTION = 1_024
-"""texts that are read, parted into terms and written at a time"""
+BATCH_SIZE = 1_024
+"""how many texts are read, tokenised and written at a time"""
 _FAMILIES = 64
-_NOWHERE = Place(0, 0)
 _SHOWN = frozenset(("name", "summary"))
 _decode_changed = msgspec.json.Decoder(dict[str, object]).decode
 
 
-class Source(NamedTuple):
-    """A text as it is stored; `content` is what it must still be when it is written to the index."""
+class StoredText(NamedTuple):
+    """A text as it is stored. It may be written to the index only if the stored `content` is still the same."""
 
     address: Address
     id: str
@@ -61,49 +60,49 @@ class Source(NamedTuple):
 
 
 @dataclass(slots=True)
-class Wanted:
-    """Texts by where they are."""
+class TextSelection:
+    """A selection of texts, by their locations."""
 
     spans: list[Span] = field(default_factory=list)
     edits: dict[int, Place] = field(default_factory=dict)
     overlays: dict[int, None] = field(default_factory=dict)
     sessions: dict[int, None] = field(default_factory=dict)
     forks: dict[int, None] = field(default_factory=dict)
-    """sessions that may have inherited what nobody else tells of any more"""
+    """new sessions, which may have inherited texts of deleted sessions"""
     owners: dict[tuple[TextKind, int], int] = field(default_factory=dict)
-    """(kind, number) of some texts, and a session of the family that they belong to"""
+    """for some texts, (kind, number) -> a session of the family that they belong to"""
 
     def __len__(self) -> int:
         messages = sum(span.last - span.first + 1 for span in self.spans)
         return messages + len(self.edits) + len(self.overlays) + len(self.sessions)
 
-    def add_line(self, line: ChangeRow) -> None:
-        """Take in what a line of the log is about."""
-        self.owners["message", line.segment] = line.session
-        self.owners["edit", line.number] = self.owners["overlay", line.number] = line.session
-        match line.kind:
+    def add_entry(self, entry: ChangeRow) -> None:
+        """Add the texts that a log entry concerns."""
+        self.owners["message", entry.segment] = entry.session
+        self.owners["edit", entry.number] = self.owners["overlay", entry.number] = entry.session
+        match entry.kind:
             case "message.appended":
-                self._add_span(line)
-            case "message.updated" if line.number:
-                self.edits[line.number] = Place(line.segment, line.first)
+                self._add_span(entry)
+            case "message.updated" if entry.number:
+                self.edits[entry.number] = Place(entry.segment, entry.first)
             case "message.updated":
-                self._add_span(line)
+                self._add_span(entry)
             case "compaction.added":
-                self.overlays[line.number] = None
+                self.overlays[entry.number] = None
             case "session.created":
-                self.sessions[line.session] = None
-                self.forks[line.session] = None
+                self.sessions[entry.session] = None
+                self.forks[entry.session] = None
             case "session.changed":
-                changed = _decode_changed(line.detail).get("changed")
+                changed = _decode_changed(entry.detail).get("changed")
                 if not isinstance(changed, list) or not _SHOWN.isdisjoint(changed):
-                    self.sessions[line.session] = None
+                    self.sessions[entry.session] = None
 
-    def _add_span(self, line: ChangeRow) -> None:
+    def _add_span(self, entry: ChangeRow) -> None:
         last = self.spans[-1] if self.spans else None
-        if last is not None and (last.segment, last.last + 1) == (line.segment, line.first):
-            self.spans[-1] = Span(line.segment, last.first, line.last, None)
+        if last is not None and (last.segment, last.last + 1) == (entry.segment, entry.first):
+            self.spans[-1] = Span(entry.segment, last.first, entry.last, None)
         else:
-            self.spans.append(Span(line.segment, line.first, line.last, None))
+            self.spans.append(Span(entry.segment, entry.first, entry.last, None))
 
     def add_items(self, items: Iterable[Item], owner: int = 0) -> None:
         for item in items:
@@ -119,7 +118,7 @@ class Wanted:
                 self.overlays[item.number] = None
 
     def add_family(self, rows: TreeRows) -> None:
-        """Everything that anybody in a family sees. Wants the whole family."""
+        """Add everything that any session of a family sees. `rows` must be those of the whole family."""
         owner = rows.session.number
         self.owners.update({("message", row.number): owner for row in rows.segments})
         self.owners.update({("edit", row.number): owner for row in rows.edits})
@@ -129,57 +128,57 @@ class Wanted:
         self.overlays |= {row.number: None for row in rows.overlays if row.kind == "summary"}
         self.sessions |= {row.number: None for row in rows.sessions}
 
-    def portions(self) -> Iterator[Wanted]:
-        """The same in parts of at most `PORTION` texts."""
+    def batches(self) -> Iterator[TextSelection]:
+        """The same texts in selections of at most `BATCH_SIZE`."""
         items: list[Item] = [*self.spans, *(EditItem(number, 0, place, None) for number, place in self.edits.items())]
         items += [OverlayItem(number, 0, None) for number in self.overlays]
-        for batch in batches(items, PORTION):
-            part = Wanted()
+        for batch in batches(items, BATCH_SIZE):
+            part = TextSelection()
             part.add_items(batch)
             yield part
         numbers = list(self.sessions)
-        for start in range(0, len(numbers), PORTION):
-            yield Wanted(sessions=dict.fromkeys(numbers[start : start + PORTION]))
+        for start in range(0, len(numbers), BATCH_SIZE):
+            yield TextSelection(sessions=dict.fromkeys(numbers[start : start + BATCH_SIZE]))
 
 
 def items_of(tree: Tree) -> list[Item]:
-    """Every message that a session sees, on whichever branch, and every summary."""
+    """Every message that a session sees, on any branch, and every summary."""
     items = [item for segment in tree.visible_segments() for item in tree.segment_items(segment.number)]
     summaries = [overlay for overlay in tree.overlays if overlay.kind == "summary"]
     items += [OverlayItem(overlay.number, overlay.tokens, None) for overlay in summaries]
     return items
 
 
-async def families(runtime: Runtime, after: int) -> AsyncIterator[tuple[int, Wanted]]:
-    """The texts of the namespace by family, those with higher numbers than `after`; some families at a time."""
+async def families(runtime: Runtime, after: int) -> AsyncIterator[tuple[int, TextSelection]]:
+    """The texts of all families with numbers above `after`, a few families at a time, each with the last number."""
     while True:
         numbers = await runtime.store.families(runtime.namespace, after, _FAMILIES)
         if not numbers:
             return
         rows = await runtime.store.relatives(runtime.namespace, numbers)
         one_of_each = {row.family: row.id for row in rows}
-        wanted = Wanted()
+        selection = TextSelection()
         for tree in await runtime.store.trees(runtime.namespace, list(one_of_each.values()), family=True):
-            wanted.add_family(tree)
+            selection.add_family(tree)
         after = numbers[-1]
-        yield after, wanted
+        yield after, selection
 
 
-async def add_orphans(runtime: Runtime, wanted: Wanted) -> None:
-    """Take in what forks inherited from sessions that are gone: of these the log tells nothing any more."""
-    rows = await runtime.store.sessions(runtime.namespace, list(wanted.forks)) if wanted.forks else []
+async def add_orphans(runtime: Runtime, selection: TextSelection) -> None:
+    """Add what new forks inherited from deleted sessions, whose own log entries may be gone."""
+    rows = await runtime.store.sessions(runtime.namespace, list(selection.forks)) if selection.forks else []
     forks = [row for row in rows if row.base is not None]
     if not forks:
         return
     relatives = await runtime.store.relatives(runtime.namespace, [row.family for row in forks])
     living = {row.tree for row in relatives}
     for shape in await runtime.store.trees(runtime.namespace, [row.id for row in forks]):
-        wanted.add_items(_inherited_from_the_gone(Tree(shape), living), shape.session.number)
+        selection.add_items(_items_of_deleted_sessions(Tree(shape), living), shape.session.number)
 
 
-def _inherited_from_the_gone(tree: Tree, living: Collection[int]) -> list[Item]:
-    """What a session sees that was written by sessions whose trees are not among the living: their messages, their
-    summaries, and the messages of others that they replaced."""
+def _items_of_deleted_sessions(tree: Tree, living: Collection[int]) -> list[Item]:
+    """What a session sees that was written by sessions whose trees are not in `living`: their messages, their
+    summaries, and their replacements of messages."""
     items: list[Item] = []
     for segment in tree.visible_segments():
         if segment.tree not in living:
@@ -192,38 +191,39 @@ def _inherited_from_the_gone(tree: Tree, living: Collection[int]) -> list[Item]:
     return items
 
 
-async def load(runtime: Runtime, wanted: Wanted) -> list[Source]:
-    """The texts that are still there, in no particular order; without those that say nothing."""
+async def load(runtime: Runtime, selection: TextSelection) -> list[StoredText]:
+    """The selected texts that still exist and are not empty, in no particular order."""
     settings = runtime.settings.search
-    items: list[Item] = [*wanted.spans, *(EditItem(number, 0, place, None) for number, place in wanted.edits.items())]
-    items += [OverlayItem(number, 0, None) for number in wanted.overlays]
-    found: list[Source] = []
-    torn: list[Item] = []
+    items: list[Item] = list(selection.spans)
+    items += [EditItem(number, 0, place, None) for number, place in selection.edits.items()]
+    items += [OverlayItem(number, 0, None) for number in selection.overlays]
+    found: list[StoredText] = []
+    incomplete: list[Item] = []
     for item, piece in zip(items, await runtime.store.read(items) if items else (), strict=True):
         if piece.overlay is not None:
             row = piece.overlay
             address = Address("overlay", row.number)
-            found.append(Source(address, SUMMARY_PREFIX + row.id, "system", row.created_at, row.summary or ""))
+            found.append(StoredText(address, SUMMARY_PREFIX + row.id, "system", row.created_at, row.summary or ""))
         elif isinstance(item, Span) and len(piece.messages) <= item.last - item.first:
-            torn += _apart(item) if piece.messages else ()
+            incomplete += _single_messages(item) if piece.messages else ()
         else:
             found += _messages(item, Message.from_run(piece.messages, None), settings)
-    for item, piece in zip(torn, await runtime.store.read(torn) if torn else (), strict=True):
+    for item, piece in zip(incomplete, await runtime.store.read(incomplete) if incomplete else (), strict=True):
         found += _messages(item, Message.from_run(piece.messages, None), settings)
-    numbers = list(wanted.sessions)
+    numbers = list(selection.sessions)
     for session in await runtime.store.sessions(runtime.namespace, numbers) if numbers else ():
         found.append(_session(session))
-    # Of a message that was changed after it was appended the log tells twice.
+    # A message that was changed after it was appended has two log entries.
     return list({source.address: source for source in found if source.text}.values())
 
 
-def _apart(span: Span) -> Iterator[Span]:
-    """Each message by itself: where some are gone, the rest do not tell where they stand."""
+def _single_messages(span: Span) -> Iterator[Span]:
+    """A span for each message: if some messages of a span are gone, the others cannot be assigned to positions."""
     for position in range(span.first, span.last + 1):
         yield Span(span.segment, position, position, None)
 
 
-def _messages(item: Item, messages: Sequence[Message], settings: SearchSettings) -> Iterator[Source]:
+def _messages(item: Item, messages: Sequence[Message], settings: SearchSettings) -> Iterator[StoredText]:
     for offset, message in enumerate(messages):
         stored = message.stored
         if isinstance(item, Span):
@@ -233,9 +233,11 @@ def _messages(item: Item, messages: Sequence[Message], settings: SearchSettings)
             address = Address("edit", item.number)
         text = searchable_text(message, reasoning=settings.reasoning)
         content = (stored.raw,) if address.kind == "message" else ()
-        yield Source(address, stored.id, stored.role, stored.created_at, text, content, message)
+        yield StoredText(address, stored.id, stored.role, stored.created_at, text, content, message)
 
 
-def _session(row: SessionRow) -> Source:
+def _session(row: SessionRow) -> StoredText:
     text = "\n".join(filter(None, (row.name, row.summary)))
-    return Source(Address("session", row.number), "", "", row.created_at, text, (row.name, row.summary), session=row)
+    return StoredText(
+        Address("session", row.number), "", "", row.created_at, text, (row.name, row.summary), session=row
+    )

@@ -1,4 +1,4 @@
-"""The hits of one page: their texts, where they stand and what stands beside them, read together."""
+"""Loading the hits of one page: their texts, their positions and the messages around them, in a few reads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from frontdesk.history.reading import to_messages
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
 from frontdesk.records import SearchHit, key_of
-from frontdesk.search import loading
-from frontdesk.search.attributing import Entry, sees
-from frontdesk.search.loading import Source, Wanted
+from frontdesk.search import stored_texts
+from frontdesk.search.owners import Entry, sees
 from frontdesk.search.request import Request
 from frontdesk.search.settings import tokeniser
 from frontdesk.search.snippets import snippet
+from frontdesk.search.stored_texts import StoredText, TextSelection
 from frontdesk.store import Address, Item, OverlayItem, Place, Span
 from frontdesk.tree.items import drop_first, first_items, last_items, position_of
 from frontdesk.tree.tree import Tree
@@ -24,8 +24,8 @@ from frontdesk.tree.tree import Tree
 _KINDS = {"message": "message", "edit": "message", "overlay": "summary", "session": "session"}
 
 
-class _Standing(NamedTuple):
-    """Where a hit stands, as `SearchHit` tells it, with items to be read in place of messages."""
+class _Location(NamedTuple):
+    """The location of a hit, with the fields of `SearchHit`, but items to be read in place of messages."""
 
     position: int | None = None
     visible: bool = False
@@ -34,10 +34,10 @@ class _Standing(NamedTuple):
     after: Sequence[Item] = ()
 
 
-async def hits(
+async def load_hits(
     runtime: Runtime, request: Request, entries: Sequence[Entry], known: Sequence[Tree] = ()
 ) -> list[SearchHit]:
-    """The hits for these entries, without those that have gone in the meantime. `known` are trees that need not be
+    """The hits for these entries, without those that have been deleted since. `known` are trees that are already
     loaded."""
     sources = await _sources(runtime, entries)
     trees = {tree.session.id: tree for tree in known}
@@ -47,39 +47,39 @@ async def hits(
         trees |= {shape.session.id: Tree(shape) for shape in shapes}
     # Between the choice of a session and the load of its tree, messages may have been deleted, or all of them cleared.
     present = [entry for entry in entries if entry.match.address in sources and _is_seen(trees, entry)]
-    standings = [_standing(trees.get(entry.row.id), entry, request.context) for entry in present]
-    read = _Read(chain.from_iterable((*s.branch, *s.before, *s.after) for s in standings))
+    locations = [_locate(trees.get(entry.row.id), entry, request.context) for entry in present]
+    read = _ItemReader(chain.from_iterable((*s.branch, *s.before, *s.after) for s in locations))
     await read.all(runtime)
     return [
-        _hit(runtime, request, entry, sources[entry.match.address], standing, read)
-        for entry, standing in zip(present, standings, strict=True)
+        _hit(runtime, request, entry, sources[entry.match.address], location, read)
+        for entry, location in zip(present, locations, strict=True)
     ]
 
 
 def _is_seen(trees: Mapping[str, Tree], entry: Entry) -> bool:
-    """Whether the session that a text is shown for still sees it."""
+    """Whether the session to which a hit is attributed still sees the text."""
     tree = trees.get(entry.row.id)
     return entry.match.address.kind == "session" or (tree is not None and sees(tree, entry.match))
 
 
-async def _sources(runtime: Runtime, entries: Iterable[Entry]) -> dict[Address, Source]:
-    wanted = Wanted()
+async def _sources(runtime: Runtime, entries: Iterable[Entry]) -> dict[Address, StoredText]:
+    selection = TextSelection()
     for entry in entries:
         kind, number, position = entry.match.address
         match kind:
             case "message":
-                wanted.spans.append(Span(number, position, position, None))
+                selection.spans.append(Span(number, position, position, None))
             case "edit":
-                wanted.edits[number] = entry.match.place or Place(0, 0)
+                selection.edits[number] = entry.match.place or Place(0, 0)
             case "overlay":
-                wanted.overlays[number] = None
+                selection.overlays[number] = None
             case "session":
-                wanted.sessions[number] = None
-    return {source.address: source for source in await loading.load(runtime, wanted)}
+                selection.sessions[number] = None
+    return {source.address: source for source in await stored_texts.load(runtime, selection)}
 
 
-class _Read:
-    """Items that are read in one go."""
+class _ItemReader:
+    """Reads items in one call."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._items = list(dict.fromkeys(items))
@@ -94,15 +94,15 @@ class _Read:
         return tuple(message for item in items for message in self._messages[item])
 
 
-def _standing(tree: Tree | None, entry: Entry, context: int) -> _Standing:
+def _locate(tree: Tree | None, entry: Entry, context: int) -> _Location:
     kind, number, _ = entry.match.address
     if tree is None or kind == "session":
-        return _Standing()
+        return _Location()
     head = tree.session.head
     view = tree.lay(head)
     place = entry.match.place
     if kind == "overlay" or place is None:
-        return _Standing(None, any(isinstance(item, OverlayItem) and item.number == number for item in view))
+        return _Location(None, any(isinstance(item, OverlayItem) and item.number == number for item in view))
     path = tree.lay(head, overlays=False)
     position = at = position_of(path, place)
     branch: list[Item] = []
@@ -116,14 +116,14 @@ def _standing(tree: Tree | None, entry: Entry, context: int) -> _Standing:
     if context and at is not None:
         before = last_items(first_items(path, at), context)
         after = first_items(drop_first(path, at + 1), context)
-    return _Standing(position, position_of(view, place) is not None, branch, before, after)
+    return _Location(position, position_of(view, place) is not None, branch, before, after)
 
 
 def _hit(
-    runtime: Runtime, request: Request, entry: Entry, source: Source, standing: _Standing, read: _Read
+    runtime: Runtime, request: Request, entry: Entry, source: StoredText, location: _Location, read: _ItemReader
 ) -> SearchHit:
     row, kind = entry.row, entry.match.address.kind
-    branch = read.messages(standing.branch)
+    branch = read.messages(location.branch)
     return SearchHit(
         session_id=row.id,
         message_id=source.id,
@@ -133,10 +133,10 @@ def _hit(
         created_at=to_datetime(row.last_active_at if kind == "session" else source.at),
         kind=_KINDS[kind],  # type: ignore[arg-type]
         session_name=row.name,
-        position=standing.position,
-        visible=standing.visible,
+        position=location.position,
+        visible=location.visible,
         key=key_of(row),
         branch=branch[-1].id if branch else None,
-        context_before=read.messages(standing.before),
-        context_after=read.messages(standing.after),
+        context_before=read.messages(location.before),
+        context_after=read.messages(location.after),
     )

@@ -1,5 +1,5 @@
-"""Which session a text is shown for. Forks see the same messages: each text is given once, for its owner if that sees
-it, otherwise for the most recent session that does."""
+"""Attributing hits to sessions. Forks share messages, but each text is returned once: for the session that owns it if
+that sees it, otherwise for the most recently active session that does."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.search.finding import Ranked
+from frontdesk.search.candidates import Ranked
 from frontdesk.search.request import Request
 from frontdesk.store import IndexMatch, SessionRow, TreeRows
 from frontdesk.tree.tree import Tree
 
 
 class Entry(NamedTuple):
-    """A hit to be: a text that matched, and the session that it is shown for."""
+    """A text that matched, its score, and the session to which it is attributed."""
 
     score: float
     match: IndexMatch
     row: SessionRow
 
 
-async def attributed(runtime: Runtime, request: Request, ranked: Sequence[Ranked]) -> list[Entry]:
-    """The texts that a session sees which passes the filters."""
+async def attribute_hits(runtime: Runtime, request: Request, ranked: Sequence[Ranked]) -> list[Entry]:
+    """The texts that some session sees that passes the filters, each with such a session."""
     families = sorted({one.match.family for one in ranked})
     rows = await runtime.store.relatives(runtime.namespace, families) if families else []
     sessions: dict[int, list[SessionRow]] = {}
     for row in rows:
         sessions.setdefault(row.family, []).append(row)
-    shared = _to_be_looked_into(sessions, (one.match for one in ranked))
+    shared = _sessions_to_check(sessions, (one.match for one in ranked))
     trees = await runtime.store.trees(runtime.namespace, shared, family=True) if shared else []
     views = {shape.session.family: _Family(shape) for shape in trees}
     by_number = {row.number: row for row in rows}
@@ -38,25 +38,25 @@ async def attributed(runtime: Runtime, request: Request, ranked: Sequence[Ranked
         if kind == "session":
             seen: Iterable[SessionRow] = [by_number[number]] if number in by_number else ()
         elif match.family in views:
-            seen = views[match.family].seeing(match)
+            seen = views[match.family].sessions_for(match)
         else:
             seen = sessions.get(match.family, ())
-        wanted = filter(request.wants, seen) if request.narrows_sessions else iter(seen)
-        shown = next(wanted, None)
+        accepted = filter(request.accepts, seen) if request.narrows_sessions else iter(seen)
+        shown = next(accepted, None)
         if shown is not None and request.is_in_time(shown.last_active_at if kind == "session" else match.at):
             entries.append(Entry(score, match, shown))
     return entries
 
 
-def _to_be_looked_into(sessions: dict[int, list[SessionRow]], matches: Iterable[IndexMatch]) -> list[str]:
-    """One session of each family where what is stored may not be what is seen: where several see it, or where messages
-    were replaced. What is stored of a session that is alone is what it sees."""
+def _sessions_to_check(sessions: dict[int, list[SessionRow]], matches: Iterable[IndexMatch]) -> list[str]:
+    """One session of each family in which visibility has to be checked: with several sessions, or with replaced
+    messages. A session that is alone in its family sees everything that is stored for it."""
     edited = {match.family for match in matches if match.address.kind == "edit"}
     return [rows[0].id for family, rows in sessions.items() if len(rows) > 1 or family in edited]
 
 
 class _Family:
-    """What the sessions of one family see."""
+    """The sessions of one family, and what each of them sees."""
 
     def __init__(self, shape: TreeRows) -> None:
         self._shape = shape
@@ -67,8 +67,8 @@ class _Family:
         self._by_tree = {row.tree: row for row in shape.sessions}
         self._by_activity = sorted(shape.sessions, key=lambda row: (-row.last_active_at, -row.number))
 
-    def seeing(self, match: IndexMatch) -> Iterable[SessionRow]:
-        """The sessions that see a text, the one to show it for first."""
+    def sessions_for(self, match: IndexMatch) -> Iterable[SessionRow]:
+        """The sessions that see a text, the preferred one first."""
         kind, number, _ = match.address
         owners = {"message": self._owners, "edit": self._owners_of_edits, "overlay": self._owners_of_overlays}
         owner = self._by_tree.get(owners[kind].get(number, 0))

@@ -1,0 +1,131 @@
+"""Excerpts of conversations: the messages around one message, on the path that it is on, within a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from frontdesk.config.runtime import Runtime
+from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError, SessionNotFoundError
+from frontdesk.history import reading
+from frontdesk.messages import SUMMARY_PREFIX, Message
+from frontdesk.messages.tokens import TokenCounter
+from frontdesk.records import SessionInfo
+from frontdesk.search.render import heading, quote, shorten
+from frontdesk.search.texts import searchable_text
+from frontdesk.store import Place
+from frontdesk.tree.items import count, drop_first, first_items, position_of
+from frontdesk.tree.tree import Tree
+
+_ATTEMPTS = 100
+_NOTES_TOKENS = 80
+"""reserved for the notes on which messages these are, and what was left out"""
+
+
+class Excerpt(NamedTuple):
+    """Consecutive messages of a path of `length`; the first of them is at the position `start`.
+
+    `centre` is the index of the requested message. `at_head` says whether the path is the one to the head."""
+
+    messages: Sequence[Message]
+    centre: int
+    start: int
+    length: int
+    at_head: bool
+
+
+async def read_excerpt(runtime: Runtime, session_id: str, around: str | None, before: int, after: int) -> Excerpt:
+    """The message `around` with up to `before` messages before it and `after` after it; without `around`, the last
+    messages. Messages are returned as they were written, without summaries.
+
+    The id of a summary means the first message that it covers. Raises `MessageNotFoundError` and
+    `SessionNotFoundError`."""
+    for _ in range(_ATTEMPTS):
+        tree = await reading.load_tree(runtime, session_id, find=[around] if around else ())
+        if tree is None:
+            raise SessionNotFoundError(session_id, runtime.namespace)
+        place = tree.session.head if around is None else _place(tree, around)
+        if place is None:
+            return Excerpt((), 0, 0, 0, True)
+        leaf = _leaf_after(tree, place)
+        path = tree.lay(leaf, overlays=False)
+        position = position_of(path, place)
+        assert position is not None, "a message is on the path to a leaf after it"
+        reach = before + after if around is None else before
+        start = max(0, position - reach)
+        items = first_items(drop_first(path, start), position + after + 1 - start)
+        messages = await reading.read_items(runtime, items)
+        if len(messages) == count(items):
+            return Excerpt(messages, position - start, start, count(path), leaf == tree.session.head)
+    raise ConcurrentChangeError(
+        f"session {session_id!r} was changed by others {_ATTEMPTS} times while it was read: try again",
+        session_id=session_id,
+    )
+
+
+def _place(tree: Tree, around: str) -> Place:
+    if around.startswith(SUMMARY_PREFIX):
+        starts = [overlay.start for overlay in tree.overlays if SUMMARY_PREFIX + overlay.id == around]
+        place = tree.at_or_before(starts[0]) if starts else None
+        if place is None:
+            raise MessageNotFoundError(around, tree.session.id)
+        return place
+    return reading.place_of(tree, around)
+
+
+def _leaf_after(tree: Tree, place: Place) -> Place:
+    """The end of the path on which a message is read: the head if the message is on the path to it, else the end of the
+    newest branch with the message."""
+    head = tree.session.head
+    if head is not None and tree.precedes(place, head):
+        return head
+    return next((leaf for leaf in reversed(tree.leaves()) if tree.precedes(place, leaf)), place)
+
+
+def render_excerpt(info: SessionInfo, excerpt: Excerpt, max_tokens: int, counter: TokenCounter) -> str:
+    """An excerpt as text for a model: as many messages around the requested one as fit into `max_tokens`."""
+    name = f"session {quote(info.id)}"
+    if not excerpt.messages:
+        return f"{heading(info.name, info.last_active_at, name)}\nIt has no messages."
+    room = max_tokens - counter(heading(info.name, info.created_at, name)) - _NOTES_TOKENS
+    rendered = _render_messages(excerpt, room, counter)
+    first, last = min(rendered), max(rendered)
+    earlier, later = excerpt.start + first, excerpt.length - excerpt.start - last - 1
+    which = f"messages {earlier + 1} to {earlier + last - first + 1} of {excerpt.length}"
+    branch = "" if excerpt.at_head else "on another branch than the current one"
+    lines = [heading(info.name, excerpt.messages[first].created_at, name, which, branch)]
+    lines += [rendered[index] for index in range(first, last + 1)]
+    notes = _note_omitted(earlier, "earlier", excerpt.messages[first].id, "before")
+    notes += _note_omitted(later, "later", excerpt.messages[last].id, "after")
+    return "\n\n".join([*lines, f"({' '.join(notes)})"] if notes else lines)
+
+
+def _render_messages(excerpt: Excerpt, room: int, counter: TokenCounter) -> dict[int, str]:
+    """Index -> text, for consecutive messages around the centre, alternating between later and earlier ones. The centre
+    may take half of the room, each other message a quarter. A side ends with the first message that does not fit."""
+    centre, messages = excerpt.centre, excerpt.messages
+    limit = room if len(messages) == 1 else room // 2
+    rendered = {centre: _render_message(messages[centre], limit, counter)}
+    room -= counter(rendered[centre])
+    reach = max(centre, len(messages) - 1 - centre)
+    closed = {1: False, -1: False}
+    for index in (centre + sign * step for step in range(1, reach + 1) for sign in (1, -1)):
+        side = 1 if index > centre else -1
+        if closed[side] or not 0 <= index < len(messages):
+            continue
+        text = _render_message(messages[index], limit // 2, counter)
+        closed[side] = counter(text) > room
+        if not closed[side]:
+            rendered[index] = text
+            room -= counter(text) + 1
+    return rendered
+
+
+def _render_message(message: Message, tokens: int, counter: TokenCounter) -> str:
+    head = f"[{message.role} · {message.created_at:%Y-%m-%d %H:%M} · message {quote(message.id)}]"
+    text = searchable_text(message).strip() or "(no text)"
+    return f"{head}\n{shorten(text, tokens - counter(head), counter)}"
+
+
+def _note_omitted(count: int, which: str, id: str, side: str) -> list[str]:
+    return [f"{count} {which} not shown: read on with around={quote(id)}, {side}=10."] if count else []
