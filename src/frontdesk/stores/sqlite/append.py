@@ -86,7 +86,7 @@ def _look_up(
     found = reading.find_all(connection, session, [*given, *([] if parent_id is None else [parent_id])])
     if not found:
         return {}, None
-    visible = reading.visibility(connection, session, {row.place.segment for row in found})
+    visible = reading.visibility(connection, session, [row.place for row in found])
     places = find_places(visible, ((row.id, row.place) for row in found))
     segments |= {place.segment: visible.segments[place.segment] for place in places.values()}
     known = {message_id: places[message_id] for message_id in given if message_id in places}

@@ -48,15 +48,15 @@ _EVER = 1 << 62
 _NO_VIEW = ViewRow()
 _RUN = f"SELECT {MESSAGE} FROM messages WHERE place BETWEEN ? AND ? ORDER BY place"
 _ID = "SELECT id FROM messages WHERE place = ?"
+_SEGMENT = f"SELECT {SEGMENT} FROM segments WHERE number = ?"
 _ON_THE_WAY = (
-    f"WITH RECURSIVE way ({SEGMENT}) AS ("
-    f"SELECT {SEGMENT} FROM segments WHERE number IN (SELECT value FROM json_each(?)) UNION"
+    f"WITH RECURSIVE way ({SEGMENT}) AS (SELECT {SEGMENT} FROM segments WHERE number = ? UNION ALL"
     " SELECT s.number, s.tree, s.parent_segment, s.parent_position, s.last, s.next, s.shared, s.tokens"
     " FROM way JOIN segments s ON s.number = way.parent_segment)"
     f" SELECT {SEGMENT} FROM way"
 )
 _EDITS_IN = (
-    f"SELECT {EDIT} FROM edits WHERE segment IN (SELECT value FROM json_each(?)) AND kind IN ('removed', 'replaced')"
+    f"SELECT {EDIT} FROM edits WHERE segment = ? AND kind IN ('removed', 'replaced')"
     " AND +tree IN (SELECT value FROM json_each(?))"
 )
 _UP = " SELECT l.tree, l.ancestor, l.until FROM up JOIN lineage l ON l.tree = up.ancestor) SELECT * FROM up"
@@ -157,8 +157,7 @@ def tree(
 
 
 def segments(connection: Connection, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
-    statement = f"SELECT {SEGMENT} FROM segments WHERE number = ?"
-    return [segment_row(row) for number in numbers for row in connection.execute(statement, (number,))]
+    return [segment_row(row) for number in numbers for row in connection.execute(_SEGMENT, (number,))]
 
 
 def _segments(connection: Connection, session: SessionRow, trees: Iterable[int]) -> tuple[SegmentRow, ...]:
@@ -166,21 +165,24 @@ def _segments(connection: Connection, session: SessionRow, trees: Iterable[int])
     owned = f"SELECT {SEGMENT} FROM segments WHERE tree = ?"
     rows = {row[0]: row for tree in trees for row in connection.execute(owned, (tree,))}
     if session.base is not None:
-        rows |= {row[0]: row for row in connection.execute(_ON_THE_WAY, (json_text([session.base.segment]),))}
+        rows |= {row[0]: row for row in connection.execute(_ON_THE_WAY, (session.base.segment,))}
     return tuple(segment_row(rows[number]) for number in sorted(rows))
 
 
-def visibility(connection: Connection, session: SessionRow, segments: Iterable[int]) -> Visibility:
-    """What a session sees of some segments, and of those on the way from them to the root."""
-    wanted, lineage = {*segments}, []
+def visibility(connection: Connection, session: SessionRow, places: Iterable[Place]) -> Visibility:
+    """What a session sees of the segments of some places, and of those on the way from them to the root."""
+    segments: dict[int, SegmentRow] = {}
+    for place in (session.base, *places):
+        while place is not None and place.segment not in segments:
+            (row,) = connection.execute(_SEGMENT, (place.segment,)).fetchall()
+            segment = segments[place.segment] = segment_row(row)
+            place = segment.parent
+    lineage: list[Lineage] = []
     if session.base is not None:
-        wanted.add(session.base.segment)
         lineage = [Lineage(*row) for row in connection.execute(_LINEAGE, (session.tree,))]
-    on_the_way = [segment_row(row) for row in connection.execute(_ON_THE_WAY, (json_text(sorted(wanted)),))]
-    numbers = json_text([segment.number for segment in on_the_way])
     trees = json_text([session.tree, *(line.ancestor for line in lineage)])
-    edits = [edit_row(row) for row in connection.execute(_EDITS_IN, (numbers, trees))]
-    return Visibility(session, on_the_way, edits, lineage)
+    edits = [edit_row(row) for number in segments for row in connection.execute(_EDITS_IN, (number, trees))]
+    return Visibility(session, segments.values(), edits, lineage)
 
 
 def _of_trees(connection: Connection, table: str, columns: str, untils: Mapping[int, int]) -> list[Sequence[Any]]:
