@@ -1,5 +1,5 @@
-"""The change log's vocabulary: what happened, in the order of commits, without any content. Apart from the other rows,
-because stores write these lines themselves (of what they alone decide) as well as for plans."""
+"""The entries of the change log: what happened, in the order of commits, without any content. Separate from the other
+rows, because plans, appends and stores all make them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 from frontdesk.store.rows import Found, OverlayRow, Place, Span
 
 Position = tuple[int, int]
-"""where a line stands in its namespace's log; grows in the order of commits. Any pair can be read from: right ahead of
-the line at (a, b) is (a, b - 1)."""
+"""the position of an entry in its namespace's log; grows in the order of commits. Any pair can be read from: (a, b - 1)
+is right before the entry at (a, b)."""
 
 BEGINNING: Position = (0, 0)
-"""ahead of every line"""
+"""before every entry"""
 
 ChangeKind = Literal[
     "session.created",
@@ -33,16 +33,16 @@ ChangeKind = Literal[
 ]
 
 INTERNAL = "frontdesk:"
-"""documents under labels that begin so are no blocks: nobody is told of them"""
+"""documents under labels that begin so are not blocks: their changes are not logged"""
 
 _WITH_VALUE = ("status", "end_reason")
 
 
 class ChangeRow(msgspec.Struct, frozen=True):
-    """One change. `session` 0 is the namespace; `session_id` is None for that, and for a session that is gone.
+    """A log entry. `session` 0 is the namespace; `session_id` is None for that, and for a deleted session.
 
     `segment`, `first` and `last` name the messages it is about, `number` an overlay or an edit, `detail` is JSON or
-    empty. All lines of a session but "session.deleted" are gone with it; that names it, unless it was erased.
+    empty. With a session all its entries go but "session.deleted", which names it, unless it was erased.
     """
 
     position: Position
@@ -58,7 +58,7 @@ class ChangeRow(msgspec.Struct, frozen=True):
 
 
 class NewChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A line to be logged; the store gives it its position.
+    """An entry to write; the store assigns its position.
 
     With `adds` its number is that of the row that the plan adds at this index: of an overlay for "compaction.added",
     otherwise of an edit."""
@@ -93,7 +93,7 @@ def session_woken() -> NewChange:
 
 
 def session_erased() -> NewChange:
-    """Says that a session is gone, and not which."""
+    """Says that a session was deleted, and not which."""
     return NewChange(kind="session.deleted")
 
 
@@ -107,7 +107,7 @@ def message_updated(place: Place, adds: int | None = None) -> NewChange:
 
 
 def messages_deleted(runs: Iterable[Span], found: Iterable[Found]) -> list[NewChange]:
-    """One line for each run."""
+    """One entry for each run."""
     ids = {row.place: row.id for row in found}
     return [
         NewChange(

@@ -1,4 +1,4 @@
-"""What a store does for search: it keeps the terms of texts, and gives back those that may answer a query.
+"""What a store does for search: it keeps the terms of texts, and returns the texts that may match a query.
 
 Terms, what they are worth and in which order hits come is decided above. A store knows terms, their places in a text,
 and *facets*: words that say of a text what it is (its role, its day), not what it holds. Namespaces are kept apart.
@@ -17,7 +17,7 @@ TextKind = Literal["message", "edit", "overlay", "session"]
 TEXT_KINDS: tuple[TextKind, ...] = ("message", "edit", "overlay", "session")
 """the kinds of texts; a store that keeps them as numbers takes a kind's index here, in the index and in the vectors"""
 Phrase = tuple[tuple[str, ...], ...]
-"""stretches of terms, each of which stands in a text without a gap"""
+"""stretches of terms; a text has the phrase if it has the terms of each stretch without a gap"""
 LONGEST_STRETCH = 32
 """terms of a stretch that every store must be able to look for as a whole"""
 
@@ -36,7 +36,7 @@ Range = tuple[Address, Address]
 
 
 class IndexText(msgspec.Struct, frozen=True, kw_only=True):
-    """A text as terms. It is taken only if what it was made from is still there as it was read: `content` is the raw
+    """A text as terms. It is indexed only if what it was made from is still as it was read: `content` is the raw
     message, or the name and the summary of a session."""
 
     address: Address
@@ -48,10 +48,10 @@ class IndexText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the index of a namespace is. It holds what was logged up to `position`, and what was there before once
-    all families are taken: those up to `cursor` are (None: all).
+    """How far the index of a namespace is. It holds what was logged up to `position`, and of what was there before, the
+    families up to `cursor` (None: all of them).
 
-    `usable` says that meanwhile every text is there all the same, as it was taken by an earlier build."""
+    `usable` says that until then every text is still there as an earlier build indexed it."""
 
     made_with: str
     position: tuple[int, int]
@@ -77,17 +77,17 @@ class IndexBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which texts are wanted: those with any of `seek` (if given) and every phrase, nothing excluded, and of each line
-    of `facets` at least one. A term that ends in "*" means all that begin so.
+    """Which texts match: those with any of `seek` (if given), every phrase, nothing excluded, and at least one of each
+    tuple of `facets`. A term that ends in "*" means all terms that begin so.
 
-    `spans` (segment, first, last), if given, name the only messages that are wanted, `addresses` (not together with
-    `spans`) the only texts, `families` those that a text may belong to. Of more than `limit` texts the latest are
-    given, as far as numbers and positions tell."""
+    `spans` (segment, first, last), if given, name the only messages that match, `addresses` (not together with `spans`)
+    the only texts, `families` those that a text may belong to. Of more than `limit` texts the latest are returned, as
+    far as numbers and positions tell."""
 
     namespace: str
     seek: tuple[str, ...] = ()
     count: tuple[str, ...] = ()
-    """more terms whose places are wanted where they stand in such a text"""
+    """more terms whose places in these texts are wanted"""
     phrases: tuple[Phrase, ...] = ()
     excluded: tuple[Phrase, ...] = ()
     facets: tuple[tuple[str, ...], ...] = ()
@@ -98,8 +98,8 @@ class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexMatch(NamedTuple):
-    """A text that may answer: `places` by asked term, of a text of `length` terms. `place` is where it stands among
-    messages; summaries and sessions stand nowhere."""
+    """A text that matches: the `places` of each asked term in it, and its `length` in terms. `place` is that of its
+    message; summaries and sessions have none."""
 
     address: Address
     place: Place | None
@@ -116,13 +116,13 @@ class IndexStore(Protocol):
         """How far the index is; None before its first batch."""
 
     async def write_index(self, batch: IndexBatch) -> bool:
-        """Take a batch in one transaction; False, and nothing changed, if the state is not what it `replaces`.
+        """Index a batch in one transaction; False, and nothing changed, if the state is not what it `replaces`.
 
-        A text whose message, edit, overlay or session is gone or changed is left out. What `apply` removes or replaces
-        leaves the index in the same transaction."""
+        A text whose message, edit, overlay or session was deleted or changed is left out. The texts that a plan removes
+        or replaces (`tree.texts.removed_texts`) leave the index in the plan's transaction."""
 
     async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
-        """In how many texts each term stands (one that ends in "*" means all that begin so); large figures may be
+        """How many texts have each term (one that ends in "*" means all that begin so); large figures may be
         estimates."""
 
     async def matches(self, query: IndexQuery) -> list[IndexMatch]: ...

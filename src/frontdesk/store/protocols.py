@@ -72,15 +72,15 @@ class DocumentStore(Protocol):
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None: ...
 
     async def put_prompt(self, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None) -> PromptRow:
-        """Store a prompt if the one there has the number `replaces` (None: there is none); gives the one there is then.
-
-        The store gives the number. Raises `SessionNotFoundError`."""
+        """Store a prompt if the present one has the number `replaces` (None: there is none). Returns the prompt that is
+        then stored, with the number that the store gave it. Raises `SessionNotFoundError`."""
 
 
 class LeaseStore(Protocol):
-    """Leases by name, of a session or (None) of the namespace. Time is the store's; `ttl` is in microseconds.
+    """Leases by name, of a session or (`session_id` None) of the namespace. Time is the store's; `ttl` is in
+    microseconds. The rules are in `tree.leases`.
 
-    Those of a session go with it. A lease that nobody holds may still be there, expired."""
+    The leases of a session are deleted with it. The row of a lease stays after its end, so that its numbers grow."""
 
     async def get_lease(self, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
         """The lease, if somebody holds it now."""
@@ -88,77 +88,78 @@ class LeaseStore(Protocol):
     async def acquire_lease(
         self, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
     ) -> LeaseRow | None:
-        """Take a lease that nobody holds, under the next number; None if somebody does. `SessionNotFoundError`."""
+        """Take a lease that nobody holds, under the next number; None if somebody holds it.
+
+        Raises `SessionNotFoundError`."""
 
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
-        """Hold on to a lease; False if it expired or is another's."""
+        """Let a lease end `ttl` from now; False if it is not held under this number any more."""
 
     async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
         """The leases with this name (any, if not given) that somebody holds now."""
 
     async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
-        """Let go of a lease; False if it expired or is another's."""
+        """Release a lease; False if it is not held under this number any more."""
 
     async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
-        """Take a lease that nobody holds and nobody ahead waits for, or stand in line. `SessionNotFoundError`."""
+        """Take a lease, leave a message for its holder, or wait in the queue. Raises `SessionNotFoundError`."""
 
     async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
-        """Leave the line, and let go of the lease if this holder has it."""
+        """Leave the queue, and release the lease if this holder has it."""
 
     async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
-        """The message that was queued first for whoever holds the lease; it stays until an `Append` takes it out.
+        """The message that was queued first for the holder of a lease; it stays until an `Append` takes it out.
 
-        If there is none, the intake of this holder is closed in the same step. `TurnLostError` if it expired or is
-        another's."""
+        If there is none, the holder's intake is closed in the same step. Raises `TurnLostError` if the lease is not
+        held under this number any more."""
 
 
 class ChangeStore(Protocol):
-    """The log of changes, one for each namespace: every change writes its lines in its own transaction.
+    """The change log, one for each namespace: every change writes its entries in its own transaction.
 
-    The lines of one session stand in the order in which its changes were made; no position is used again."""
+    The entries of one session are in the order in which its changes were made; no position is used again."""
 
     async def changes(
         self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
     ) -> list[ChangeRow]:
-        """The next lines after a position, or from the oldest that is left.
+        """The next entries after a position, or from the oldest that is left.
 
-        Settled lines are those ahead of which none can appear any more: who reads only these, and goes on after the
-        last one, misses nothing. With `settled=False` all that is committed. Lines of sessions that are gone are left
-        out, but for "session.deleted". `ChangesTrimmedError` if lines after the position were removed."""
+        An entry is settled when none can appear before it any more: a reader of settled entries that goes on after the
+        last one misses nothing. With `settled=False` all that is committed. Entries of deleted sessions are left out,
+        but for "session.deleted". Raises `ChangesTrimmedError` if entries after the position were removed."""
 
     async def last_change(self, namespace: str) -> Position:
-        """The position of the newest settled line, `BEGINNING` if there is none."""
+        """The position of the newest settled entry, `BEGINNING` if there is none."""
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Return when something may have been logged, after so many seconds at the latest."""
+        """Wait until something may have been logged, at most so many seconds."""
 
     async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
-        """Remove the oldest lines, up to the first that is not older than `before_at` or stands behind `until`, and
-        never the newest; at most `limit` at a time. Gives how many went."""
+        """Remove the oldest entries, up to the first that is not older than `before_at` or comes after `until`, and
+        never the newest; at most `limit` at a time. Returns how many were removed."""
 
 
 class ErasureStore(Protocol):
     """What an erasure needs besides plans."""
 
     async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
-        """How many messages stand in these spans, and how much else is kept for a session."""
+        """How many messages there are in these spans, and how much else is kept for a session."""
 
     async def scrub(self, namespace: str) -> None:
-        """Leave nothing behind of what was deleted: neither the lines that the log has of sessions that are gone, nor
-        bytes in places that the engine would only use again some day. Works in steps, beside other changes; one that
-        was interrupted can be done again."""
+        """Leave nothing behind of what was deleted: neither log entries of deleted sessions, nor bytes that the engine
+        would only overwrite some day. Works in steps, while other changes go on; can be repeated if interrupted."""
 
 
 @runtime_checkable
 class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Protocol):
-    """Where everything lives. All methods may be called from several event loops and tasks at once, and open the store
-    when it is not open yet. Engine failures are raised as `StoreError`s; after `close` as `StoreClosedError`."""
+    """Where everything is stored. All methods may be called from several event loops and tasks at once, and open the
+    store if it is not open yet. Engine failures are raised as `StoreError`s; after `close`, `StoreClosedError`."""
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date under a lock. `SchemaVersionError` if it is newer or unreleased."""
 
     async def close(self) -> None:
-        """Finish what is in flight and let go of everything. Idempotent."""
+        """Finish what is in flight and release everything. Idempotent."""
 
     async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
         """The new session and True, or the one that has its id (or its key, as the current one) already, and False."""
@@ -173,24 +174,20 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
     async def due(self, query: DueQuery) -> list[SessionRow]: ...
 
     async def append(self, request: Append) -> AppendResult:
-        """Insert the messages that are not there yet and move the head, all or nothing; the session is made if needed.
+        """Insert the messages that the session does not see yet and move its head, all or nothing. The session is
+        created if needed.
 
-        In this order: a `fence` that does not hold raises `TurnLostError`; a session that is not there, if it is to be
-        an `existing` one, `SessionNotFoundError`; a duplicate id is skipped, and the next
-        message follows it; a session that is suspended, or ended for another reason than `timeout`, raises
-        `SessionEndedError` without `reopen`; `expected_head` that is not the head raises `HeadMovedError`, an unknown
-        parent `MessageNotFoundError`, unless every message is a duplicate.
-        A session that was not active becomes so with the first message, and current under its key if no other is.
-        When it returns, it is durable.
-        """
+        `tree.append` decides, and says in which order an append is refused: with `TurnLostError`,
+        `SessionNotFoundError`, `SessionEndedError`, `HeadMovedError` or `MessageNotFoundError`. When this returns, the
+        messages are durable."""
 
     async def view(self, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
-        """Session and view as of one moment, and the rows of the items that `choose` picks from them."""
+        """A session and its view as of one moment, and the rows of the items that `choose` picks from them."""
 
     async def tree(
         self, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
     ) -> TreeRows | None:
-        """The shape of a session's messages as of one moment, and where in the family the ids in `find` stand."""
+        """The shape of a session's messages as of one moment, and the places of the ids in `find` in the family."""
 
     async def read(self, items: Sequence[Item]) -> tuple[Piece, ...]:
         """The rows of these items, as of one moment; rows deleted since the items were computed are left out."""
@@ -201,10 +198,11 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
     async def apply(self, plan: Plan) -> bool:
         """Apply a plan in one transaction; False, and nothing changed, if a guard does not hold any more.
 
-        A `fence` that does not hold raises `TurnLostError`, a fork's id that is taken raises `SessionExistsError`."""
+        Raises `TurnLostError` if the plan's `fence` does not hold, and `SessionExistsError` if the id or the key of a
+        session that it makes is taken. `tree.guards` decides all this."""
 
-    async def add_usage(self, namespace: str, session_id: str, line: UsageRow) -> bool:
-        """Enter a line and move the totals; False if the session has a line with this id already."""
+    async def add_usage(self, namespace: str, session_id: str, entry: UsageRow) -> bool:
+        """Add a usage entry and its amounts to the totals; False if the session has one with this id already."""
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]: ...
 

@@ -1,4 +1,4 @@
-"""What is asked of a store: messages to append, a page to read, and the one plan that every other change comes as."""
+"""Requests to a store: messages to append, a page to read, and the `Plan` that every other change is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLLOW_HEAD = FollowHead()
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session to be created; the store gives it its numbers."""
+    """A session to create; the store numbers it."""
 
     namespace: str
     id: str
@@ -45,10 +45,10 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages to be chained after `parent` (an id, None for a new root, FOLLOW_HEAD), in one transaction.
+    """Messages to chain after `parent` (an id, None for a new root, FOLLOW_HEAD), in one transaction.
 
-    `fresh` says which ids were made for this call and so cannot be there already; `reopen` that a session which was
-    suspended, or ended for another reason than `timeout`, is to become active again."""
+    `fresh` says which ids were made for this call, so that they cannot be there already. `reopen` makes a session
+    active again that was suspended, or ended for another reason than `timeout`."""
 
     namespace: str
     session_id: str
@@ -63,11 +63,11 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """take the messages out of the queue of the lease `TURN`, in the same transaction"""
     reopen: bool = False
     existing: bool = False
-    """the session is not made if it is not there: `SessionNotFoundError`"""
+    """do not create the session: `SessionNotFoundError` if it is not there"""
 
 
 class AppendedRow(msgspec.Struct, frozen=True):
-    """What became of one message; `existing` is the stored one where it was there already."""
+    """The answer for one message; `existing` is the stored one if the session saw it already."""
 
     inserted: bool
     parent_id: str | None
@@ -75,7 +75,7 @@ class AppendedRow(msgspec.Struct, frozen=True):
 
 
 class AppendResult(NamedTuple):
-    """What became of the messages, the session afterwards, and whether it was made for them."""
+    """The answers for the messages, the session as it is now, and whether it was created for them."""
 
     rows: tuple[AppendedRow, ...]
     session: SessionRow
@@ -105,14 +105,14 @@ class NewEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewFork(msgspec.Struct, frozen=True, kw_only=True):
-    """A fork of the plan's session: one row, one of lineage, `shared` raised on the segments that it is the first to
-    share, and copies of the current documents and the prompt. It may take over the key that the same plan takes from
-    the session."""
+    """A fork of the plan's session: its row (`tree.sessions.fork_row`), one of lineage, `shared` raised on the segments
+    that it is the first to share, and copies of the current documents and the prompt. It may take over the key that the
+    same plan takes from the session."""
 
     session: NewSession
     base: Place | None
     view: ViewRow | None
-    """what is ahead of the fork's (empty) tail; None: stale, or (without a base) empty"""
+    """what is before the fork's (empty) tail; None: stale, or (without a base) empty"""
     view_tokens: int
     view_messages: int
     message_count: int
@@ -160,7 +160,7 @@ class Counts(TypedDict, total=False):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One change, computed from a tree and applied whole, or not at all if a guarded session has changed since.
+    """One change, decided in `tree` and applied whole, or not at all if a guarded session has changed since.
 
     `guards` are (session number, revision). The first one is the session that the plan is for: its revision is raised
     by one, and what the plan adds carries the raised figure (a fork's lineage, too: it inherits all up to it).
@@ -169,7 +169,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     guards: tuple[tuple[int, int], ...]
     now: int
     fence: int | None = None
-    """as in `Append`; looked at ahead of the guards"""
+    """as in `Append`; checked before the guards"""
     head: Place | None = None
     """if given, must still be the head"""
     set: Columns = {}
@@ -183,10 +183,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     fresh_tree: bool = False
     """give the session a new, empty tree in the same family: other sessions may still see what it wrote before"""
     delete_sessions: tuple[int, ...] = ()
-    """with their view rows, tags and ledger lines"""
+    """with all that is kept for them: view rows, tags, usage entries, documents, leases, states"""
     fork: NewFork | None = None
     create: NewSession | None = None
-    """a session that has nothing in common with the plan's but, perhaps, the key that the same plan takes from that"""
+    """a new session that is no fork; it may take over the key that the same plan takes from the session"""
     delete_rows: tuple[Span, ...] = ()
     replace_rows: tuple[tuple[Place, StoredMessage, int], ...] = ()
     """(place, message, change of the running sum in the row and its segment: not 0 only for the last row)"""
@@ -201,21 +201,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """overlays to be marked stale in their own row"""
     delete_overlays: tuple[int, ...] = ()
     drop_prompt: bool = False
-    """drop the frozen prompt, so that it is rendered anew"""
+    """drop the frozen prompt, so that it is rendered again"""
     add_edits: tuple[NewEdit, ...] = ()
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
-    """trees that nobody inherits from or through any more"""
+    """trees that no session inherits from or through any more"""
     log: tuple[NewChange, ...] = ()
-    """what is told of it; the store itself adds "session.created" for a fork"""
+    """entries for the change log; the store itself adds "session.created" for each session that the plan makes"""
 
 
 class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease of a session, to be had in the order of asking; times in microseconds. Asking again as the same `holder`
-    keeps the place in the line, and gives the lease again to whom has it.
+    """A request for a lease of a session, granted in the order of asking; times in microseconds. A `holder` that asks
+    again keeps its place in the queue, or the lease if it has it.
 
-    The place is lost after `patience` without asking (0: no place is wanted). `force` takes the lease from whoever
-    holds it, ahead of all others. `message` is queued for the holder, be it this one or another with an open intake."""
+    The place is lost after `patience` without asking (0: no place is wanted). `force` takes the lease at once, even
+    if another one holds it or waits. `message` is queued for the holder: this one, or one with an open intake."""
 
     namespace: str
     session_id: str
@@ -230,7 +230,7 @@ class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A page of sessions, newest activity first; `after` is (last_active_at, number) of the last one seen.
 
-    `idle` chooses by whether a session was last active longer ago than its `idle_after`, or the one given here, `now`;
+    `idle` selects by whether a session was idle at `now` (`tree.sessions.is_idle`, with the `idle_after` given here),
     `leased` (a name) those for which somebody holds that lease, `unleased` those for which nobody does."""
 
     namespace: str
@@ -250,15 +250,15 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     leased: str | None = None
     unleased: str | None = None
     parent: str | None = None
-    """the id of the session that they were forked from, or begun under"""
+    """the id of the session that they were forked from, or created under"""
 
 
 class DueQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Sessions whose time has come, longest overdue first: active ones to be archived, counted from their last
-    activity, or archived ones to be deleted, counted from their end.
+    """Sessions that are due, longest overdue first: active ones to archive, counted from their last activity, or
+    archived ones to delete, counted from their end.
 
-    `threshold` is for those that have none of their own; None asks for those that have. `after` is (moment, number) of
-    the last one seen; the moment is that from which is counted, or with thresholds of their own, the one it was due."""
+    `threshold` is for sessions without one of their own; None asks for those that have one. `after` is (moment, number)
+    of the last one seen: the moment from which is counted, or, with thresholds of their own, at which it was due."""
 
     namespace: str
     what: Literal["archive", "delete"]
@@ -269,8 +269,8 @@ class DueQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals of a namespace. Active sessions count as "compacting" while the lease `leased` is held, as "idle" as in
-    `SessionQuery`; days before `since` are left out."""
+    """Totals of a namespace. Sessions are counted by `tree.sessions.status_of`: as "compacting" while their lease
+    `leased` is held, as "idle" by `now` and `idle_after`. Days before `since` are left out."""
 
     namespace: str
     now: int = 0

@@ -1,4 +1,4 @@
-"""The rows that pass through the seam: what a store keeps, and gives back."""
+"""The rows that pass through the seam: what a store keeps and returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEVER = 1 << 62
 
 
 class Place(NamedTuple):
-    """Where a message stands."""
+    """Where a message is stored."""
 
     segment: int
     position: int
@@ -35,7 +35,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     `head.segment` from position `tail` to the head.
 
     `status` is "active", "suspended" or "archived". `idle_after`, `archive_after` and `delete_after` are the session's
-    own thresholds in microseconds (`NEVER`: none is ever reached); None leaves them to who asks.
+    own thresholds in microseconds (`NEVER`: none is ever reached); None leaves them to the caller.
     """
 
     number: int
@@ -119,10 +119,10 @@ EditKind = Literal["removed", "replaced", "adjusted", "overlay-gone", "overlay-s
 class EditRow(msgspec.Struct, frozen=True, kw_only=True):
     """A change of what one tree (and those forked from it later) sees; running sums are never rewritten.
 
-    - "removed": the messages `first..last` are gone for this tree; their rows are, too, unless others see them.
+    - "removed": this tree does not see the messages `first..last`; their rows are deleted, too, unless others see them.
     - "replaced": this tree sees `message` in place of the row at `first`, which others still see as it was.
     - "adjusted": the row at `first` was changed in place and `tokens` is what to add to the running sums from there on.
-    - "overlay-gone", "overlay-stale": said of overlay `overlay`, whose row others still see as it was; a stale one may
+    - "overlay-gone", "overlay-stale": about overlay `overlay`, whose row others still see as it was; a stale one may
       have got a new end at (`segment`, `first`). Segment numbers begin at 1, so that 0 says nothing.
     For "replaced", too, `tokens` is the change against the row.
     """
@@ -151,7 +151,7 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True, tag="r"):
-    """Messages `first..last` of a segment, all of them stored; `before` is the place of the message ahead of them."""
+    """Messages `first..last` of a segment, all of them stored; `before` is the place of the message before them."""
 
     segment: int
     first: int
@@ -160,7 +160,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True, tag="r"):
 
 
 class OverlayItem(msgspec.Struct, frozen=True, array_like=True, tag="o"):
-    """The overlay with this number stands here; `before` is the place of the last real message ahead of it."""
+    """The overlay with this number; `before` is the place of the last real message before it."""
 
     number: int
     tokens: int
@@ -168,7 +168,7 @@ class OverlayItem(msgspec.Struct, frozen=True, array_like=True, tag="o"):
 
 
 class EditItem(msgspec.Struct, frozen=True, array_like=True, tag="e"):
-    """The message of this replacing edit stands here."""
+    """The message of the replacing edit with this number, in place of the row at `place`."""
 
     number: int
     tokens: int
@@ -180,11 +180,11 @@ Item = Span | OverlayItem | EditItem
 
 
 class ViewRow(msgspec.Struct, frozen=True, array_like=True):
-    """The stored part of a view: all that comes ahead of the tail.
+    """The stored part of a view: all that comes before the tail.
 
-    The rest is what a fork at the head has to know of the path, and what appends at the head do not change: `own` are
+    The rest is what a fork at the head must know about the path, and what appends at the head do not change: `own` are
     the session's own segments on it when the view was stored, each with its last position there; `messages_aside` and
-    `overlays_aside` tell how many of the session's messages and overlays lie elsewhere.
+    `overlays_aside` count the session's messages and overlays that are not on it.
     """
 
     items: tuple[Item, ...] = ()
@@ -223,7 +223,7 @@ class TreeRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """What was read for one item: messages in order (or one overlay), and the id of the message ahead of them."""
+    """What was read for one item: messages in order (or one overlay), and the id of the message before them."""
 
     before_id: str | None
     messages: tuple[StoredMessage, ...] = ()
@@ -239,7 +239,7 @@ class ViewRead(NamedTuple):
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the ledger, or (without ids) a total. `cost` is a decimal text."""
+    """A usage entry, or (without an id) a total. `cost` is a decimal text."""
 
     id: str = ""
     model: str | None = None
@@ -268,7 +268,7 @@ class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowCounts(NamedTuple):
-    """What is kept: messages, versions of documents, lines of the ledger, and messages queued for a turn."""
+    """What is kept: messages, versions of documents, usage entries, and messages queued for a turn."""
 
     messages: int
     documents: int
@@ -302,8 +302,8 @@ class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseRow(msgspec.Struct, frozen=True):
-    """The right to do something for a while. `number` grows with every holder and tells late ones from the present,
-    even those of a deleted session that had the same id. `intake`: whether messages may be queued for the holder."""
+    """The right to do something for a while. `number` grows with every holder, so that a late holder is recognised,
+    even one of a deleted session that had the same id. `intake`: whether messages may be queued for the holder."""
 
     name: str
     number: int
@@ -314,9 +314,9 @@ class LeaseRow(msgspec.Struct, frozen=True):
 
 
 class LeaseAnswer(msgspec.Struct, frozen=True):
-    """What became of a wish for a lease: `lease` is the one held now, by this holder or another (None: those ahead in
-    the line are to take it), `ticket` the place in the line (0: none), `ahead` how many stand before it; `queued` says
-    that the message was left for the holder."""
+    """The answer to a `LeaseWanted`: `lease` is the one held now, by this holder or another (None: one that waits is to
+    take it), `ticket` the place in the queue (0: none), `ahead` how many wait before it; `queued` says that the message
+    was queued for the holder."""
 
     lease: LeaseRow | None
     ticket: int = 0
@@ -325,7 +325,7 @@ class LeaseAnswer(msgspec.Struct, frozen=True):
 
 
 class HeldLease(NamedTuple):
-    """A lease that somebody holds, and whose it is; None: the namespace's."""
+    """A lease that somebody holds, and the session that it belongs to (None: the namespace)."""
 
     session_id: str | None
     lease: LeaseRow

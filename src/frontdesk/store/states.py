@@ -1,5 +1,5 @@
 """Typed state as stores see it: values under (namespace, id, name) that expire. A seam of its own, and a small one,
-because states may live elsewhere than sessions."""
+because states may be stored elsewhere than sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_STATE_NAME = 100
 
 
 class StateKey(NamedTuple):
-    """Where a state is kept: `id` is that of the session it belongs to, `name` tells its states apart."""
+    """Where a state is kept: `id` is that of the session it belongs to, `name` distinguishes its states."""
 
     namespace: str
     id: str
@@ -21,7 +21,7 @@ class StateKey(NamedTuple):
 class StateRow(msgspec.Struct, frozen=True):
     """A state as stored. Times are microseconds since the epoch by the store's clock; `ttl` None means never.
 
-    `mark` is drawn anew by whoever writes: equal marks mean the very same write. `version` counts the writes."""
+    The caller makes a new `mark` for each write: equal marks mean the very same write. `version` counts the writes."""
 
     value: str
     mark: str
@@ -49,15 +49,15 @@ class Swept(NamedTuple):
 class StateStore(Protocol):
     """Keeps states. A state that has expired is not there, whether it is swept or not.
 
-    All methods may be called from several event loops and tasks at once, and open the store when it is not open yet.
-    Each but `sweep_states` is one step: no other change comes between what it reads and what it writes. Done again with
+    All methods may be called from several event loops and tasks at once, and open the store if it is not open yet.
+    Each but `sweep_states` is one step: no other change comes between what it reads and what it writes. Repeated with
     the same mark, a write takes effect once. Engine failures are raised as `StoreError`s, after `close` as
     `StoreClosedError`; nothing else is ever raised, and a failure is never taken for "not there"."""
 
     async def open(self) -> None: ...
 
     async def close(self) -> None:
-        """Finish what is in flight and let go of everything. Idempotent."""
+        """Finish what is in flight and release everything. Idempotent."""
 
     async def get_state(self, key: StateKey) -> StateRow | None:
         """The state, its expiry moved to `ttl` from now. The value is not written."""
@@ -79,7 +79,7 @@ class StateStore(Protocol):
         """Remove a state; False if there was none."""
 
     async def delete_states(self, namespace: str, id: str) -> int:
-        """Remove the states with this id, of every name; gives how many there were."""
+        """Remove the states with this id, of every name; returns how many there were."""
 
     async def sweep_states(self, limit: int) -> Swept:
         """Look at up to `limit` states of any namespace that may have expired, and remove those that have."""

@@ -1,7 +1,7 @@
 """What a store does for search by meaning, if it can: it keeps vectors of texts and finds the nearest.
 
 Vectors have length one and are float32 in little-endian bytes; similarity is their cosine. All those of a namespace
-have the same number of dimensions. They go in the same transaction as what they were made from."""
+have the same number of dimensions. They are deleted in the same transaction as what they were made from."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Near(NamedTuple):
 
 
 class VectorRow(NamedTuple):
-    """The vectors of a namespace: of how many numbers, and how far they have followed what is said (None: nobody saw to
-    that yet). `made_with` of the state is the name of the model, as far as it is known."""
+    """The vectors of a namespace: their dimensions, and how far they have followed the change log (None: they have not
+    begun to). `made_with` of the state is the name of the model, if it is known."""
 
     dimensions: int
     state: IndexState | None
@@ -38,13 +38,13 @@ class VectorStore(Protocol):
     """A store that keeps vectors."""
 
     async def prepare_vectors(self, namespace: str, dimensions: int) -> None:
-        """See that vectors can be kept and compared. Raises `ConfigurationError` where the engine lacks what it needs,
+        """Check that vectors can be kept and compared. Raises `ConfigurationError` if the engine lacks what it needs,
         `EmbeddingError` if the namespace has vectors of other dimensions."""
 
     async def put_vectors(self, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
-        """Store vectors in one transaction, in place of those that the same texts had; gives how many.
+        """Store vectors in one transaction, in place of those that the same texts had; returns how many.
 
-        What is not there any more, or has another content, is left out. Raises `EmbeddingError` if the namespace has
+        Texts that are deleted, or have another content, are left out. Raises `EmbeddingError` if the namespace has
         vectors of other dimensions."""
 
     async def vector_state(self, namespace: str) -> VectorRow | None:
@@ -77,7 +77,7 @@ def check_dimensions(namespace: str, present: int | None, wanted: int) -> None:
     if present is not None and present != wanted:
         raise EmbeddingError(
             f"the vectors of namespace {namespace!r} have {present} dimensions, not {wanted}: say {present} in"
-            " with_embeddings, or drop them by building the index anew",
+            " with_embeddings, or drop them by building the index again",
             namespace=namespace,
             present=present,
             wanted=wanted,

@@ -1,5 +1,5 @@
-"""A bell for those who wait for changes: whoever has written through a store object rings it. It only shortens a wait,
-for other processes write unheard."""
+"""A bell for tasks that wait for changes: a write through the store object rings it. It only shortens a wait, because
+it does not ring for writes of other processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Bell:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def ring(self) -> None:
-        """Wake all who wait now. Costs nothing if nobody does."""
+        """Wake all waiting tasks. Costs nothing if there are none."""
         if not self._waiting:
             return
         with self._lock:

@@ -1,6 +1,6 @@
-"""Pure: the plan of a fork, and what a session has to know of the path to its head so that a fork needs no tree.
+"""Pure: the plan of a fork, and what a session must know about the path to its head so that a fork needs no tree.
 
-Separate from the other plans because it is the one that must cost the same for every session, however it came about.
+Separate from the other plans, because a fork at the head must cost the same for every session, however it was made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from frontdesk.tree.tree import Tree, whole_view
 
 
 def with_path_known(tree: Tree, view: ViewRow) -> ViewRow:
-    """A view at the head, with what a fork there has to know."""
+    """A view at the head, with what a fork there must know."""
     path = tree.path(tree.session.head)
     return replace(
         view,
@@ -29,11 +29,11 @@ def with_path_known(tree: Tree, view: ViewRow) -> ViewRow:
 def fork_at_head(session: SessionRow, view: ViewRow, new: NewSession, now: int) -> Plan | None:
     """A session that sees the path to the head of another as it is now, and shares it.
 
-    None if the view at the head is not known: then only the tree tells what is on the path."""
+    None if the view at the head is stale: then only the tree says what is on the path."""
     if session.view == "stale":
         return None
     head, is_stored = session.head, session.view == "stored"
-    # A plain view is its tail. What was ahead of it on the path, if anything, is removed: nobody can change that.
+    # A plain view is its tail. What was before it on the path, if anything, is removed, and stays so.
     share = dict(view.own) if is_stored else {}
     if head is not None and session.tail <= head.position:
         share[head.segment] = head.position
@@ -45,7 +45,7 @@ def fork_at_head(session: SessionRow, view: ViewRow, new: NewSession, now: int) 
         view_messages=session.view_messages,
         message_count=session.message_count - view.messages_aside if is_stored else session.view_messages,
         compaction_count=session.compaction_count - view.overlays_aside if is_stored else 0,
-        # Segments of others were shared when this session was forked, and are as long as it lives.
+        # Segments of other trees were shared when this session was forked, and stay so as long as it lives.
         share=tuple(Place(*place) for place in share.items()),
     )
     return Plan(guards=((session.number, session.revision),), now=now, fork=made)
@@ -71,16 +71,16 @@ def fork(tree: Tree, new: NewSession, at: Place | None, now: int) -> Plan:
 
 
 def split(tree: Tree, new: NewSession, reason: str, now: int) -> Plan:
-    """End a session for a reason, and go on in a fork of it that takes over its key."""
+    """End a session for a reason, and continue in a fork of it that takes over its key."""
     values: Columns = {**ended(reason, now), "key_current": False}
     return replace(fork(tree, new, tree.session.head, now), set=values, log=(changes.session_changed(values),))
 
 
 def _overlays_on(tree: Tree, path: Sequence[Place]) -> int:
-    """How many overlays lie on a path, outermost or not."""
+    """How many overlays are on a path, outermost or not."""
     ends = {place.segment: place.position for place in path}
 
-    def lies_on(overlay: OverlayRow) -> bool:
+    def is_on_path(overlay: OverlayRow) -> bool:
         return all(end.position <= ends.get(end.segment, -1) for end in (overlay.start, overlay.end))
 
-    return sum(1 for overlay in tree.overlays if lies_on(overlay))
+    return sum(1 for overlay in tree.overlays if is_on_path(overlay))

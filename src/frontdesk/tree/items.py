@@ -1,5 +1,5 @@
-"""Arithmetic on the items of a path or a view: how many messages they are, and parts of them. Apart from the tree that
-lays them, because reading needs only this."""
+"""Pure: arithmetic on the items of a path or a view: how many messages they are, and parts of them. Separate from the
+tree that computes them, because reading needs only this."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frontdesk.store import EditItem, Item, Place, Span
 
 
 def count(items: Iterable[Item]) -> int:
-    """How many messages these items give."""
+    """How many messages these items are."""
     return sum(item.last - item.first + 1 if isinstance(item, Span) else 1 for item in items)
 
 
@@ -75,15 +75,15 @@ def batches(items: Sequence[Item], size: int, *, reverse: bool = False) -> Itera
 
 
 def position_of(items: Sequence[Item], place: Place) -> int | None:
-    """How many messages stand ahead of a place in these items, None if it is not among them."""
-    ahead = 0
+    """How many messages come before a place in these items, None if it is not among them."""
+    before = 0
     for item in items:
         if isinstance(item, Span):
             if item.segment == place.segment and item.first <= place.position <= item.last:
-                return ahead + place.position - item.first
-            ahead += item.last - item.first + 1
+                return before + place.position - item.first
+            before += item.last - item.first + 1
         else:
             if isinstance(item, EditItem) and item.place == place:
-                return ahead
-            ahead += 1
+                return before
+            before += 1
     return None

@@ -32,9 +32,9 @@ class QueueWrites(msgspec.Struct, frozen=True):
     leave: tuple[str, ...] = ()
     """holders whose place in the queue goes"""
     place: Waiter | None = None
-    """the wisher's place in the queue, new or kept for longer"""
+    """the place of the one that asks, new or kept for longer"""
     queues_message: bool = False
-    """the wish's message is to be queued for the holder, unless one with its id is"""
+    """queue the message for the holder, unless one with its id is queued already"""
 
 
 def held(lease: LeaseRow | None, now: int) -> LeaseRow | None:
@@ -81,7 +81,7 @@ def queue(last: LeaseRow | None, waiters: Sequence[Waiter], wanted: LeaseWanted,
     if lease is not None and lease.holder == wanted.holder:
         return QueueWrites(LeaseAnswer(lease))
     mine = next((waiter for waiter in waiters if waiter.holder == wanted.holder), None)
-    # Places that have run out go, but not that of the wisher, who is here after all.
+    # Places that have expired go, but not that of the one that asks.
     others = [waiter for waiter in waiters if waiter is not mine]
     expired = tuple(waiter.holder for waiter in others if waiter.expires_at <= now)
     ahead = sum(1 for waiter in others if waiter.expires_at > now and (mine is None or waiter.ticket < mine.ticket))
@@ -97,6 +97,6 @@ def queue(last: LeaseRow | None, waiters: Sequence[Waiter], wanted: LeaseWanted,
         mine = Waiter(wanted.holder, max((waiter.ticket for waiter in waiters), default=0) + 1, now + wanted.patience)
     elif mine.expires_at < now + wanted.patience * 2 // 3:
         mine = replace(mine, expires_at=now + wanted.patience)
-    else:  # it asks often: its place is good for long enough, and nothing needs to be written
+    else:  # it asked a short time ago: nothing needs to be written
         return QueueWrites(LeaseAnswer(lease, mine.ticket, ahead), leave=expired)
     return QueueWrites(LeaseAnswer(lease, mine.ticket, ahead), leave=expired, place=mine)

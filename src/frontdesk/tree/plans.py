@@ -72,7 +72,7 @@ def switch(tree: Tree, leaf: Place, now: int) -> Plan:
 
 
 def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
-    """Lay an overlay over a range."""
+    """Add an overlay over a range."""
     return replace(_cover(tree, overlay, now, {"compacted_at": now}), drop_prompt=True)
 
 
@@ -156,7 +156,7 @@ def erase_session(rows: TreeRows, now: int) -> Plan:
 
 def descendants(rows: TreeRows) -> list[SessionRow]:
     """The sessions that were forked from this one, directly or through others. Wants the whole family."""
-    above = {line.tree: line.ancestor for line in rows.lineage}
+    above = {link.tree: link.ancestor for link in rows.lineage}
 
     def stems(tree: int | None) -> bool:
         while tree is not None and tree != rows.session.tree:

@@ -76,7 +76,7 @@ def release(rows: TreeRows, leaving: SessionRow) -> Released:
         # A saw the row of 4 as it is, B replaced it. If A goes, nobody sees what the row says.
         replace_rows=tuple(row for place in replaced for row in hidden_row(place, trees)),
         # If B goes, its row of lineage stays while C lives: the way from C up to A leads through it.
-        delete_lineage=tuple(line.tree for line in rows.lineage if line.tree not in lineage),
+        delete_lineage=tuple(link.tree for link in rows.lineage if link.tree not in lineage),
     )
 
 
@@ -114,22 +114,22 @@ def _witnesses(rows: TreeRows, leaving: SessionRow) -> Guards:
                 if tree.sees(Place(edit.segment, position)):
                     witnesses.of_message(tree, Place(edit.segment, position))
     # A row of lineage is kept for those whose way up leads through it: B's for C.
-    for line in rows.lineage:
-        if tree.inherits(line.tree, 0):
-            witnesses.of_inherited(line.tree, 0)
+    for link in rows.lineage:
+        if tree.inherits(link.tree, 0):
+            witnesses.of_inherited(link.tree, 0)
     return witnesses.guards
 
 
 def _inheritance(rows: TreeRows, living: Sequence[SessionRow]) -> tuple[dict[int, int], set[int]]:
     """Tree -> the last revision of it that any living session sees, and the trees whose lineage leads there."""
-    above = {line.tree: line for line in rows.lineage}
+    above = {link.tree: link for link in rows.lineage}
     inherited = {session.tree: _EVERY_REVISION for session in living}
     walked: set[int] = set()
     for tree in list(inherited):
-        while tree not in walked and (line := above.get(tree)):
+        while tree not in walked and (link := above.get(tree)):
             walked.add(tree)
-            inherited[line.ancestor] = max(inherited.get(line.ancestor, -1), line.until)
-            tree = line.ancestor
+            inherited[link.ancestor] = max(inherited.get(link.ancestor, -1), link.until)
+            tree = link.ancestor
     return inherited, walked
 
 

@@ -2,7 +2,7 @@
 it must guard.
 
 Sessions share messages, overlays and edits only through forks. So a session without forks that was not forked itself
-shares nothing, which its own rows tell (`is_shared`, `Visibility.shares`). Where they say that it may be shared, the
+shares nothing, as its own rows say (`is_shared`, `Visibility.shares`). Where they say that it may be shared, the
 whole family is loaded, and each function here looks at what every other session really sees.
 
 What is kept for the sake of others may be released by them at the same moment. So a plan guards a *witness* for each

@@ -1,4 +1,8 @@
-"""Pure: paths, overlays, views and sums over the shape of a session's messages. No I/O; written once for all stores."""
+"""Pure: paths, overlays, views and sums over the shape of a session's messages.
+
+Example, used below: segment 1 holds 0..9. A branch was begun after its message 4: segment 2 (parent: 4 of segment 1)
+holds 0..3. The head is 3 of segment 2, and overlay 7, a summary, covers 1..3 of segment 1.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from frontdesk.tree.visibility import SEGMENT_END, Visibility
 
 
 class View(NamedTuple):
-    """What is ahead of the tail, where the tail begins, and which state the session's row shall carry."""
+    """What comes before the tail, and where the tail begins."""
 
     row: ViewRow
     tail: int
@@ -49,7 +53,9 @@ class Tree(Visibility):
         self.overlays = self._visible_overlays()
 
     def _visible_overlays(self) -> list[OverlayRow]:
-        """Newest first, each ending at the last message that is left of its range."""
+        """Newest first, each ending at the last message that is left of its range.
+
+        Where several edits mark an overlay, the nearest one wins: they are sorted so that it comes last."""
         gone = {edit.overlay for edit in self.edits if edit.kind == "overlay-gone"}
         marks = sorted((edit for edit in self.edits if edit.kind == "overlay-stale"), key=self.distance, reverse=True)
         stale = {edit.overlay for edit in marks}
@@ -69,7 +75,7 @@ class Tree(Visibility):
         return next((place for place in self._places_of.get(message_id, ()) if self.sees(place)), None)
 
     def adjustment(self, place: Place) -> int:
-        """What in-place changes have added to a row's tokens since the running sums were written."""
+        """What changes in place have added to a row's tokens since the running sums were written."""
         return sum(tokens for position, tokens in self._adjusted.get(place.segment, ()) if position == place.position)
 
     def visible_segments(self) -> list[SegmentRow]:
@@ -96,7 +102,7 @@ class Tree(Visibility):
         return sorted(place for place in found if place is not None)
 
     def leaves(self) -> list[Place]:
-        """The messages that nothing follows, in the order of their segments."""
+        """The messages that nothing follows, in the order of their segments: 9 of segment 1, and 3 of segment 2."""
         inner = {self.at_or_before(s.parent) for s in self.visible_segments() if self.last_in(s.number) >= 0}
         ends = [Place(s.number, self.last_in(s.number)) for s in self.visible_segments()]
         return [end for end in ends if end.position >= 0 and end not in inner]
@@ -104,7 +110,9 @@ class Tree(Visibility):
     # paths and views
 
     def path(self, leaf: Place | None) -> list[Place]:
-        """The segments from the root to a leaf, each with its last position on this path."""
+        """The segments from the root to a leaf, each with its last position on this path.
+
+        To the head: (1, 4), (2, 3)."""
         path = []
         place = leaf
         while place is not None:
@@ -117,7 +125,10 @@ class Tree(Visibility):
         self, leaf: Place | None, *, overlays: bool = True, among: Sequence[OverlayRow] | None = None
     ) -> list[Item]:
         """The items from the root to a leaf: all messages, or the outermost overlays (only those `among` some, if
-        given) and the messages that none of them covers."""
+        given) and the messages that none of them covers.
+
+        At the head: 0 of segment 1, overlay 7, 4 of segment 1, and 0..3 of segment 2. An overlay that only hides what
+        it covers (it truncates, or resets) is no item."""
         path = self.path(leaf)
         covers = self.outermost(path, among) if overlays else []
         items: list[Item] = []
@@ -126,6 +137,7 @@ class Tree(Visibility):
             for start, end, overlay in covers:
                 if index < start[0] or index > end[0]:
                     continue
+                # An overlay may begin in one segment and end in a later one: all of those between are covered.
                 first_covered = start[1] if index == start[0] else 0
                 last_covered = end[1] if index == end[0] else SEGMENT_END
                 self._lay_run(items, segment, position, min(first_covered - 1, last))
@@ -137,7 +149,9 @@ class Tree(Visibility):
         return items
 
     def _lay_run(self, items: list[Item], segment: int, first: int, last: int) -> None:
-        """Lay the messages of one stretch, around what is removed or replaced in it."""
+        """Add the messages of a stretch of a segment: spans of rows, and an item of its own for each replaced one.
+
+        0..9, 3 removed and 6 replaced: the span 0..2, the span 4..5, the edit of 6, and the span 7..9."""
         for run_first, run_last in self.present(segment, first, last):
             position = run_first
             replaced = self._replaced_in.get(segment, ())
@@ -158,7 +172,10 @@ class Tree(Visibility):
     def outermost(
         self, path: Sequence[Place], among: Sequence[OverlayRow] | None = None
     ) -> list[tuple[tuple[int, int], tuple[int, int], OverlayRow]]:
-        """The overlays that apply to a path, in its order: newest first, none that overlaps one taken before it."""
+        """The overlays that apply to a path, in its order, each with its start and end as (index in path, position).
+
+        The newest one wins: an older one that overlaps it is left out, inside of it or not. `taken` is sorted and
+        disjoint, so that only the neighbours of the next one need to be looked at."""
         index = {place.segment: i for i, place in enumerate(path)}
         taken: list[tuple[tuple[int, int], tuple[int, int], OverlayRow]] = []
         starts: list[tuple[int, int]] = []
@@ -173,7 +190,9 @@ class Tree(Visibility):
         return taken
 
     def covering(self, places: Iterable[Place]) -> list[OverlayRow]:
-        """Every overlay, outermost or not, whose range holds one of these places."""
+        """Every overlay, outermost or not, whose range holds one of these places.
+
+        The range of an overlay is on the path to its end, whichever branch is seen now."""
         places = list(places)
         found = []
         for overlay in self.overlays:
@@ -197,7 +216,7 @@ class Tree(Visibility):
         return items
 
     def precedes(self, start: Place, end: Place) -> bool:
-        """Whether `start` is `end` or stands ahead of it on its path."""
+        """Whether `start` is `end` or comes before it on its path."""
         return any(place.segment == start.segment and start.position <= place.position for place in self.path(end))
 
     def view(self, head: Place | None) -> View:
@@ -209,11 +228,14 @@ class Tree(Visibility):
     # sums
 
     def needed_sums(self, items: Iterable[Item]) -> list[Place]:
-        """The places whose running sums `tokens` wants to know."""
+        """The places whose rows `tokens` needs: the first and the last of each span."""
         return [place for item in items if isinstance(item, Span) for place in _ends(item)]
 
     def tokens(self, items: Iterable[Item], sums: Mapping[Place, tuple[int, int]]) -> int:
-        """The tokens of these items, by arithmetic on the running sums."""
+        """The tokens of these items, by arithmetic on the running sums.
+
+        Messages of 5, 3 and 4 tokens have the running sums 5, 8 and 12. The last two are 12 - 8 + 3. If the second one
+        was changed in place to 6 tokens, the sums stay, and an adjustment says +3: 12 - 8 + (6 - 3) + 3."""
         total = 0
         for item in items:
             if not isinstance(item, Span):
@@ -229,7 +251,13 @@ class Tree(Visibility):
 
 
 def split_tail(items: list[Item], head: Place, segment: SegmentRow, *, owned: bool) -> View:
-    """Split the open end off a view: the run that the next appends will extend, if they can extend it at all."""
+    """Split the open end off a view: the run that the next appends extend. It is not stored, so that they need not
+    change what is stored.
+
+    Of the items 0..4 of segment 1 and 0..3 of segment 2, only the first one is stored, and the tail begins at 0. The
+    tail is empty if the next append does not extend the last item: it is an overlay or an edit, rows after the head
+    were removed (the next position is then `segment.next`), or the segment is another session's or has grown past the
+    head (the next append opens a new segment)."""
     extendable = owned and head.position == segment.last
     final = items[-1] if items else None
     if (
@@ -258,6 +286,7 @@ def _ends(span: Span) -> tuple[Place, Place]:
 
 
 def _on(path: Sequence[Place], index: Mapping[int, int], place: Place) -> tuple[int, int] | None:
+    """A place as (index in the path, position), None if it is not on the path."""
     i = index.get(place.segment)
     return None if i is None or place.position > path[i].position else (i, place.position)
 
@@ -271,7 +300,7 @@ def _positions(places: Iterable[Place]) -> dict[int, list[int]]:
 
 
 def _places(rows: Iterable[Found]) -> dict[str, list[Place]]:
-    """Message id -> the places in the family where one with this id stands."""
+    """Message id -> the places in the family where there is one with this id."""
     found: dict[str, list[Place]] = {}
     for row in rows:
         found.setdefault(row.id, []).append(row.place)

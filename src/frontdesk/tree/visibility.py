@@ -49,12 +49,12 @@ class Visibility:
 
     def _ranks(self, lineage: Iterable[Lineage]) -> dict[int, tuple[int, int]]:
         """Tree -> (how far up the lineage, last revision that is seen)."""
-        above = {line.tree: line for line in lineage}
+        above = {link.tree: link for link in lineage}
         tree = self.session.tree
         ranks = {tree: (0, _EVERY_REVISION)}
-        while line := above.get(tree):
-            tree = line.ancestor
-            ranks[tree] = (len(ranks), line.until)
+        while link := above.get(tree):
+            tree = link.ancestor
+            ranks[tree] = (len(ranks), link.until)
         return ranks
 
     def _winning_replacements(self) -> dict[Place, EditRow]:

@@ -80,7 +80,7 @@ def _tree(rows: Rows, session: SessionRow, find: Sequence[str], family: bool) ->
         relatives = tuple(rows.sessions[number] for number in sorted(rows.by_family[session.family]))
         trees = {row.tree for row in relatives}
         lineage = lineage_of(rows, trees)
-        untils = dict.fromkeys(sorted(trees | {line.ancestor for line in lineage}), _EVERY_REVISION)
+        untils = dict.fromkeys(sorted(trees | {link.ancestor for link in lineage}), _EVERY_REVISION)
     return TreeRows(
         session=session,
         view=rows.views.get(session.number, ViewRow()),
@@ -110,12 +110,12 @@ def _segments_of(rows: Rows, session: SessionRow, trees: Iterable[int]) -> list[
 
 def lineage_of(rows: Rows, trees: Iterable[int]) -> list[Lineage]:
     """The lineage on the way up from these trees, each row once."""
-    lines: dict[int, Lineage] = {}
+    links: dict[int, Lineage] = {}
     for tree in trees:
-        while tree not in lines and (line := rows.lineage.get(tree)):
-            lines[tree] = line
-            tree = line.ancestor
-    return list(lines.values())
+        while tree not in links and (link := rows.lineage.get(tree)):
+            links[tree] = link
+            tree = link.ancestor
+    return list(links.values())
 
 
 def edits_of(rows: Rows, tree: int) -> list[EditRow]:
@@ -125,7 +125,7 @@ def edits_of(rows: Rows, tree: int) -> list[EditRow]:
 
 def _untils(tree: int, lineage: Iterable[Lineage]) -> dict[int, int]:
     """The trees whose overlays and edits a tree sees, each with the last revision it sees."""
-    return {tree: _EVERY_REVISION, **{line.ancestor: line.until for line in lineage}}
+    return {tree: _EVERY_REVISION, **{link.ancestor: link.until for link in lineage}}
 
 
 def _edits_until(rows: Rows, untils: Mapping[int, int]) -> list[EditRow]:

@@ -80,7 +80,7 @@ class TermIndex:
         self._sorted = None
 
     def holding(self, term: str) -> Mapping[Address, list[int]]:
-        """The texts with a term, and where it stands in them."""
+        """The texts with a term, and its places in them."""
         if not term.endswith("*"):
             return self._terms.get(term, {})
         together: dict[Address, list[int]] = {}

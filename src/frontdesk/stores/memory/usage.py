@@ -15,23 +15,23 @@ from frontdesk.stores.memory.rows import Rows
 _EXACT = Context(prec=1000)
 
 
-def add(rows: Rows, namespace: str, session_id: str, line: UsageRow) -> bool:
+def add(rows: Rows, namespace: str, session_id: str, entry: UsageRow) -> bool:
     session = rows.get(namespace, session_id)
     if session is None:
         raise SessionNotFoundError(session_id, namespace)
     entries = rows.usage.setdefault(session.number, {})
-    if line.id in entries:
+    if entry.id in entries:
         return False
-    entries[line.id] = line
-    updated_at = max(line.at, session.updated_at)
+    entries[entry.id] = entry
+    updated_at = max(entry.at, session.updated_at)
     rows.sessions[session.number] = replace(
         session,
-        input_tokens=session.input_tokens + line.input_tokens,
-        output_tokens=session.output_tokens + line.output_tokens,
-        cost=sum_costs(session.cost, line.cost),
+        input_tokens=session.input_tokens + entry.input_tokens,
+        output_tokens=session.output_tokens + entry.output_tokens,
+        cost=sum_costs(session.cost, entry.cost),
         updated_at=updated_at,
     )
-    _add_to_day(rows.days.setdefault(namespace, {}), line)
+    _add_to_day(rows.days.setdefault(namespace, {}), entry)
     log.write(rows, namespace, session.number, updated_at, NewChange(kind="usage.added"))
     return True
 

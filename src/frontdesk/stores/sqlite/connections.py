@@ -1,4 +1,4 @@
-"""Opening the file, waiting for its locks, and saying what went wrong: all but the use of a connection."""
+"""Opening the file, waiting for its locks, and translating errors: all but the use of a connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
-from frontdesk.stores.sqlite.places import prepare
+from frontdesk.stores.sqlite.phrases import prepare
 from frontdesk.stores.sqlite.schema import migrate, missing
 
 T = TypeVar("T")
@@ -37,14 +37,14 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """What an operation may do with a connection: its transaction is begun and ended by others."""
+    """What an operation may do with a connection: the engine begins and ends its transaction."""
 
     def execute(self, statements: str, bindings: Any = None, /) -> Cursor: ...
     def executemany(self, statements: str, sequenceofbindings: Any, /) -> Cursor: ...
 
 
 class Stamp(NamedTuple):
-    """What tells that a file which nobody was expected to write to has changed after all."""
+    """What changes when a file is written to, although it was expected not to be."""
 
     modified: int
     size: int
@@ -60,9 +60,9 @@ class Database:
         self.busy_timeout = busy_timeout
 
     def open(self, *, write: bool) -> tuple[apsw.Connection, Stamp | None]:
-        """A connection to the file, whose schema is up to date; it may turn out to be a read-only one.
+        """A connection to the file, whose schema is up to date; it may be a read-only one.
 
-        One that takes no locks, for it could not, comes with a stamp: it is good as long as `stamp` gives the same.
+        One that takes no locks, because it cannot, comes with a stamp: it is good as long as `stamp` returns the same.
         """
         try:
             return self._open(self.path, write), None
@@ -76,7 +76,7 @@ class Database:
         connection = apsw.Connection(name, flags=_OPEN)
         try:
             connection.set_busy_handler(self.patience())
-            # Without it SQLite plans a statement anew whenever a bound value might speak for a partial index.
+            # Without it SQLite plans a statement again whenever a bound value might allow a partial index.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             self._prepare(connection)
             prepare(connection)
@@ -111,7 +111,7 @@ class Database:
                 roll_back(connection)
 
     def _frozen(self) -> bool:
-        """Whether the file can be read without its log: nobody here can write it, and the log has nothing for it."""
+        """Whether the file can be read without its log: this process cannot write it, and the log is empty."""
         writable = os.access(self.path, os.W_OK) and os.access(os.path.dirname(self.path), os.W_OK)
         return not writable and os.path.exists(self.path) and not self._has_wal()
 
@@ -126,11 +126,11 @@ class Database:
         return Stamp(status.st_mtime_ns, status.st_size, self._has_wal())
 
     def patience(self, timeout: float | None = None) -> Callable[[int], bool]:
-        """A busy handler that gives up after `busy_timeout`, or what is given."""
+        """A busy handler that waits for at most `timeout` seconds (`busy_timeout`, if not given)."""
         return _patience(self.busy_timeout if timeout is None else timeout)
 
     def patiently(self, step: Callable[[], T]) -> T:
-        """Do a step again while it fails for a lock: not every lock asks the busy handler."""
+        """Repeat a step while it fails for a lock: SQLite does not call the busy handler for every lock."""
         deadline = time.monotonic() + 0.9 * self.busy_timeout
         while True:
             try:
@@ -141,7 +141,7 @@ class Database:
                 time.sleep(0.002)
 
     def translate(self, error: BaseException, connection: apsw.Connection | None = None) -> BaseException:
-        """The error to raise for one of the engine; others are returned as they are."""
+        """The error to raise for an error of SQLite; others are returned as they are."""
         if not isinstance(error, apsw.Error):
             return error
         translated = _translated(error, self.path, 0 if connection is None else connection.system_errno)
@@ -156,7 +156,7 @@ def roll_back(connection: apsw.Connection) -> None:
 
 
 def _patience(timeout: float) -> Callable[[int], bool]:
-    """A busy handler that tries again every few milliseconds, each process in a rhythm of its own."""
+    """A busy handler that tries again every few milliseconds, at intervals that differ between processes."""
     deadline = 0.0
 
     def wait(earlier: int) -> bool:

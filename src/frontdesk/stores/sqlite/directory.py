@@ -1,5 +1,5 @@
-"""Many sessions at once: pages of them, those whose time has come, and totals. Apart from single ones because each
-question here needs an index that fits it."""
+"""Many sessions at once: pages of them, those that are due, and totals. Separate from single sessions, because each of
+these queries needs an index that fits it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frontdesk.stores.sqlite.rows import SESSION, session_row
 from frontdesk.stores.sqlite.usage import sum_costs
 
 FEW = 2_000
-"""so many sessions of one tag or peer are sorted; of more, the newest are looked for in the order of activity"""
+"""up to so many sessions of one tag or peer are sorted; of more, the newest are found in the order of activity"""
 
 _DAY = 86_400_000_000
 _STATUSES = {name: f"status = '{name}'" for name in ("active", "suspended", "archived")}
@@ -26,7 +26,7 @@ _DUE = {
 }
 
 _Part = tuple[str, list[str], list[Any]]
-"""the index to go by, conditions, and their values"""
+"""which index to use, conditions, and their values"""
 
 
 def page(connection: Connection, query: SessionQuery) -> list[SessionRow]:
@@ -50,7 +50,7 @@ def _ordered(connection: Connection, part: _Part, limit: int) -> Iterator[Sessio
 
 
 def _filters(connection: Connection, query: SessionQuery) -> tuple[list[str], list[Any]]:
-    """The conditions that are the same whichever way is gone."""
+    """The conditions that are the same for every index."""
     where: list[str] = []
     values: list[Any] = []
     named = {name: getattr(query, name) for name in ("agent", "channel", "peer", "thread")}
@@ -74,9 +74,9 @@ def _filters(connection: Connection, query: SessionQuery) -> tuple[list[str], li
 
 
 def _parts(connection: Connection, query: SessionQuery) -> list[_Part]:
-    """The ways that together lead to all that is wanted, each by an index in the order of activity.
+    """The queries that together find all sessions of a page, each by an index in the order of activity.
 
-    A planner without figures would at times sort a hundred thousand sessions."""
+    Without statistics, SQLite's planner would sometimes sort a hundred thousand sessions."""
     where: list[str] = ["namespace = ?"]
     values: list[Any] = [query.namespace]
     statuses = [_STATUSES[status] for status in ([query.status] if query.status else _STATUSES)]
@@ -99,7 +99,7 @@ def _parts(connection: Connection, query: SessionQuery) -> list[_Part]:
     for status in statuses:
         active = status == _STATUSES["active"]
         way = "INDEXED BY sessions_by_activity" if active else "INDEXED BY sessions_by_status"
-        # said again for the index that leaves the active ones out
+        # repeated, because SQLite uses a partial index only if the query has the index's own condition
         conditions = [*where, status] if active else [*where, status, "status <> 'active'"]
         if query.idle is None:
             parts.append((way, conditions, values))

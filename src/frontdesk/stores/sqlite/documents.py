@@ -134,7 +134,7 @@ def copy(connection: Connection, source: int, fork: int) -> None:
 
 
 def owner_of(connection: Connection, namespace: str, session_id: str | None) -> int | None:
-    """The number of a session, or what stands for the namespace; None if the session is not there."""
+    """The number of a session, or `SHARED` for the namespace; None if the session is not there."""
     if session_id is None:
         return SHARED
     row = connection.execute(

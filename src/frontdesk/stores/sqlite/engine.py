@@ -1,7 +1,7 @@
 """Threads around the file: one that writes, committing in groups, a few that read, and how callers wait for them.
 
-A caller hands over a function of a connection and awaits its result: one hop there, one hop back. Nothing here knows
-what the functions do.
+A caller passes a function of a connection and awaits its result: one hop there, one hop back. Nothing here knows what
+the functions do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MAX_WAITING = 10_000
 
 
 class Engine:
-    """Runs operations on a database: writes in the order they came, reads beside them. Safe for threads and loops."""
+    """Runs operations on a database: writes in the order they came, reads at the same time. Safe for threads and
+    loops."""
 
     def __init__(self, database: Database, readers: int) -> None:
         self._database = database
@@ -77,14 +78,14 @@ class Engine:
         return await future
 
     async def empty_wal(self) -> None:
-        """Bring all that is committed into the file, and leave nothing in the log. `StoreUnavailableError` if somebody
-        who reads stays in the way."""
+        """Copy all that is committed into the file, and empty the log. Raises `StoreUnavailableError` if a reader stays
+        in the way."""
         with self._gate:
             self._refuse_if_closed()
         await asyncio.to_thread(self._writer.empty_wal)
 
     async def close(self) -> None:
-        """Finish what was handed over and end the threads. Idempotent."""
+        """Finish the operations in progress and end the threads. Idempotent."""
         with self._gate:
             self._closed = True
         self._admit(len(self._waiting))
@@ -99,12 +100,12 @@ class Engine:
     async def _room(self) -> None:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        # The writer takes far less than MAX_WAITING at a time: it will come by again and see this one.
+        # The writer takes far less than MAX_WAITING at a time: it will look again and find this one.
         self._waiting.append((loop, future))
         await future
 
     def _admit(self, places: int | None = None) -> None:
-        """Let waiting callers go on, as many as there is room for."""
+        """Let waiting callers continue, as many as there is room for."""
         if not self._waiting:
             return
         delivery = Delivery()
@@ -124,8 +125,8 @@ class Engine:
         self._writes.put(None)
         self._writer.join()
 
-    # A connection's locks belong to the process, but SQLite's notes about them would be copied by a fork: a child
-    # would believe it holds locks that it does not. So nothing may be open on a file while a process forks.
+    # A connection's locks belong to the process, but SQLite's records of them would be copied by a fork: a child would
+    # believe that it holds locks which it does not. So nothing may be open on a file while a process forks.
 
     def pause(self) -> None:
         self._gate.acquire()
@@ -138,7 +139,7 @@ class Engine:
         self._gate.release()
 
     def resume_in_child(self) -> None:
-        """The child has none of the threads, and nobody who waits for them."""
+        """The child has none of the threads, and no callers that wait for them."""
         self.bell = Bell()
         self._start_afresh()
 

@@ -1,5 +1,5 @@
-"""What an erasure needs besides plans: figures, and that nothing stays behind of what was deleted. The writer
-overwrites what it deletes; here are the places that this does not reach."""
+"""What an erasure needs besides plans: counts, and that nothing stays behind of what was deleted. SQLite overwrites the
+bytes of deleted rows (`secure_delete`); this module handles what that does not reach: the log and the index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frontdesk.store import SEGMENT_SIZE, RowCounts, Span
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import pack
 
-_LINES = 2_000
+_ENTRIES = 2_000
 _PAGES = 256
 
 _GONE = (
@@ -17,7 +17,7 @@ _GONE = (
     " AND session <> 0 AND position < (SELECT max(position) FROM changes WHERE namespace = ?1)"
     " AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.number = changes.session)"
 )
-_PARTED = (
+_ORPHANED = (
     "UPDATE changes SET detail = '' WHERE namespace = ?1 AND position BETWEEN ?2 AND ?3 AND kind = 'session.created'"
     " AND detail <> ''"
     " AND EXISTS (SELECT 1 FROM sessions s WHERE s.number = changes.session AND s.parent_session_id IS NULL)"
@@ -45,22 +45,22 @@ def count(connection: Connection, session: int, spans: Sequence[Span]) -> RowCou
 
 
 def clear_log(connection: Connection, namespace: str, after: int) -> int | None:
-    """Remove lines of sessions that are gone, and the names of parents that were taken from their children, from the
-    next stretch of the log. Gives where it ends; None at the end of all."""
+    """Remove entries of deleted sessions, and the names of parents that were taken from their children, from the next
+    part of the log. Returns the position where it ends, None at the end of the log."""
     end = connection.execute(
         "SELECT max(position) FROM (SELECT position FROM changes WHERE namespace = ? AND position > ?"
         " ORDER BY position LIMIT ?)",
-        (namespace, after, _LINES),
+        (namespace, after, _ENTRIES),
     ).fetchone()[0]
     if end is None:
         return None
-    for statement in (_GONE, _PARTED):
+    for statement in (_GONE, _ORPHANED):
         connection.execute(statement, (namespace, after + 1, end))
     return int(end)
 
 
 def merge_terms(connection: Connection, *, begin: bool) -> bool:
-    """Write a portion of the index anew, without what was deleted: until then that is only marked. False at the end."""
+    """Rewrite a part of the index without what was deleted, which is only marked until then. False at the end."""
     before = _changes(connection)
     connection.execute(
         "INSERT INTO search_terms (search_terms, rank) VALUES ('merge', ?)", (-_PAGES if begin else _PAGES,)

@@ -1,7 +1,7 @@
-"""The search index in FTS5: writing and removing texts, and finding those that may answer.
+"""The search index in FTS5: writing and removing texts, and finding those that match.
 
-FTS5 keeps the terms and their places, and nothing of the texts. A term carries the number of its namespace, so that a
-search touches the postings of its own namespace alone.
+FTS5 keeps the terms and their places, and nothing of the texts. A term begins with the number of its namespace, so that
+a search reads the postings of its own namespace only.
 """
 
 from __future__ import annotations
@@ -72,17 +72,16 @@ def write(connection: Connection, batch: IndexBatch) -> bool:
 
 
 def _put(connection: Connection, number: int, texts: Sequence[IndexText]) -> None:
-    """Each statement takes all texts at once: row by row, the interpreter's lock would be asked for at every row."""
+    """Each statement takes all texts at once: row by row, each row would have to wait for the interpreter's lock."""
     if not texts:
         return
     _drop_all(connection, [text_key(text.address) for text in texts])
     given = _given(number, texts)
-    standing = [(text, *found) for text in texts if (found := _standing(connection, text)) is not None]
+    sources = [(text, *found) for text in texts if (found := _source(connection, text)) is not None]
     connection.execute(_PUT_MESSAGES, (number, given))
-    if standing:
+    if sources:
         rows = [
-            (text_key(text.address), number, place, family, text.at, len(text.terms))
-            for text, place, family in standing
+            (text_key(text.address), number, place, family, text.at, len(text.terms)) for text, place, family in sources
         ]
         connection.executemany(_PUT, rows)
     connection.execute(_PUT_TERMS, (f" {number}=f", given))
@@ -112,7 +111,7 @@ def _joined(mark: str, words: Sequence[str]) -> str:
     return mark + f" {mark}".join(words) if words else ""
 
 
-def _standing(connection: Connection, text: IndexText) -> tuple[int | None, int] | None:
+def _source(connection: Connection, text: IndexText) -> tuple[int | None, int] | None:
     """The place of a text that is no message and its family, if what it was made from is still there."""
     kind, number, _ = text.address
     if kind == "edit":
@@ -175,7 +174,7 @@ def _count(connection: Connection, number: int, texts: int, length: int) -> None
 
 
 class Frequencies:
-    """In how many texts a term stands. Counting a very common one takes long, and it changes slowly: it is remembered
+    """How many texts have a term. Counting a very common term takes long, and the count changes slowly: it is kept
     until the namespace has grown by a tenth."""
 
     def __init__(self) -> None:
@@ -219,10 +218,10 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
         statement = f"{_FOUND}{condition} ORDER BY search_terms.rowid DESC LIMIT ?"
         bindings = (apsw.pyobject((phrases, places)), expression, *bounds, query.limit - len(found))
         rows = connection.execute(statement, bindings).fetchall()
-        for (key, place, family, at, length, _), stands in zip(rows, places, strict=True):
-            standing = {term: where for term, where in zip(terms, stands, strict=True) if where}
+        for (key, place, family, at, length, _), found_at in zip(rows, places, strict=True):
+            by_term = {term: where for term, where in zip(terms, found_at, strict=True) if where}
             at_place = None if place is None else unpack(place)
-            found.append(IndexMatch(text_address(key), at_place, family, at, length, standing))
+            found.append(IndexMatch(text_address(key), at_place, family, at, length, by_term))
         if len(found) == query.limit:
             break
     return found
@@ -244,15 +243,17 @@ def _ranges(query: IndexQuery) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _expression(number: int, query: IndexQuery) -> str:
-    """The query in FTS5's words. The terms to seek by stand there twice, the second time with those that count, too:
-    so these are looked at only where one of the first stands, and all their places are known."""
+    """The query in FTS5's syntax. The terms to seek by occur in it twice, the second time with those that only count:
+    so a text with none of the former is never looked at, and the places of all of them are known."""
     parts: list[str] = []
     seek = [_quoted(number, term) for term in query.seek]
     if seek:
         parts.append(_any("terms", seek))
         parts.append(_any("terms", [*seek, *(_quoted(number, term) for term in query.count)]))
     parts += [_stretches(number, phrase) for phrase in query.phrases]
-    parts += [_any("facets", [_string(f"{number}={facet}") for facet in line]) for line in _facets(query)]
+    parts += [
+        _any("facets", [_string(f"{number}={facet}") for facet in alternatives]) for alternatives in _facets(query)
+    ]
     whole = " AND ".join(parts)
     for phrase in query.excluded:
         whole = f"({whole}) NOT {_stretches(number, phrase)}"

@@ -64,7 +64,7 @@ _LINEAGE = (
     "WITH RECURSIVE up (tree, ancestor, until) AS (SELECT tree, ancestor, until FROM lineage WHERE tree = ? UNION ALL"
     + _UP
 )
-# Not UNION ALL: where two ways up meet, they go on as one.
+# Not UNION ALL: where two ways up meet, they continue as one.
 _LINEAGE_OF_ALL = (
     "WITH RECURSIVE up (tree, ancestor, until) AS (SELECT l.tree, l.ancestor, l.until"
     " FROM sessions s JOIN lineage l ON l.tree = s.tree WHERE s.family = ? UNION" + _UP
@@ -137,10 +137,10 @@ def tree(
         rows = connection.execute(f"SELECT {SESSION} FROM sessions WHERE family = ? ORDER BY number", (session.family,))
         relatives = tuple(session_row(row) for row in rows)
         lineage = [Lineage(*row) for row in connection.execute(_LINEAGE_OF_ALL, (session.family,))]
-        untils = dict.fromkeys((*(row.tree for row in relatives), *(line.ancestor for line in lineage)), _EVER)
+        untils = dict.fromkeys((*(row.tree for row in relatives), *(link.ancestor for link in lineage)), _EVER)
     else:
         lineage = [Lineage(*row) for row in connection.execute(_LINEAGE, (session.tree,))]
-        untils = {session.tree: _EVER, **{line.ancestor: line.until for line in lineage}}
+        untils = {session.tree: _EVER, **{link.ancestor: link.until for link in lineage}}
     segments = _segments(connection, session, untils if family else (session.tree,))
     (forked,) = connection.execute("SELECT max(until) FROM lineage WHERE ancestor = ?", (session.tree,)).fetchall()
     return TreeRows(
@@ -180,7 +180,7 @@ def visibility(connection: Connection, session: SessionRow, places: Iterable[Pla
     lineage: list[Lineage] = []
     if session.base is not None:
         lineage = [Lineage(*row) for row in connection.execute(_LINEAGE, (session.tree,))]
-    trees = json_text([session.tree, *(line.ancestor for line in lineage)])
+    trees = json_text([session.tree, *(link.ancestor for link in lineage)])
     edits = [edit_row(row) for number in segments for row in connection.execute(_EDITS_IN, (number, trees))]
     return Visibility(session, segments.values(), edits, lineage)
 
@@ -188,7 +188,7 @@ def visibility(connection: Connection, session: SessionRow, places: Iterable[Pla
 def _of_trees(connection: Connection, table: str, columns: str, untils: Mapping[int, int]) -> list[Sequence[Any]]:
     """Rows of these trees up to the revision that is seen of each, in the order they were made."""
     statement = f"SELECT {columns} FROM {table} WHERE tree = ? AND revision <= ?"
-    rows = [row for line in untils.items() for row in connection.execute(statement, line)]
+    rows = [row for link in untils.items() for row in connection.execute(statement, link)]
     return sorted(rows, key=lambda row: row[0])
 
 

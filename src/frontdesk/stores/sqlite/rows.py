@@ -23,7 +23,7 @@ from frontdesk.store import (
 
 POSITION_BITS = SEGMENT_SIZE.bit_length() - 1
 
-# The fields that are not columns as they are stand last, so that a row is made of the others by their order.
+# The fields that are not columns as they are come last, so that a row is made of the others by their order.
 _AS_STORED, _CONVERTED = SessionRow.__struct_fields__[:-3], SessionRow.__struct_fields__[-3:]
 assert _CONVERTED == ("key_current", "base", "head")
 SESSION_NAMES: tuple[str, ...] = (*_AS_STORED, "key_current")

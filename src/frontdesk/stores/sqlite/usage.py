@@ -16,41 +16,42 @@ _TOTALS = ("day", "model", *_COUNTS, "cost")
 _ENTRY = ("id", "at", *_TOTALS)
 
 
-def add(connection: Connection, namespace: str, session_id: str, line: UsageRow) -> bool:
+def add(connection: Connection, namespace: str, session_id: str, entry: UsageRow) -> bool:
     session = sessions.get_known(connection, namespace, session_id)
-    found = connection.execute("SELECT 1 FROM usage_lines WHERE session = ? AND id = ?", (session.number, line.id))
+    found = connection.execute("SELECT 1 FROM usage_lines WHERE session = ? AND id = ?", (session.number, entry.id))
     if found.fetchone() is not None:
         return False
     connection.execute(
         f"INSERT INTO usage_lines (session, {', '.join(_ENTRY)}) VALUES (?, {', '.join('?' * len(_ENTRY))})",
-        (session.number, *(getattr(line, name) for name in _ENTRY)),
+        (session.number, *(getattr(entry, name) for name in _ENTRY)),
     )
     connection.execute(
         "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = ?,"
         " updated_at = max(updated_at, ?) WHERE number = ?",
-        (line.input_tokens, line.output_tokens, sum_costs(session.cost, line.cost), line.at, session.number),
+        (entry.input_tokens, entry.output_tokens, sum_costs(session.cost, entry.cost), entry.at, session.number),
     )
-    _add_to_day(connection, namespace, line)
-    updated_at = max(session.updated_at, line.at)
+    _add_to_day(connection, namespace, entry)
+    updated_at = max(session.updated_at, entry.at)
     log.write(connection, namespace, session.number, updated_at, NewChange(kind="usage.added"))
     return True
 
 
-def _add_to_day(connection: Connection, namespace: str, line: UsageRow) -> None:
+def _add_to_day(connection: Connection, namespace: str, entry: UsageRow) -> None:
     day = connection.execute(
         "SELECT number, cost FROM usage_days WHERE namespace = ? AND day = ? AND model IS ?",
-        (namespace, line.day, line.model),
+        (namespace, entry.day, entry.model),
     ).fetchone()
-    counts = tuple(getattr(line, name) for name in _COUNTS)
+    counts = tuple(getattr(entry, name) for name in _COUNTS)
     if day is None:
         connection.execute(
             f"INSERT INTO usage_days (namespace, {', '.join(_TOTALS)}) VALUES (?, {', '.join('?' * len(_TOTALS))})",
-            (namespace, line.day, line.model, *counts, sum_costs("0", line.cost)),
+            (namespace, entry.day, entry.model, *counts, sum_costs("0", entry.cost)),
         )
     else:
         added = ", ".join(f"{name} = {name} + ?" for name in _COUNTS)
         connection.execute(
-            f"UPDATE usage_days SET {added}, cost = ? WHERE number = ?", (*counts, sum_costs(day[1], line.cost), day[0])
+            f"UPDATE usage_days SET {added}, cost = ? WHERE number = ?",
+            (*counts, sum_costs(day[1], entry.cost), day[0]),
         )
 
 

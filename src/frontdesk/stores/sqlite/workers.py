@@ -1,4 +1,4 @@
-"""The threads themselves: each owns one connection, takes jobs from a queue and delivers what became of them."""
+"""The threads themselves: each owns one connection, takes jobs from a queue and delivers their outcomes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _call(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *argum
     try:
         loop.call_soon_threadsafe(callback, *arguments)
     except RuntimeError:
-        pass  # the loop was closed: nobody waits there any more
+        pass  # the loop was closed: nothing waits there any more
 
 
 def _resolve_all(outcomes: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
@@ -87,11 +87,11 @@ class _Worker:
             self._thread.join()
 
     def pause(self) -> None:
-        """Wait for a moment between two jobs, and leave nothing open until `resume`."""
+        """Wait until the current job is done, and keep nothing open until `resume`."""
         self._lock.acquire()
         if self._connection is not None:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        self._let_go()
+        self._disconnect()
 
     def resume(self) -> None:
         self._lock.release()
@@ -101,15 +101,15 @@ class _Worker:
             self._run()
         finally:
             with self._lock:
-                self._let_go()
+                self._disconnect()
 
     @abstractmethod
     def _run(self) -> None:
-        """What the thread does until it is told to stop."""
+        """What the thread does until it is stopped."""
 
     def _connect(self) -> apsw.Connection:
         if self._stamp is not None and self._stamp != self._database.stamp():
-            self._let_go()
+            self._disconnect()
         if self._connection is None:
             self._connection, self._stamp = self._database.open(write=self.writes)
             self._opened(self._connection)
@@ -118,21 +118,21 @@ class _Worker:
     def _opened(self, connection: apsw.Connection) -> None:
         """Called with each new connection."""
 
-    def _let_go(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close(True)
         self._connection = self._stamp = None
 
     def _failed(self, error: BaseException) -> BaseException:
-        """The error to raise; a connection that may be no good any more is given up."""
+        """The error to raise; a connection that may be broken is closed."""
         translated = self._database.translate(error, self._connection)
         if isinstance(error, _LOST):
-            self._let_go()
+            self._disconnect()
         return translated
 
 
 class Reader(_Worker):
-    """Runs one operation at a time, each in a read transaction. Says in `reading` when it is not free."""
+    """Runs one operation at a time, each in a read transaction. It is in `reading` while it is busy."""
 
     name = "reader"
 
@@ -170,7 +170,7 @@ def _in_snapshot(connection: apsw.Connection, operation: Callable[[Connection], 
 
 
 class Writer(_Worker):
-    """Runs operations in the order they came; what arrived during a commit is committed together by the next one."""
+    """Runs operations in the order they came; those that arrive during a commit are committed together by the next."""
 
     name = "writer"
     writes = True
@@ -259,11 +259,11 @@ class Writer(_Worker):
             if self._connection is not None:
                 roll_back(self._connection)
         except apsw.Error:
-            self._let_go()
+            self._disconnect()
 
 
 def _attempt(connection: apsw.Connection, operation: Callable[[Connection], Any]) -> Outcome:
-    """A refusal that came before anything was written concerns nobody else in the transaction."""
+    """An operation that is refused before it wrote anything does not affect the others in the transaction."""
     before = connection.total_changes()
     try:
         return operation(connection), None
@@ -274,7 +274,8 @@ def _attempt(connection: apsw.Connection, operation: Callable[[Connection], Any]
 
 
 class Checkpointer(_Worker):
-    """Brings the log back into the file beside the writer, and lets the writer finish that while nothing is written."""
+    """Copies the write-ahead log into the file while the writer goes on, and lets the writer finish between two
+    transactions."""
 
     name = "checkpointer"
     writes = True
@@ -286,7 +287,7 @@ class Checkpointer(_Worker):
         self._asked_at = 0
 
     def relieve(self, writer: apsw.Connection | None, pages: int) -> None:
-        """Called by the writer between its transactions when the log has grown to `pages`."""
+        """Called by the writer between two transactions when the log has grown to `pages`."""
         if writer is None:
             return
         if pages < self._asked_at:
@@ -311,11 +312,12 @@ class Checkpointer(_Worker):
                 try:
                     _checkpoint(self._connect(), apsw.SQLITE_CHECKPOINT_PASSIVE)
                 except (apsw.Error, FrontdeskError):
-                    self._let_go()
+                    self._disconnect()
             self._nearly_done = True
 
     def _stop_the_log(self, writer: apsw.Connection) -> None:
-        """Readers that overlap for ever can be outwaited: those that come now need the log no more."""
+        """Readers that overlap without end would keep the log growing. Wait for those that use it now: later ones read
+        from the file."""
         writer.set_busy_handler(self._database.patience(1.0))
         _checkpoint(writer, apsw.SQLITE_CHECKPOINT_RESTART)
         writer.set_busy_handler(self._database.patience())
@@ -325,4 +327,4 @@ def _checkpoint(connection: apsw.Connection, mode: int) -> None:
     try:
         connection.wal_checkpoint(mode=mode)
     except apsw.Error:
-        pass  # someone else is at it, a reader is in the way or the disk is full: the log keeps everything till then
+        pass  # another checkpoint is running, a reader is in the way or the disk is full: the log keeps everything

@@ -1,4 +1,4 @@
-"""The function that lets FTS5 tell where the phrases of a query stand in a text: each connection must be taught it."""
+"""An FTS5 function that reports the places of the phrases of a query in a text. Each connection must register it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import apsw
 
 
 def prepare(connection: apsw.Connection) -> None:
-    """Teach a new connection the function that tells where the phrases of a query stand."""
+    """Register the function with a new connection."""
     connection.register_fts5_function("take_places", _take_places)
 
 
