@@ -10,23 +10,19 @@ from typing import Any
 import asyncpg
 import pytest
 
-from frontdesk.store import ChangeRow, Position
-from frontdesk.stores.postgres import PostgresStore
+from frontdesk.store import Append, AppendResult, ChangeRow, NewChange, Position
+from frontdesk.stores.postgres import PostgresStore, append, log
+from frontdesk.stores.postgres.connection import Connection, Statements
 from frontdesk.testing.store_contract.change_log import settled
-from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new, row
+from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, message, new, row
 
-APPEND = (
-    "SELECT code FROM frontdesk.append_each(r_number => ARRAY[1], r_namespace => ARRAY[$1::text],"
-    " r_id => ARRAY[$2::text],"
-    " r_call => ARRAY[1::bigint], r_now => ARRAY[$4::bigint], r_parent => ARRAY[NULL::text],"
-    " r_expected => ARRAY[NULL::text], r_fence => ARRAY[NULL::bigint], r_dequeue => ARRAY[false],"
-    " r_reopen => ARRAY[false], r_existing => ARRAY[false], r_skip => ARRAY[0],"
-    " r_size => ARRAY[1], m_id => ARRAY[$3::text], m_role => ARRAY['user'], m_tokens => ARRAY[1::bigint],"
-    " m_created_at => ARRAY[$4::bigint], m_raw => ARRAY['{}'], m_derived => ARRAY[NULL::text], m_twin => ARRAY[0],"
-    " patient => true)"
-)
 
-LOG = "SELECT frontdesk.log_changes($1, $2, $3, ARRAY['usage.added'], ARRAY[0], ARRAY[0], ARRAY[0], ARRAY[0], '{-}')"
+async def append_in(connection: asyncpg.Connection, session_id: str, message_id: str) -> AppendResult:
+    """Append in the transaction of a connection."""
+    request = Append(
+        namespace=NAMESPACE, session_id=session_id, messages=(message(message_id),), fresh=(True,), now=NOW
+    )
+    return await append.append(Connection(connection, Statements("frontdesk")), request, call=1)
 
 
 @pytest.fixture
@@ -59,7 +55,7 @@ async def test_a_line_that_is_committed_late_is_not_missed_by_who_read_on(
     await add(store, "before", "m1")
     before = await settled(store, 2)
     async with transaction(postgres_url) as late:
-        await late.fetch(APPEND, NAMESPACE, "late", "m1", NOW)
+        await append_in(late, "late", "m1")
         await add(store, "early", "m1")
         assert await store.changes(NAMESPACE, before[-1].position, 100) == []
         unsettled = await store.changes(NAMESPACE, before[-1].position, 100, settled=False)
@@ -74,7 +70,7 @@ async def test_lines_of_one_session_stand_in_the_order_of_its_changes(store: Pos
     await add(store, "s", "m0")
     async with transaction(postgres_url) as early:
         await add(store, "s", "m1")
-        await early.fetch(APPEND, NAMESPACE, "s", "m2", NOW)
+        await append_in(early, "s", "m2")
     await add(store, "s", "m3")
     lines = await settled(store, 5)
     assert [line.first for line in lines[1:]] == [0, 1, 2, 3]
@@ -86,7 +82,8 @@ async def test_a_plan_that_began_early_is_told_after_what_it_waited_for(
     number = (await add(store, "s", "m0")).session.number
     async with transaction(postgres_url) as early:
         await add(store, "s", "m1")
-        await early.execute(LOG, number >> 39, number, NOW)
+        entries = [NewChange(kind="usage.added")]
+        await log.write(Connection(early, Statements("frontdesk")), number >> 39, number, NOW, entries)
     assert [line.kind for line in await settled(store, 4)][1:] == ["message.appended"] * 2 + ["usage.added"]
 
 
@@ -94,7 +91,7 @@ async def test_a_transaction_that_is_rolled_back_leaves_no_line(store: PostgresS
     connection = await asyncpg.connect(postgres_url)
     failing = connection.transaction()
     await failing.start()
-    await connection.fetch(APPEND, NAMESPACE, "s", "m1", NOW)
+    await append_in(connection, "s", "m1")
     await failing.rollback()
     await connection.close()
     await add(store, "t", "m1")
@@ -109,7 +106,7 @@ async def test_a_reader_misses_nothing_while_transactions_of_all_lengths_overlap
             async with transaction(postgres_url) as connection:
                 await asyncio.sleep(0.002 * ((writer * 7 + number * 3) % 5))
                 name = f"s{(writer + number) % 3}"
-                assert await connection.fetchval(APPEND, NAMESPACE, name, f"{writer}-{number}", NOW) == "done"
+                await append_in(connection, name, f"{writer}-{number}")
                 await asyncio.sleep(0.002 * ((writer * 3 + number * 7) % 5))
 
     async def follow() -> list[ChangeRow]:

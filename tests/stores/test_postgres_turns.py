@@ -42,9 +42,18 @@ async def rename_late(store: Store, fence: int) -> None:
     assert await store.apply(msgspec.structs.replace(plan, fence=fence))
 
 
-@pytest.mark.parametrize(("write", "table"), [(append_late, "messages"), (rename_late, "session_tags")])
+OCCUPY_THE_NEXT_PLACE = """
+INSERT INTO frontdesk.messages (ns, position, segment, family, call, created_at, tokens, running, id, role, raw)
+SELECT ns, position + 1, segment, family, call, created_at, tokens, running, 'other', role, raw
+FROM frontdesk.messages"""
+OCCUPY_THE_TAGS = "LOCK TABLE frontdesk.session_tags IN SHARE MODE"
+
+
+@pytest.mark.parametrize(
+    ("write", "block"), [(append_late, OCCUPY_THE_NEXT_PLACE), (rename_late, OCCUPY_THE_TAGS)], ids=["append", "plan"]
+)
 async def test_nobody_takes_over_between_the_look_at_the_fence_and_the_commit(
-    store: PostgresStore, postgres_url: str, write: Callable[[Store, int], Coroutine[Any, Any, None]], table: str
+    store: PostgresStore, postgres_url: str, write: Callable[[Store, int], Coroutine[Any, Any, None]], block: str
 ) -> None:
     await add(store, "s", "first")
     holder = await turn(store, "ana")
@@ -52,7 +61,7 @@ async def test_nobody_takes_over_between_the_look_at_the_fence_and_the_commit(
     watcher = await asyncpg.connect(postgres_url)
     transaction = blocker.transaction()
     await transaction.start()
-    await blocker.execute(f"LOCK TABLE frontdesk.{table} IN SHARE MODE")
+    await blocker.execute(block)
     writing = asyncio.create_task(write(store, holder.number))
     await waiting_for_locks(watcher, 1)
     taking = asyncio.create_task(store.queue_lease(wish("ben", force=True)))

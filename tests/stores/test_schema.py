@@ -15,6 +15,7 @@ from frontdesk.errors import SchemaVersionError
 from frontdesk.store import Append
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.postgres import schema as postgres_schema
+from frontdesk.stores.postgres.connection import Connection, Statements
 from frontdesk.stores.schema import Found, Schema, load
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.stores.sqlite import schema as sqlite_schema
@@ -159,7 +160,8 @@ async def test_postgres_runs_a_migration_once_and_keeps_what_is_stored(
         postgres_schema.SCHEMA.texts[0], "CREATE TABLE {schema}.later AS SELECT count(*) FROM {schema}.sessions"
     )
     others = [await asyncpg.connect(postgres_url) for _ in range(4)]
-    await asyncio.gather(*(postgres_schema.migrate(other, '"frontdesk"', later) for other in others))
+    statements = Statements('"frontdesk"')
+    await asyncio.gather(*(postgres_schema.migrate(Connection(other, statements), later) for other in others))
     for other in others:
         await other.close()
     assert await connection.fetchval("SELECT count FROM frontdesk.later") == 1

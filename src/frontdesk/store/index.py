@@ -14,8 +14,9 @@ import msgspec
 from frontdesk.store.rows import Place, SegmentRow, SessionRow, TreeRows
 
 TextKind = Literal["message", "edit", "overlay", "session"]
-TEXT_KINDS: tuple[TextKind, ...] = ("message", "edit", "overlay", "session")
-"""the kinds of texts; a store that keeps them as numbers takes a kind's index here, in the index and in the vectors"""
+TEXT_KINDS: tuple[TextKind, ...] = ("session", "overlay", "edit", "message")
+"""the kinds of texts; a store that keeps them as numbers takes a kind's index here, in the index and in the vectors. In
+descending order messages come first."""
 Phrase = tuple[tuple[str, ...], ...]
 """stretches of terms; a text has the phrase if it has the terms of each stretch without a gap"""
 LONGEST_STRETCH = 32

@@ -1,4 +1,4 @@
-"""Pools of connections, one for each event loop, and what becomes of a failure: tried again, or a typed error."""
+"""Pools of connections, one for each event loop, and what happens to a failure: a new attempt, or a typed error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -18,13 +18,7 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
-
-if TYPE_CHECKING:
-    from frontdesk.stores.postgres.appending import Appender
-    from frontdesk.stores.postgres.notices import Notices
-
-Connection = Any
-"""an asyncpg connection, or the pool's proxy of one"""
+from frontdesk.stores.postgres.connection import Connection, Statements
 
 T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[T]]
@@ -35,21 +29,23 @@ _CONFLICTS = ("40001", "40P01")
 _READ_ONLY = "25006"
 _FULL = "53100"
 _NAMES_LOST = ("26000", "42P05")
-"""a statement that was given a name is not there, or is there already"""
+"""a prepared statement does not exist, or exists already"""
 _PLAIN_CLASSES = ("08", "28", "3D", "42", "53", "57")
 """classes of errors whose text names roles, databases and tables, but never a value"""
 
 
 class Lane:
-    """What belongs to one event loop: its pool, and whether the schema was seen to."""
+    """What belongs to one event loop: its pool, whether the schema was checked, and what is to be done at its end.
+
+    `on_close` is awaited before the pool is closed; `on_cut` is called when the loop ends without that."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pool: asyncpg.Pool[Any]) -> None:
         self.loop = loop
         self.pool = pool
         self.opening = asyncio.Lock()
         self.is_open = False
-        self.appender: Appender | None = None
-        self.notices: Notices | None = None
+        self.on_close: list[Callable[[], Awaitable[None]]] = []
+        self.on_cut: list[Callable[[], None]] = []
         self._keeper = self._keep()
         self._kept = False
 
@@ -65,15 +61,13 @@ class Lane:
             yield
         finally:
             self.pool.terminate()
-            if self.notices is not None:
-                self.notices.terminate()
+            for cut in self.on_cut:
+                cut()
             await asyncio.sleep(0)
 
     async def close(self, seconds: float) -> None:
-        if self.appender is not None:
-            await self.appender.drain()
-        if self.notices is not None:
-            await self.notices.close()
+        for finish in self.on_close:
+            await finish()
         try:
             async with asyncio.timeout(seconds):
                 await self.pool.close()
@@ -82,34 +76,34 @@ class Lane:
         await self._keeper.aclose()
 
     def abandon(self) -> None:
-        """Let go of the connections of a loop that does not run any more."""
+        """Release the connections of a loop that does not run any more."""
         with suppress(RuntimeError):
             self.pool.terminate()
 
 
 class Engine:
-    """Runs work on connections. `prepare` is run once for each loop, ahead of all other work."""
+    """Runs work on connections. `prepare` is run once for each loop, before all other work."""
 
-    def __init__(
-        self, dsn: str, *, pool: int, pooler: bool, timeout: float, prepare: Callable[[Connection], Awaitable[None]]
-    ) -> None:
+    def __init__(self, dsn: str, schema: str, *, pool: int, pooler: bool, timeout: float, prepare: Work[None]) -> None:
         self._dsn = dsn
+        self._statements = Statements(schema)
         self._size = pool
         self._timeout = timeout
         self._prepare = prepare
         # Behind a transaction pooler the next statement may meet another server process, which knows no name.
-        self._options: dict[str, Any] = {"statement_cache_size": 0} if pooler else {}
+        self._options: dict[str, Any] = {"statement_cache_size": 0} if pooler else {"init": _set_up}
+        self._is_direct = not pooler
         self._lanes: dict[asyncio.AbstractEventLoop, Lane] = {}
         self._guard = threading.Lock()
         self._closed = False
 
     @property
     def is_direct(self) -> bool:
-        """Whether no pooler stands between, so that something may be bound to a connection."""
-        return not self._options
+        """Whether there is no pooler in between, so that state may be bound to a connection."""
+        return self._is_direct
 
-    async def connect(self) -> Connection:
-        """A connection beside the pool."""
+    async def connect(self) -> asyncpg.Connection[Any]:
+        """A connection outside the pool."""
         return await asyncpg.connect(self._dsn, timeout=self._timeout, command_timeout=self._timeout)
 
     @property
@@ -136,12 +130,12 @@ class Engine:
             max_size=self._size,
             timeout=self._timeout,
             command_timeout=self._timeout,
-            reset=_leave,
+            reset=_keep_settings,
             **self._options,
         )
 
     async def open(self) -> Lane:
-        """The lane of the running loop, its pool made and the schema up to date."""
+        """The lane of the running loop, with its pool created and the schema up to date."""
         lane = self.lane()
         if not lane.is_open:
             async with lane.opening:
@@ -193,7 +187,7 @@ class Engine:
         for attempt in range(1, _ATTEMPTS + 1):
             connection = await self._acquire(lane)
             try:
-                return await work(connection)
+                return await work(Connection(connection, self._statements))
             except FrontdeskError:
                 raise
             except Exception as error:
@@ -206,7 +200,7 @@ class Engine:
                     await lane.pool.release(connection)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _acquire(self, lane: Lane) -> Connection:
+    async def _acquire(self, lane: Lane) -> Any:
         try:
             return await lane.pool.acquire(timeout=self._timeout)
         except Exception as error:
@@ -215,7 +209,7 @@ class Engine:
             raise translate(error) from None
 
     async def close(self) -> None:
-        """Finish what is in flight on every loop that still runs, and let go of the rest."""
+        """Finish what is in flight on every loop that still runs, and release the rest."""
         with self._guard:
             self._closed = True
             lanes, self._lanes = list(self._lanes.values()), {}
@@ -231,8 +225,13 @@ class Engine:
                 lane.abandon()
 
 
-async def _leave(connection: Connection) -> None:
-    """Nothing to reset between two users of a connection: no statement of ours leaves a trace in the session."""
+async def _set_up(connection: asyncpg.Connection[Any]) -> None:
+    # A plan is kept with its statement. One made while a table was small would scan it whole after it has grown.
+    await connection.execute("SET enable_seqscan = off; SET jit = off")
+
+
+async def _keep_settings(connection: asyncpg.Connection[Any]) -> None:
+    """Nothing to reset between two users of a connection: no statement changes the state of the session."""
 
 
 def is_lost(error: BaseException) -> bool:
@@ -256,7 +255,7 @@ def translate(error: BaseException, *, uncertain: bool = False) -> FrontdeskErro
         state = error.sqlstate or "unknown"
         reason = f" {error.message}" if state[:2] in _PLAIN_CLASSES and getattr(error, "message", None) else ""
         if state in _NAMES_LOST:
-            reason = ": a transaction pooler seems to stand between; add pooler=transaction to the URL"
+            reason = ": there seems to be a transaction pooler in between; add pooler=transaction to the URL"
         text = f"PostgreSQL refused ({state} {type(error).__name__}){reason}{happened}"
         kind: type[StoreError] = StoreError
         if is_lost(error) or state[:2] in ("53", "57", "55") or state in _CONFLICTS:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from frontdesk.store import (
+    TEXT_KINDS,
     Address,
     IndexBatch,
     IndexMatch,
@@ -17,16 +18,12 @@ from frontdesk.store import (
     IndexState,
     IndexText,
     Place,
-    Plan,
-    SessionRow,
-    TextKind,
+    Range,
 )
 from frontdesk.stores.postgres import terms as writing
-from frontdesk.stores.postgres.engine import Connection
-from frontdesk.stores.postgres.rows import columns_of
+from frontdesk.stores.postgres.connection import Connection
+from frontdesk.stores.postgres.rows import TEXT_CODES, columns_of, json_text
 
-_CODES: dict[TextKind, int] = {"message": 3, "edit": 2, "overlay": 1, "session": 0}
-_KINDS: dict[int, TextKind] = {code: kind for kind, code in _CODES.items()}
 _MOST_KNOWN = 10_000
 _COUNTED = 5_000
 """texts that are counted exactly, at most"""
@@ -34,9 +31,17 @@ _FEW = 20_000
 """messages that are looked at one by one for a search within them"""
 _NO_LIMIT = 86_400.0
 _decode_state = msgspec.json.Decoder(IndexState).decode
-_encode = msgspec.json.Encoder().encode
 _Key = tuple[int, int, int]
 
+_STATE = (
+    "SELECT n.number, s.state, s.texts, s.length FROM {schema}.namespaces n"
+    " LEFT JOIN {schema}.search_states s ON s.ns = n.number WHERE n.name = $1"
+)
+_SET_STATE = (
+    "INSERT INTO {schema}.search_states VALUES ($1, $2, 0, 0) ON CONFLICT (ns) DO UPDATE SET state = excluded.state"
+)
+_ADD_TO_STATE = "UPDATE {schema}.search_states SET texts = texts + $2, length = length + $3 WHERE ns = $1"
+_ESTIMATE = "EXPLAIN (FORMAT JSON) SELECT FROM {schema}.search_texts t WHERE t.terms @@ $1::text::tsquery"
 # What a text was made from, if it is still there: its index among those given, its place and its family.
 _STANDING = {
     "message": """
@@ -96,6 +101,7 @@ _IN_SPANS = """unnest({kinds}::smallint[], {numbers}::bigint[], {firsts}::bigint
     SELECT * FROM {schema}.search_texts x WHERE x.ns = $1 AND x.kind = s.kind AND x.number = s.number
         AND x.position BETWEEN s.first AND s.last AND {matches} OFFSET 0
 ) t WHERE true"""
+_MATCHES = "x.terms @@ $2::tsquery"
 _WITHOUT = """ AND (t.parts = 1 OR NOT EXISTS (
     SELECT FROM {schema}.search_texts y WHERE y.ns = t.ns AND y.kind = t.kind AND y.number = t.number
         AND y.position = t.position AND y.terms @@ {excluded}::tsquery
@@ -119,120 +125,100 @@ _LEXEMES_BEGINNING = """ARRAY(
 )"""
 
 
-class Index:
-    """Works through a connection, in one schema. Writing and `matches` want a transaction."""
+async def _row(connection: Connection, namespace: str) -> tuple[int | None, IndexRow | None]:
+    """The number of the namespace, and the state of its index."""
+    row = await connection.fetch_row(_STATE, namespace)
+    if row is None:
+        return None, None
+    return row[0], None if row[1] is None else IndexRow(_decode_state(row[1]), row[2], row[3])
 
-    def __init__(self, schema: str) -> None:
-        self._schema = schema
+
+async def state(connection: Connection, namespace: str) -> IndexRow | None:
+    return (await _row(connection, namespace))[1]
+
+
+# writing
+
+
+async def lock(connection: Connection, ns: int, *, shared: bool) -> None:
+    """Separate those that write texts from those that remove what texts are made from: neither sees the other's work
+    before it is committed, and so a text could be left over."""
+    kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+    await connection.execute(f"SELECT {kind}(hashtextextended($1, $2))", f"frontdesk search {connection.schema}", ns)
+
+
+async def write(connection: Connection, batch: IndexBatch) -> bool:
+    """Needs a transaction."""
+    ns = await connection.fetch_value("SELECT {schema}.namespace($1)", batch.namespace)
+    await lock(connection, ns, shared=False)
+    row = (await _row(connection, batch.namespace))[1]
+    if (None if row is None else row.state) != batch.replaces:
+        return False
+    await connection.execute(_SET_STATE, ns, json_text(batch.state))
+    if batch.texts:
+        await remove(connection, ns, [(text.address, text.address) for text in batch.texts])
+        await _put(connection, ns, batch.texts)
+    return True
+
+
+async def _put(connection: Connection, ns: int, texts: Sequence[IndexText]) -> None:
+    rows: list[tuple[Any, ...]] = []
+    taken = length = 0
+    for text, (segment, place, family) in await _standing(connection, ns, texts):
+        kind, number, position = text.address
+        parts = writing.vectors(ns, text.terms, (*text.facets, f"f{family}"))
+        size = len(text.terms)
+        taken, length = taken + 1, length + size
+        for start, vector in parts:
+            head = TEXT_CODES[kind], number, position, start, len(parts), size
+            rows.append((*head, family, text.at, segment, place, vector))
+    if rows:
+        await connection.execute(_PUT, ns, *columns_of(rows, 11), limit=_NO_LIMIT)
+        await connection.execute(_ADD_TO_STATE, ns, taken, length)
+
+
+async def _standing(
+    connection: Connection, ns: int, texts: Sequence[IndexText]
+) -> list[tuple[IndexText, tuple[int | None, int | None, int]]]:
+    """The texts whose messages, edits, overlays or sessions still exist, with their places and families."""
+    found = []
+    for kind, statement in _STANDING.items():
+        of_kind = [text for text in texts if text.address.kind == kind]
+        if of_kind:
+            values = [(*text.address[1:], *(*text.content, None, None)[:2]) for text in of_kind]
+            rows = await connection.fetch(statement, ns, *columns_of(values, 4))
+            found += [(of_kind[index - 1], (segment, place, family)) for index, segment, place, family in rows]
+    return found
+
+
+async def remove(connection: Connection, ns: int, ranges: Sequence[Range]) -> None:
+    """Remove all texts from one address to another of the same kind and number."""
+    if ranges:
+        rows = [(TEXT_CODES[kind], number, first, last.position) for (kind, number, first), last in ranges]
+        await connection.execute(_DROP, ns, *columns_of(rows, 4), limit=_NO_LIMIT)
+
+
+# finding
+
+
+class Frequencies:
+    """Counts the texts with a term up to a limit, beyond which the planner's own figures serve; large ones are
+    remembered until the namespace has grown by a tenth."""
+
+    def __init__(self) -> None:
         self._known: dict[tuple[int, str], tuple[int, int]] = {}
 
-    def _sql(self, text: str) -> str:
-        return text.replace("{schema}", self._schema)
-
-    async def _row(self, connection: Connection, namespace: str, lock: str = "") -> tuple[int | None, IndexRow | None]:
-        """The number of the namespace, and the state of its index."""
-        row = await connection.fetchrow(
-            self._sql(
-                "SELECT n.number, s.state, s.texts, s.length FROM {schema}.namespaces n"
-                " LEFT JOIN {schema}.search_states s ON s.ns = n.number WHERE n.name = $1" + lock
-            ),
-            namespace,
-        )
-        if row is None:
-            return None, None
-        return row[0], None if row[1] is None else IndexRow(_decode_state(row[1]), row[2], row[3])
-
-    async def state(self, connection: Connection, namespace: str) -> IndexRow | None:
-        return (await self._row(connection, namespace))[1]
-
-    # writing
-
-    async def lock(self, connection: Connection, ns: int, *, shared: bool) -> None:
-        """Part those who write texts from those who take away what texts are made from: neither sees the other's work
-        before it is done, and so a text could be left behind."""
-        kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
-        await connection.execute(f"SELECT {kind}(hashtextextended($1, $2))", f"frontdesk search {self._schema}", ns)
-
-    async def write(self, connection: Connection, batch: IndexBatch) -> bool:
-        ns = await connection.fetchval(self._sql("SELECT {schema}.namespace($1)"), batch.namespace)
-        await self.lock(connection, ns, shared=False)
-        row = (await self._row(connection, batch.namespace))[1]
-        if (None if row is None else row.state) != batch.replaces:
-            return False
-        await connection.execute(
-            self._sql(
-                "INSERT INTO {schema}.search_states VALUES ($1, $2, 0, 0)"
-                " ON CONFLICT (ns) DO UPDATE SET state = excluded.state"
-            ),
-            ns,
-            _encode(batch.state).decode(),
-        )
-        if batch.texts:
-            await self._drop(connection, ns, [text.address for text in batch.texts])
-            await self._put(connection, ns, batch.texts)
-        return True
-
-    async def _put(self, connection: Connection, ns: int, texts: Sequence[IndexText]) -> None:
-        rows: list[tuple[Any, ...]] = []
-        taken = length = 0
-        for text, (segment, place, family) in await self._standing(connection, ns, texts):
-            kind, number, position = text.address
-            parts = writing.vectors(ns, text.terms, (*text.facets, f"f{family}"))
-            size = len(text.terms)
-            taken, length = taken + 1, length + size
-            for start, vector in parts:
-                head = _CODES[kind], number, position, start, len(parts), size
-                rows.append((*head, family, text.at, segment, place, vector))
-        if rows:
-            await connection.execute(self._sql(_PUT), ns, *columns_of(rows, 11), timeout=_NO_LIMIT)
-            count = "UPDATE {schema}.search_states SET texts = texts + $2, length = length + $3 WHERE ns = $1"
-            await connection.execute(self._sql(count), ns, taken, length)
-
-    async def _standing(
-        self, connection: Connection, ns: int, texts: Sequence[IndexText]
-    ) -> list[tuple[IndexText, tuple[int | None, int | None, int]]]:
-        """The texts whose messages, edits, overlays or sessions are still there, with their places and families."""
-        found = []
-        for kind, statement in _STANDING.items():
-            of_kind = [text for text in texts if text.address.kind == kind]
-            if of_kind:
-                values = [(*text.address[1:], *(*text.content, None, None)[:2]) for text in of_kind]
-                rows = await connection.fetch(self._sql(statement), ns, *columns_of(values, 4))
-                found += [(of_kind[index - 1], (segment, place, family)) for index, segment, place, family in rows]
-        return found
-
-    async def forget(self, connection: Connection, ns: int, session: SessionRow, plan: Plan) -> None:
-        """Leave no trace of what a plan takes away or replaces."""
-        spans = [(3, span.segment, span.first, span.last) for span in plan.delete_rows]
-        spans += [(3, segment, 0, 1 << 40) for segment in plan.delete_segments]
-        spans += [(3, *place, place.position) for place, _, _ in plan.replace_rows]
-        numbers = [(2, number) for number in plan.delete_edits] + [(1, number) for number in plan.delete_overlays]
-        numbers += [(0, number) for number in plan.delete_sessions]
-        if "name" in plan.set or "summary" in plan.set:
-            numbers.append((0, session.number))
-        spans += [(kind, number, 0, 0) for kind, number in numbers]
-        if spans:
-            await connection.execute(self._sql(_DROP), ns, *columns_of(spans, 4), timeout=_NO_LIMIT)
-
-    async def _drop(self, connection: Connection, ns: int, addresses: Iterable[Address]) -> None:
-        spans = [(_CODES[kind], number, position, position) for kind, number, position in addresses]
-        await connection.execute(self._sql(_DROP), ns, *columns_of(spans, 4))
-
-    # finding
-
-    async def frequencies(self, connection: Connection, namespace: str, terms: Sequence[str]) -> list[int]:
-        """Counted up to a limit, beyond which the planner's own figures serve; large ones are remembered until the
-        namespace has grown by a tenth."""
-        ns, row = await self._row(connection, namespace)
+    async def get(self, connection: Connection, namespace: str, terms: Sequence[str]) -> list[int]:
+        ns, row = await _row(connection, namespace)
         if ns is None or row is None or not terms:
             return [0] * len(terms)
         known = {term: self._remembered(ns, term, row.texts) for term in terms}
         unknown = [term for term, frequency in known.items() if frequency is None]
         queries = [writing.any_of(ns, [term]) for term in unknown]
-        counted = await connection.fetch(self._sql(_COUNT), ns, queries, _COUNTED) if queries else []
+        counted = await connection.fetch(_COUNT, ns, queries, _COUNTED) if queries else []
         for term, query, (frequency,) in zip(unknown, queries, counted, strict=True):
             if frequency >= _COUNTED:
-                frequency = max(frequency, min(row.texts, await self._estimate(connection, query)))
+                frequency = max(frequency, min(row.texts, await _estimate(connection, query)))
                 self._remember(ns, term, row.texts, frequency)
             known[term] = frequency
         return [known[term] or 0 for term in terms]
@@ -246,54 +232,55 @@ class Index:
             self._known.clear()
         self._known[ns, term] = texts, frequency
 
-    async def _estimate(self, connection: Connection, query: str) -> int:
-        statement = "EXPLAIN (FORMAT JSON) SELECT FROM {schema}.search_texts t WHERE t.terms @@ $1::text::tsquery"
-        return int(json.loads(await connection.fetchval(self._sql(statement), query))[0]["Plan"]["Plan Rows"])
 
-    async def matches(self, connection: Connection, query: IndexQuery) -> list[IndexMatch]:
-        ns, row = await self._row(connection, query.namespace)
-        if ns is None or row is None:
-            return []
-        # A plan for any query would not know how common the words of this one are.
-        await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
-        asked = (*query.seek, *query.count)
-        prefixes = [term[:-1] for term in asked if term.endswith("*")]
-        exact = writing.lexemes(ns, (term for term in asked if not term.endswith("*")))
-        statement, arguments = self._statement(ns, query, prefixes)
-        rows = await connection.fetch(statement, ns, writing.main_query(ns, query), query.limit, exact, *arguments)
-        return _merged(ns, rows, asked, prefixes, query.limit)
+async def _estimate(connection: Connection, query: str) -> int:
+    return int(json.loads(await connection.fetch_value(_ESTIMATE, query))[0]["Plan"]["Plan Rows"])
 
-    def _statement(self, ns: int, query: IndexQuery, prefixes: Sequence[str]) -> tuple[str, list[Any]]:
-        """The statement, and its arguments behind the first four."""
-        arguments: list[Any] = []
 
-        def mark(value: Any) -> str:
-            arguments.append(value)
-            return f"${4 + len(arguments)}"
+async def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
+    """Needs a transaction."""
+    ns, row = await _row(connection, query.namespace)
+    if ns is None or row is None:
+        return []
+    # A plan for any query would not know how common the words of this one are.
+    await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+    asked = (*query.seek, *query.count)
+    prefixes = [term[:-1] for term in asked if term.endswith("*")]
+    exact = writing.lexemes(ns, (term for term in asked if not term.endswith("*")))
+    statement, values = _statement(ns, query, prefixes)
+    rows = await connection.fetch(statement, ns, writing.main_query(ns, query), query.limit, exact, *values)
+    return _merged(ns, rows, asked, prefixes, query.limit)
 
-        source, lexemes = _ALL, _LEXEMES
-        ranges = _ranges(query)
-        if ranges is not None:
-            few = sum(last - first + 1 for _, _, first, last in ranges) <= _FEW
-            # Hidden from the index over terms where the messages are few: their words may be everywhere.
-            matches = "coalesce(x.terms @@ $2::tsquery, false)" if few else "x.terms @@ $2::tsquery"
-            kinds, numbers, firsts, lasts = map(mark, columns_of(ranges, 4))
-            source = _IN_SPANS.format(
-                kinds=kinds, numbers=numbers, firsts=firsts, lasts=lasts, matches=matches, schema=self._schema
-            )
-        if query.excluded:
-            excluded = " | ".join(writing.phrase_query(ns, phrase) for phrase in query.excluded)
-            source += _WITHOUT.format(excluded=mark(excluded), schema=self._schema)
-        if prefixes:
-            lexemes = _LEXEMES_BEGINNING.format(prefixes=mark(writing.lexemes(ns, prefixes)))
-        return self._sql(_FOUND.replace("{source}", source).replace("{lexemes}", lexemes)), arguments
+
+def _statement(ns: int, query: IndexQuery, prefixes: Sequence[str]) -> tuple[str, list[Any]]:
+    """The statement, and its values after the first four."""
+    values: list[Any] = []
+
+    def mark(value: Any) -> str:
+        values.append(value)
+        return f"${4 + len(values)}"
+
+    source, lexemes = _ALL, _LEXEMES
+    ranges = _ranges(query)
+    if ranges is not None:
+        few = sum(last - first + 1 for _, _, first, last in ranges) <= _FEW
+        # Hidden from the index over terms where the messages are few: their words may be everywhere.
+        source = _IN_SPANS.replace("{matches}", f"coalesce({_MATCHES}, false)" if few else _MATCHES)
+        for name, column in zip(("kinds", "numbers", "firsts", "lasts"), columns_of(ranges, 4), strict=True):
+            source = source.replace(f"{{{name}}}", mark(column))
+    if query.excluded:
+        excluded = " | ".join(writing.phrase_query(ns, phrase) for phrase in query.excluded)
+        source += _WITHOUT.replace("{excluded}", mark(excluded))
+    if prefixes:
+        lexemes = _LEXEMES_BEGINNING.replace("{prefixes}", mark(writing.lexemes(ns, prefixes)))
+    return _FOUND.replace("{source}", source).replace("{lexemes}", lexemes), values
 
 
 def _ranges(query: IndexQuery) -> list[tuple[int, int, int, int]] | None:
     """(kind, number, first, last) of the only texts that are wanted."""
     if query.addresses is not None:
-        return [(_CODES[kind], number, position, position) for kind, number, position in query.addresses]
-    return None if query.spans is None else [(_CODES["message"], *span) for span in query.spans]
+        return [(TEXT_CODES[kind], number, position, position) for kind, number, position in query.addresses]
+    return None if query.spans is None else [(TEXT_CODES["message"], *span) for span in query.spans]
 
 
 def _merged(
@@ -310,7 +297,7 @@ def _merged(
     wanted = set(asked)
     return [
         IndexMatch(
-            Address(_KINDS[kind], number, position),
+            Address(TEXT_KINDS[kind], number, position),
             None if row[3] is None else Place(row[3], row[4]),
             row[5],
             row[6],

@@ -1,133 +1,214 @@
-"""Leases, the lines before them, and what is queued for their holders. The time is the server's."""
+"""Leases, the queues for them, and the messages that are queued for their holders. The time is the server's.
+
+`tree.leases` decides. A call first reads what it decides by without a lock: most calls of those that wait change
+nothing, and a lease that is free and has no queue changes in its row alone, which is replaced only if it is still the
+one that was read. Everything else is read again under the lock of the lease's row, in a short transaction.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec.structs import astuple
 
-from frontdesk.errors import SessionNotFoundError, TurnLostError
+from frontdesk.errors import SessionNotFoundError
 from frontdesk.messages.stored import StoredMessage
-from frontdesk.store import HeldLease, LeaseAnswer, LeaseRow, LeaseWanted
-from frontdesk.stores.postgres.documents import owner
-from frontdesk.stores.postgres.engine import Connection
+from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted
+from frontdesk.stores.postgres.connection import Connection
+from frontdesk.stores.postgres.documents import OWNER
+from frontdesk.stores.postgres.rows import HERE, MESSAGE_COLUMNS, NOW, json_rows, namespace_of
+from frontdesk.tree import leases as rules
+from frontdesk.tree.leases import QueueWrites, Waiter
 
-_AFTER = "clock_timestamp() + $%d::bigint * interval '1 microsecond'"
-_FIRST = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_LEASE = "l.name, l.number, l.holder, l.expires_at, l.taken_at, l.intake"
+_OF = "ns = $1 AND session = $2 AND name = $3"
+_HELD = (
+    f"SELECT s.id, {_LEASE} FROM {{schema}}.leases l LEFT JOIN {{schema}}.sessions s"
+    f" ON s.ns = l.ns AND s.number = l.session WHERE l.ns = {HERE} AND l.expires_at > {NOW}"
+    " AND l.holder <> '' AND ($2::text IS NULL OR l.name = $2)"
+)
+_READ = (
+    f"SELECT o.ns, o.session, {NOW}, (SELECT json_agg(json_build_array(w.holder, w.ticket, w.expires_at)"
+    " ORDER BY w.ticket) FROM {schema}.lease_waiters w WHERE w.ns = o.ns AND w.session = o.session AND w.name = $3),"
+    f" {_LEASE} FROM ({OWNER}) o LEFT JOIN {{schema}}.leases l"
+    " ON l.ns = o.ns AND l.session = o.session AND l.name = $3"
+)
+_LOCK = (
+    f"SELECT FROM ({OWNER}) o JOIN {{schema}}.leases l ON l.ns = o.ns AND l.session = o.session AND l.name = $3"
+    " FOR UPDATE OF l"
+)
+# A lease of a session is made only while that exists, and keeps it from being deleted until the transaction has ended.
+_INSERT = (
+    "INSERT INTO {schema}.leases (ns, session, name, number, holder, expires_at, taken_at, intake)"
+    " SELECT $1::integer, $2::bigint, $3::text, $4, $5, $6, $7, $8 WHERE $2 = 0"
+    " OR EXISTS (SELECT FROM {schema}.sessions s WHERE s.ns = $1 AND s.number = $2 FOR KEY SHARE)"
+    " ON CONFLICT DO NOTHING"
+)
+_UPDATE = (
+    "UPDATE {schema}.leases SET number = $4, holder = $5, expires_at = $6, taken_at = $7, intake = $8"
+    f" WHERE {_OF} AND number = $9 AND expires_at = $10"
+)
+_END_AT = (
+    f"UPDATE {{schema}}.leases l SET expires_at = {NOW} + $5 FROM ({OWNER}) o WHERE l.ns = o.ns"
+    f" AND l.session = o.session AND l.name = $3 AND l.number = $4 AND l.expires_at > {NOW}"
+)
+_LEAVE = (
+    f"WITH o AS ({OWNER}), w AS (DELETE FROM {{schema}}.lease_waiters w USING o WHERE w.ns = o.ns"
+    " AND w.session = o.session AND w.name = $3 AND w.holder = $4)"
+    f" UPDATE {{schema}}.leases l SET expires_at = {NOW} FROM o WHERE l.ns = o.ns"
+    f" AND l.session = o.session AND l.name = $3 AND l.holder = $4 AND l.expires_at > {NOW}"
+)
+_WAIT = (
+    "INSERT INTO {schema}.lease_waiters (ns, session, name, holder, ticket, expires_at)"
+    " VALUES ($1, $2, $3, $4, $5, $6)"
+    " ON CONFLICT (ns, session, name, ticket) DO UPDATE SET expires_at = excluded.expires_at"
+)
+_QUEUE_MESSAGE = (
+    f"INSERT INTO {{schema}}.queued_messages (ns, session, name, ticket, {', '.join(MESSAGE_COLUMNS)})"
+    " SELECT $1::integer, $2::bigint, $3::text, {schema}.new_number($1), $4::text, $5, $6, $7, $8, $9"
+    f" WHERE NOT EXISTS (SELECT FROM {{schema}}.queued_messages WHERE {_OF} AND id = $4)"
+)
+_FIRST_MESSAGE = (
+    f"SELECT {', '.join(MESSAGE_COLUMNS)} FROM {{schema}}.queued_messages WHERE {_OF} ORDER BY ticket LIMIT 1"
+)
 
 
-def _lease_of(row: str) -> str:
-    times = ", ".join(f"(extract(epoch FROM {row}.{name}) * 1000000)::bigint" for name in ("expires_at", "taken_at"))
-    return f"{row}.name, {row}.number, {row}.holder, {times}, {row}.intake"
+class _Read(NamedTuple):
+    """A lease and its queue as they were at a moment. `last` is its row, also that of one that has ended."""
+
+    ns: int
+    session: int
+    now: int
+    waiters: list[Waiter]
+    last: LeaseRow | None
 
 
-_LEASE = _lease_of("l")
+async def _read(connection: Connection, namespace: str, session_id: str | None, name: str) -> _Read | None:
+    """None if the session, or the namespace, does not exist."""
+    row = await connection.fetch_row(_READ, namespace, session_id, name)
+    if row is None:
+        return None
+    ns, session, now, waiters, *lease = row
+    last = None if lease[0] is None else LeaseRow(*lease)
+    return _Read(ns, session, now, [Waiter(*waiter) for waiter in json_rows(waiters)], last)
 
 
-class Leases:
-    """Each call is one statement, through a connection, in one schema."""
+async def _put(connection: Connection, read: _Read, lease: LeaseRow) -> bool:
+    """Store the new row of a lease; False if the one that was read has been replaced."""
+    values = (read.ns, read.session, *astuple(lease))
+    if read.last is None:
+        return await connection.execute(_INSERT, *values) == 1
+    return await connection.execute(_UPDATE, *values, read.last.number, read.last.expires_at) == 1
 
-    def __init__(self, schema: str) -> None:
-        self._schema = schema
-        self._owner = owner(schema)
 
-    async def get(self, connection: Connection, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
-        row = await connection.fetchrow(
-            f"SELECT {_LEASE} FROM {self._schema}.leases l, ({self._owner}) o WHERE l.ns = o.ns"
-            " AND l.session = o.session AND l.name = $3 AND l.expires_at > clock_timestamp()",
-            namespace,
-            session_id,
-            name,
-        )
-        return None if row is None else LeaseRow(*row)
+async def get(connection: Connection, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
+    read = await _read(connection, namespace, session_id, name)
+    return None if read is None else rules.held(read.last, read.now)
 
-    async def held(self, connection: Connection, namespace: str, name: str | None) -> list[HeldLease]:
-        rows = await connection.fetch(
-            f"SELECT s.id, {_LEASE} FROM {self._schema}.leases l LEFT JOIN {self._schema}.sessions s"
-            f" ON s.ns = l.ns AND s.number = l.session WHERE l.ns = (SELECT number FROM {self._schema}.namespaces"
-            " WHERE name = $1) AND l.expires_at > now() AND ($2::text IS NULL OR l.name = $2)",
-            namespace,
-            name,
-        )
-        return [HeldLease(row[0], LeaseRow(*row[1:])) for row in rows]
 
-    async def acquire(
-        self, connection: Connection, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
-    ) -> LeaseRow | None:
-        if session_id is None:
-            await connection.execute(f"SELECT {self._schema}.namespace($1)", namespace)
-        found, *row = await connection.fetchrow(
-            f"WITH o AS ({self._owner}), l AS (INSERT INTO {self._schema}.leases AS l"
-            f" SELECT o.ns, o.session, $3, {_FIRST}, $4, {_AFTER % 5} FROM o"
-            " ON CONFLICT (ns, session, name) DO UPDATE SET number = l.number + 1, holder = excluded.holder,"
-            f" expires_at = {_AFTER % 5}, taken_at = clock_timestamp(), intake = true"
-            " WHERE l.expires_at <= clock_timestamp() RETURNING l.*)"
-            f" SELECT (SELECT count(*) FROM o), {_LEASE} FROM (SELECT 1) x LEFT JOIN l ON true",
-            namespace,
-            session_id,
-            name,
-            holder,
-            ttl,
-        )
-        if not found:
-            raise SessionNotFoundError(session_id or "", namespace)
-        return None if row[0] is None else LeaseRow(*row)
+async def held(connection: Connection, namespace: str, name: str | None = None) -> list[HeldLease]:
+    rows = await connection.fetch(_HELD, namespace, name)
+    return [HeldLease(row[0], LeaseRow(*row[1:])) for row in rows]
 
-    async def end_at(
-        self, connection: Connection, namespace: str, session_id: str | None, name: str, number: int, ttl: int
-    ) -> bool:
-        """Let a lease that is held under this number expire after `ttl`; False if it is not."""
-        done = await connection.execute(
-            f"UPDATE {self._schema}.leases l SET expires_at = {_AFTER % 5} FROM ({self._owner}) o WHERE l.ns = o.ns"
-            " AND l.session = o.session AND l.name = $3 AND l.number = $4 AND l.expires_at > clock_timestamp()",
-            namespace,
-            session_id,
-            name,
-            number,
-            ttl,
-        )
-        return str(done) == "UPDATE 1"
 
-    async def queue(self, connection: Connection, wanted: LeaseWanted) -> LeaseAnswer:
-        known, ticket, ahead, queued, *lease = await connection.fetchrow(
-            f"SELECT q.known, q.ticket, q.ahead, q.queued, {_lease_of('(q.lease)')} FROM {self._schema}.queue_lease("
-            "$1, $2, $3, $4, $5::interval, $6::interval, $7, $8, $9, $10, $11, $12, $13) q",
-            wanted.namespace,
-            wanted.session_id,
-            wanted.name,
-            wanted.holder,
-            timedelta(microseconds=wanted.ttl),
-            timedelta(microseconds=wanted.patience),
-            wanted.force,
-            *((None,) * 6 if wanted.message is None else astuple(wanted.message)),
-        )
-        if not known:
-            raise SessionNotFoundError(wanted.session_id, wanted.namespace)
-        return LeaseAnswer(None if lease[0] is None else LeaseRow(*lease), ticket or 0, ahead, queued)
+async def acquire(
+    connection: Connection, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
+) -> LeaseRow | None:
+    while True:
+        read = await _read(connection, namespace, session_id, name)
+        if read is None:
+            if session_id is not None:
+                raise SessionNotFoundError(session_id, namespace)
+            await connection.execute("SELECT {schema}.namespace($1)", namespace)
+            continue
+        lease = rules.acquire(read.last, name, holder, ttl, read.now)
+        if lease is None or await _put(connection, read, lease):
+            return lease
 
-    async def leave(self, connection: Connection, namespace: str, session_id: str, name: str, holder: str) -> None:
-        await connection.execute(
-            f"WITH o AS ({self._owner}), w AS (DELETE FROM {self._schema}.lease_waiters w USING o WHERE w.ns = o.ns"
-            " AND w.session = o.session AND w.name = $3 AND w.holder = $4)"
-            f" UPDATE {self._schema}.leases l SET expires_at = clock_timestamp() FROM o WHERE l.ns = o.ns"
-            " AND l.session = o.session AND l.name = $3 AND l.holder = $4 AND l.expires_at > clock_timestamp()",
-            namespace,
-            session_id,
-            name,
-            holder,
-        )
 
-    async def next_queued(
-        self, connection: Connection, namespace: str, session_id: str, name: str, number: int
-    ) -> StoredMessage | None:
-        columns = ", ".join(f"(q.message).{column}" for column in StoredMessage.__struct_fields__)
-        held, *message = await connection.fetchrow(
-            f"SELECT q.held, {columns} FROM {self._schema}.next_queued($1, $2, $3, $4) q",
-            namespace,
-            session_id,
-            name,
-            number,
-        )
-        if not held:
-            raise TurnLostError(session_id, number)
-        return None if message[0] is None else StoredMessage(*message)
+async def renew(
+    connection: Connection, namespace: str, session_id: str | None, name: str, number: int, ttl: int
+) -> bool:
+    return await connection.execute(_END_AT, namespace, session_id, name, number, ttl) == 1
+
+
+async def release(connection: Connection, namespace: str, session_id: str | None, name: str, number: int) -> bool:
+    return await renew(connection, namespace, session_id, name, number, 0)
+
+
+async def leave(connection: Connection, namespace: str, session_id: str, name: str, holder: str) -> None:
+    await connection.execute(_LEAVE, namespace, session_id, name, holder)
+
+
+# the queue
+
+
+async def queue(connection: Connection, wanted: LeaseWanted) -> LeaseAnswer:
+    read, writes = await _decide(connection, wanted)
+    # A lease that is free and has no queue: any other that takes it, or is to wait for it, has replaced its row.
+    if not (writes.leave or writes.place or writes.queues_message) and (
+        writes.lease is None or await _put(connection, read, writes.lease)
+    ):
+        return writes.answer
+    async with connection.transaction():
+        while True:
+            await connection.execute(_LOCK, wanted.namespace, wanted.session_id, wanted.name)
+            read, writes = await _decide(connection, wanted)
+            if writes.lease is None or await _put(connection, read, writes.lease):
+                break  # otherwise the row was not there to be locked, and another transaction has made it
+        await _write(connection, read, wanted, writes)
+    return writes.answer
+
+
+async def _decide(connection: Connection, wanted: LeaseWanted) -> tuple[_Read, QueueWrites]:
+    read = await _read(connection, wanted.namespace, wanted.session_id, wanted.name)
+    if read is None:
+        raise SessionNotFoundError(wanted.session_id, wanted.namespace)
+    return read, rules.queue(read.last, read.waiters, wanted, read.now)
+
+
+async def _write(connection: Connection, read: _Read, wanted: LeaseWanted, writes: QueueWrites) -> None:
+    """The queue's rows, under the lock of the lease's."""
+    of = (read.ns, read.session, wanted.name)
+    if writes.leave:
+        leave = f"DELETE FROM {{schema}}.lease_waiters WHERE {_OF} AND holder = ANY($4::text[])"
+        await connection.execute(leave, *of, writes.leave)
+    if writes.place is not None:
+        await connection.execute(_WAIT, *of, *astuple(writes.place))
+    if writes.queues_message and wanted.message is not None:
+        await connection.execute(_QUEUE_MESSAGE, *of, *astuple(wanted.message))
+
+
+async def next_queued(
+    connection: Connection, namespace: str, session_id: str, name: str, number: int
+) -> StoredMessage | None:
+    async with connection.transaction():
+        await connection.execute(_LOCK, namespace, session_id, name)
+        read = await _read(connection, namespace, session_id, name)
+        row = None if read is None else await connection.fetch_row(_FIRST_MESSAGE, read.ns, read.session, name)
+        last, now = (None, 0) if read is None else (read.last, read.now)
+        closed = rules.close_intake(last, session_id, number, now, is_empty=row is None)
+        if read is not None and closed is not None:
+            await _put(connection, read, closed)
+    return None if row is None else StoredMessage(*row)
+
+
+# appends
+
+
+async def turn_of(connection: Connection, session: int) -> int | None:
+    """The number under which a session's turn is held now. A takeover then waits until this transaction has ended."""
+    number: int | None = await connection.fetch_value(
+        f"SELECT number FROM {{schema}}.leases WHERE {_OF} AND expires_at > {NOW} FOR SHARE",
+        namespace_of(session),
+        session,
+        TURN,
+    )
+    return number
+
+
+async def dequeue(connection: Connection, session: int, message_ids: Sequence[str]) -> None:
+    """Take messages out of the queue for a session's turn."""
+    statement = f"DELETE FROM {{schema}}.queued_messages WHERE {_OF} AND id = ANY($4::text[])"
+    await connection.execute(statement, namespace_of(session), session, TURN, message_ids)

@@ -1,7 +1,7 @@
-"""NOTIFY and LISTEN: they only shorten the wait of those who follow the log, which is polled all the same.
+"""NOTIFY and LISTEN: they only shorten the wait of those that follow the log, which is polled as well.
 
-A transaction that notifies holds a lock of the whole database while it commits. So what is written never does: a short
-one of its own follows, ten times a second at most, which needs no disk. Those who listen have a direct connection.
+A transaction that notifies holds a lock of the whole database while it commits. So writing never notifies: a short
+transaction of its own follows, at most ten times a second, which needs no disk. A listener has a direct connection.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ def channel_of(schema: str) -> str:
 
 
 class Notices:
-    """The notices of one event loop. `connect` gives a direct connection, None where there cannot be one."""
+    """The notices of one event loop. `connect` returns a direct connection; None where there cannot be one."""
 
     def __init__(
         self,
         bell: Bell,
         channel: str,
-        notify: Callable[[], Awaitable[None]],
-        connect: Callable[[], Awaitable[Any]] | None,
+        notify: Callable[[], Awaitable[object]],
+        connect: Callable[[], Awaitable[asyncpg.Connection[Any]]] | None,
     ) -> None:
         self._bell = bell
         self._channel = channel
         self._notify = notify
         self._connect = connect
-        self._listener: Any = None
+        self._listener: asyncpg.Connection[Any] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._written = False
@@ -49,7 +49,7 @@ class Notices:
         self._closed = False
 
     def written(self) -> None:
-        """Tell whoever waits, here at once and elsewhere soon, that something was committed."""
+        """Report a commit to those that wait, here at once and elsewhere soon."""
         self._bell.ring()
         self._written = True
         if not self._closed and (self._sending is None or self._sending.done()):
@@ -70,7 +70,7 @@ class Notices:
             self._listening = loop.create_task(self._listen(self._connect))
         await self._bell.wait(seconds)
 
-    async def _listen(self, connect: Callable[[], Awaitable[Any]]) -> None:
+    async def _listen(self, connect: Callable[[], Awaitable[asyncpg.Connection[Any]]]) -> None:
         # Without a listener there is still the poll.
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             connection = await connect()

@@ -1,26 +1,44 @@
-"""How rows of the database become the rows of the seam, and the columns they are read by."""
+"""How rows of the database become the rows of the seam, the columns they are read by, and what goes back."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, overload
 
 import msgspec
 
 from frontdesk.messages.stored import StoredMessage
-from frontdesk.store import NewSession, Place, SessionRow, ViewRow
+from frontdesk.store import TEXT_KINDS, EditRow, Place, SegmentRow, SessionRow, TextKind, ViewRow
+
+
+class Values(Protocol):
+    """The values of a row, by their places: a record of the driver, or a list."""
+
+    @overload
+    def __getitem__(self, index: int, /) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+"""the server's time in microseconds"""
+HERE = "(SELECT number FROM {schema}.namespaces WHERE name = $1)"
+"""the number of the namespace whose name is the first argument"""
 
 _NUMBER_BITS = 39
-
-_APART = ("namespace", "base", "head")
-_NAMES = tuple(name for name in SessionRow.__struct_fields__ if name not in _APART)
-_PLACES = ("base_segment", "base_position", "head_segment", "head_position")
-SESSION_WIDTH = len(_NAMES) + len(_PLACES)
+_SEPARATE = ("namespace", "base", "head")
+_NAMES = tuple(name for name in SessionRow.__struct_fields__ if name not in _SEPARATE)
+SESSION_COLUMNS = (*_NAMES, "base_segment", "base_position", "head_segment", "head_position")
+SESSION_WIDTH = len(SESSION_COLUMNS)
+TEXT_CODES: dict[TextKind, int] = {kind: code for code, kind in enumerate(TEXT_KINDS)}
+MESSAGE_COLUMNS = StoredMessage.__struct_fields__
 
 encode = msgspec.json.Encoder().encode
-decode_view = msgspec.json.Decoder(ViewRow).decode
 decode_message = msgspec.json.Decoder(StoredMessage).decode
+_decode_view = msgspec.json.Decoder(ViewRow).decode
+_decode_rows = msgspec.json.Decoder(list[list[Any]]).decode
 _decode_tags = msgspec.json.Decoder(list[str]).decode
 
 
@@ -29,36 +47,50 @@ def namespace_of(number: int) -> int:
     return number >> _NUMBER_BITS
 
 
+def columns_of(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Rows turned into columns, as `unnest` takes them."""
+    return [[row[index] for row in rows] for index in range(width)]
+
+
+def json_text(value: object) -> str:
+    return encode(value).decode()
+
+
+def json_rows(text: str | None) -> list[list[Any]]:
+    """Rows that came as one JSON array; null for none."""
+    return [] if text is None else _decode_rows(text)
+
+
+# sessions
+
+
 def session_columns(source: str) -> str:
-    """The columns that `session_row` reads, of a table's alias or a composite value."""
-    return ", ".join(f"{source}.{name}::text" if name == "cost" else f"{source}.{name}" for name in (*_NAMES, *_PLACES))
+    """The columns that `session_row` reads, of a table's alias."""
+    return ", ".join(f"{source}.{name}::text" if name == "cost" else f"{source}.{name}" for name in SESSION_COLUMNS)
 
 
-def session_row(namespace: str, values: Sequence[Any]) -> SessionRow:
-    """From the columns of `session_columns`; more behind them are left alone."""
+SESSION = session_columns("s")
+
+
+def session_row(namespace: str, values: Values) -> SessionRow:
+    """From the columns of `session_columns`; further columns are ignored."""
     base_segment, base_position, head_segment, head_position = values[len(_NAMES) : SESSION_WIDTH]
     return SessionRow(
         namespace=namespace,
-        base=None if base_segment is None else Place(base_segment, base_position),
-        head=None if head_segment is None else Place(head_segment, head_position),
+        base=place(base_segment, base_position),
+        head=place(head_segment, head_position),
         **dict(zip(_NAMES, values, strict=False)),
     )
 
 
-def view_row(items: str | None) -> ViewRow:
-    return ViewRow() if items is None else decode_view(items)
-
-
-def view_text(view: ViewRow) -> str:
-    return encode(view).decode()
-
-
-def message_text(message: StoredMessage | None) -> str | None:
-    return None if message is None else encode(message).decode()
+def session_values(row: SessionRow) -> list[Any]:
+    """The values of `SESSION_COLUMNS`."""
+    places = (*(row.base or (None, None)), *(row.head or (None, None)))
+    return [*(getattr(row, name) for name in _NAMES), *places]
 
 
 def digest(text: str) -> bytes:
-    """What stands in an index for a text that may be too long for it."""
+    """Replaces a text in an index that may be too long for it."""
     return hashlib.sha256(text.encode()).digest()
 
 
@@ -71,19 +103,28 @@ def key_digest(agent: str | None, channel: str | None, peer: str | None, thread:
     return None if agent is None else hashlib.sha256(encode((agent, channel or "", peer or "", thread))).digest()
 
 
-def new_session_values(new: NewSession) -> dict[str, Any]:
-    """The columns that a new session's row takes from what was given."""
-    given = {name: getattr(new, name) for name in new.__struct_fields__ if name not in ("namespace", "now")}
-    return {
-        **given,
-        "key_current": new.agent is not None,
-        "key_digest": key_digest(new.agent, new.channel, new.peer, new.thread),
-        "created_at": new.now,
-        "updated_at": new.now,
-        "last_active_at": new.now,
-    }
+# what a session consists of
 
 
-def columns_of(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Rows turned into columns, as `unnest` wants them."""
-    return [[row[index] for row in rows] for index in range(width)]
+def place(segment: int | None, position: int | None) -> Place | None:
+    return None if segment is None or position is None else Place(segment, position)
+
+
+SEGMENT = "t.number, t.tree, t.parent_segment, t.parent_position, t.last, t.next, t.shared, t.tokens"
+_EDIT_NAMES = EditRow.__struct_fields__
+EDIT = ", ".join(f"x.{name}" for name in _EDIT_NAMES)
+
+
+def segment_row(values: Values) -> SegmentRow:
+    number, tree, parent_segment, parent_position, *rest = values
+    return SegmentRow(number, tree, place(parent_segment, parent_position), *rest)
+
+
+def edit_row(values: Values) -> EditRow:
+    columns = dict(zip(_EDIT_NAMES, values, strict=True))
+    message = columns.pop("message")
+    return EditRow(**columns, message=None if message is None else decode_message(message))
+
+
+def view_row(items: str | None) -> ViewRow:
+    return ViewRow() if items is None else _decode_view(items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from frontdesk.errors import StoreURLError
-from frontdesk.stores.postgres.engine import Connection
+from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.schema import Found, Schema, load
 
 SCHEMA = load(__package__)
@@ -22,42 +22,44 @@ def quote_schema(name: str) -> str:
     return f'"{name}"'
 
 
-async def migrate(connection: Connection, name: str, schema: Schema = SCHEMA) -> None:
-    """Bring the schema with a (quoted) name up to date.
+async def migrate(connection: Connection, schema: Schema = SCHEMA) -> None:
+    """Bring the connection's schema up to date.
 
     Raises `SchemaVersionError` if it is newer than this code or unreleased. A schema that is up to date is only read,
     so that a role without the right to change it can use it.
     """
-    if not await _missing(connection, name, schema):
+    if not await _missing(connection, schema):
         return
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"frontdesk schema {name}")
-        texts = await _missing(connection, name, schema)
+        lock = f"frontdesk schema {connection.schema}"
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", lock)
+        texts = await _missing(connection, schema)
         if len(texts) == schema.version:
-            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
+            await connection.execute("CREATE SCHEMA IF NOT EXISTS {schema}")
             await connection.execute(
-                f"CREATE TABLE {name}.schema_version (version integer NOT NULL, hash text NOT NULL)"
+                "CREATE TABLE {schema}.schema_version (version integer NOT NULL, hash text NOT NULL)"
             )
         for text in texts:
-            await connection.execute(text.replace("{schema}", name))
-        await connection.execute(f"DELETE FROM {name}.schema_version")
-        await connection.execute(f"INSERT INTO {name}.schema_version VALUES ($1, $2)", *schema.recorded())
+            await connection.execute(text)
+        await connection.execute("DELETE FROM {schema}.schema_version")
+        await connection.execute("INSERT INTO {schema}.schema_version VALUES ($1, $2)", *schema.recorded())
 
 
-async def _missing(connection: Connection, name: str, schema: Schema) -> tuple[str, ...]:
-    return schema.missing(await _found(connection, name), f"schema {name}", schema=name)
+async def _missing(connection: Connection, schema: Schema) -> tuple[str, ...]:
+    name = connection.schema
+    return schema.missing(await _found(connection), f"schema {name}", schema=name)
 
 
-async def _found(connection: Connection, name: str) -> Found | None:
+async def _found(connection: Connection) -> Found | None:
     # By the catalogue's rows: `to_regclass` may remember that the table was missing before the lock was waited for.
     columns = await connection.fetch(
         "SELECT a.attname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
         " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid"
         " WHERE n.nspname = $1 AND c.relname = 'schema_version'",
-        name.strip('"'),
+        connection.schema.strip('"'),
     )
     if not columns:
         return None
     if not any(column["attname"] == "hash" for column in columns):
         return Found(0, None)
-    return Found(*await connection.fetchrow(f"SELECT version, hash FROM {name}.schema_version"))
+    return Found(*await connection.fetch_one("SELECT version, hash FROM {schema}.schema_version"))

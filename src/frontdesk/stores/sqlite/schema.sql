@@ -297,7 +297,7 @@ CREATE TABLE queued_messages (
 
 -- The search index: its position in the change log for each namespace, the texts in it, and their terms.
 --
--- `key` is the place of a message, or -(number << 2 | kind) for an edit (1), an overlay (2) and a session (3). Terms come
+-- `key` is the place of a message, or -(number << 2 | code) of another text, by `frontdesk.store.TEXT_KINDS`. Terms come
 -- ready made, so that the tokenizer only splits them at spaces. Each begins with the number of its namespace and a mark.
 
 CREATE TABLE search_states (

@@ -1,0 +1,181 @@
+"""Appends in flight, coalesced: those that arrive while a batch is being sent go into the next one.
+
+A batch is one statement (`head`), so one round trip and one commit. It waits for no session that is locked by others.
+The sessions that it does not take are appended to one by one, each request in a transaction of its own (`append`).
+
+A call whose answer was lost is sent again whole, and cannot write twice: every id is looked up before it is written,
+even one that was made for this call, because the lost call may still be running on the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from frontdesk.errors import StoreError, StoreUnavailableError
+from frontdesk.store import Append, AppendResult
+from frontdesk.stores.postgres import append, head
+from frontdesk.stores.postgres.engine import Engine, Lane
+
+_BATCH = 256
+_BATCH_CHARACTERS = 8 << 20
+_FULL_LOAD = 64
+"""requests that are enough for a second batch while one is being sent"""
+_SLOW = 0.05
+"""seconds after which a batch is not waited for any more"""
+_IN_FLIGHT = 3
+
+_Key = tuple[str, str]
+
+
+class _Waiting:
+    """A request, the number of its call, and the future for its result."""
+
+    __slots__ = ("call", "future", "key", "request")
+
+    def __init__(self, request: Append, future: asyncio.Future[AppendResult]) -> None:
+        self.request = request
+        self.future = future
+        self.key: _Key = (request.namespace, request.session_id)
+        self.call = random.getrandbits(63)
+
+    def settle(self, result: AppendResult | Exception) -> None:
+        if self.future.done():
+            return
+        if isinstance(result, Exception):
+            self.future.set_exception(result)
+        else:
+            self.future.set_result(result)
+
+
+class Appends:
+    """The appends of one event loop."""
+
+    def __init__(self, engine: Engine, lane: Lane) -> None:
+        self._engine = engine
+        self._lane = lane
+        self._queue: deque[_Waiting] = deque()
+        self._taken: set[_Key] = set()
+        self._in_flight = 0
+        self._slow = 0
+        self._one_by_one = asyncio.Semaphore(max(1, engine.size // 2))
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._woken = False
+
+    async def append(self, request: Append) -> AppendResult:
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(request, loop.create_future())
+        self._queue.append(waiting)
+        if not self._woken:
+            # Those that are ready at the same moment go together.
+            self._woken = True
+            loop.call_soon(self._dispatch)
+        return await waiting.future
+
+    async def drain(self) -> None:
+        """Wait until every request is answered."""
+        while self._queue or self._tasks:
+            self._dispatch()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _dispatch(self) -> None:
+        """Send what waits: at once if nothing is in flight, otherwise together with what is still to come."""
+        self._woken = False
+        while self._in_flight == self._slow or (len(self._queue) >= _FULL_LOAD and self._in_flight < _IN_FLIGHT):
+            batch = self._take()
+            if not batch:
+                return
+            self._in_flight += 1
+            self._start(self._send_batch(batch))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _take(self) -> list[list[_Waiting]]:
+        """The next batch, by session. A session that is in flight is left alone, so that order is kept."""
+        batch: list[_Waiting] = []
+        left: list[_Waiting] = []
+        size = 0
+        while self._queue and len(batch) < _BATCH and size < _BATCH_CHARACTERS:
+            waiting = self._queue.popleft()
+            if waiting.key in self._taken:
+                left.append(waiting)
+            elif not waiting.future.cancelled():
+                batch.append(waiting)
+                size += sum(len(message.raw) for message in waiting.request.messages)
+        self._queue.extendleft(reversed(left))
+        batch.sort(key=lambda waiting: waiting.key)
+        self._taken.update(waiting.key for waiting in batch)
+        return [list(group) for _, group in groupby(batch, lambda waiting: waiting.key)]
+
+    async def _send_batch(self, batch: list[list[_Waiting]]) -> None:
+        """Send those that only add at the head together. The others, and those that were not taken, follow."""
+        async with self._counted():
+            groups = {}
+            for index, same_session in enumerate(batch):
+                group = head.group_of([(waiting.request, waiting.call) for waiting in same_session])
+                if group is None:
+                    self._start(self._send_one_by_one(same_session))
+                else:
+                    groups[index] = group
+            results = await self._send_groups(list(groups.values())) if groups else []
+        for index, answers in zip(groups, results, strict=True):
+            if answers is None:
+                self._start(self._send_one_by_one(batch[index]))
+                continue
+            for waiting, answer in zip(batch[index], answers, strict=True):
+                waiting.settle(answer)
+            self._taken.discard(batch[index][0].key)
+        self._dispatch()
+
+    async def _send_groups(self, groups: Sequence[head.Group]) -> Sequence[Sequence[AppendResult | Exception] | None]:
+        try:
+            return await self._engine.run_on(self._lane, partial(head.append, groups=groups), repeatable=True)
+        except StoreUnavailableError as error:
+            return [[StoreUnavailableError(str(error)) for _ in group.requests] for group in groups]
+        except StoreError:
+            return [None] * len(groups)  # one of them cannot be stored, and is to fail alone
+
+    async def _send_one_by_one(self, same_session: list[_Waiting]) -> None:
+        try:
+            async with self._one_by_one:
+                for waiting in same_session:
+                    waiting.settle(await self._result(waiting))
+        finally:
+            self._taken.discard(same_session[0].key)
+            self._dispatch()
+
+    async def _result(self, waiting: _Waiting) -> AppendResult | Exception:
+        work = partial(append.append, request=waiting.request, call=waiting.call)
+        try:
+            return await self._engine.run_on(self._lane, work, repeatable=True)
+        except Exception as error:
+            return error
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        """Count a batch as in flight, and as slow after a while: one that takes long must not stop the rest."""
+        slow = False
+
+        def become_slow() -> None:
+            nonlocal slow
+            if self._slow < _IN_FLIGHT - 1:
+                slow = True
+                self._slow += 1
+                self._dispatch()
+
+        timer = asyncio.get_running_loop().call_later(_SLOW, become_slow)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._in_flight -= 1
+            self._slow -= slow

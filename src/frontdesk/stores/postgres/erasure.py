@@ -1,0 +1,65 @@
+"""What an erasure needs besides plans: figures, and that nothing remains of what was deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frontdesk.store import Position, RowCounts, Span
+from frontdesk.stores.postgres.connection import Connection
+from frontdesk.stores.postgres.rows import HERE, columns_of, namespace_of
+
+_ENTRIES = 2_000
+TABLES = (
+    *("sessions", "session_tags", "views", "segments", "messages", "overlays", "edits", "lineage", "usage_lines"),
+    *("documents", "prompts", "leases", "lease_waiters", "queued_messages", "states", "changes", "search_texts"),
+    "vectors",
+)
+"""all that hold something of a session"""
+
+_COUNT = (
+    "SELECT (SELECT count(*) FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) d(segment, first, last)"
+    " JOIN {schema}.messages m ON m.ns = $1 AND m.segment = d.segment AND m.position BETWEEN d.first AND d.last), "
+    + ", ".join(
+        f"(SELECT count(*) FROM {{schema}}.{table} WHERE ns = $1 AND session = $2)"
+        for table in ("documents", "usage_lines", "queued_messages")
+    )
+)
+_ENTRY = "c.ns = $1 AND (c.xid, c.position) > ($2, $3) AND (c.xid, c.position) <= ($4, $5)"
+_SESSION = "SELECT FROM {schema}.sessions s WHERE s.ns = c.ns AND s.number = c.session"
+_OF_DELETED = (
+    f"DELETE FROM {{schema}}.changes c WHERE {_ENTRY} AND c.session <> 0 AND c.kind <> 'session.deleted'"
+    f" AND NOT EXISTS ({_SESSION})"
+)
+_OF_PARENTS = (
+    f"UPDATE {{schema}}.changes c SET detail = '' WHERE {_ENTRY} AND c.kind = 'session.created'"
+    f" AND c.detail <> '' AND EXISTS ({_SESSION} AND s.parent_session_id IS NULL)"
+)
+
+
+async def count(connection: Connection, session: int, spans: Sequence[Span]) -> RowCounts:
+    bounds = columns_of([(span.segment, span.first, span.last) for span in spans], 3)
+    return RowCounts(*await connection.fetch_one(_COUNT, namespace_of(session), session, *bounds))
+
+
+async def clear_log(connection: Connection, namespace: str, after: Position) -> Position | None:
+    """Remove entries of deleted sessions, and the names of parents that were taken from their children, from the next
+    part of the log. Returns where that part ends; None at the end of the log. Needs a transaction."""
+    entries = await connection.fetch(
+        f"SELECT c.xid, c.position, c.ns FROM {{schema}}.changes c WHERE c.ns = {HERE}"
+        " AND (c.xid, c.position) > ($2, $3) ORDER BY c.xid, c.position LIMIT $4",
+        namespace,
+        *after,
+        _ENTRIES,
+    )
+    if not entries:
+        return None
+    xid, position, ns = entries[-1]
+    for statement in (_OF_DELETED, _OF_PARENTS):
+        await connection.execute(statement, ns, *after, xid, position)
+    return xid, position
+
+
+async def vacuum(connection: Connection, table: str) -> None:
+    """Clear dead rows, and what the planner remembers of them. Without the right to do so it is left undone. Must not
+    be in a transaction."""
+    await connection.execute(f"VACUUM (ANALYZE) {{schema}}.{table}", limit=24 * 3_600.0)
