@@ -33,11 +33,11 @@ from frontdesk.tree.append import Draw, Facts, Writes, decide
 from frontdesk.tree.known import Known, find_places, known_messages, places_to_read
 from frontdesk.tree.visibility import Visibility
 
-_LOCK = f"SELECT {SESSION} FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> '' FOR UPDATE"
+LOCK = f"SELECT {SESSION} FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> '' FOR UPDATE"
 _DRAW = "SELECT {schema}.new_number(ns) FROM {schema}.namespace($1) ns, generate_series(1, $2)"
 # Of a session of tree $2 and family $3 with its base in segment $4 and its head at $5, $6: where the ids $7 are, and
 # the ways from there to the root; and numbers for the segments that may be opened, $8 and one for each known id.
-_FACTS = f"""
+FACTS = f"""
 WITH RECURSIVE found AS MATERIALIZED (
     SELECT m.id, m.segment, m.position, m.call FROM unnest($7::text[]) i(id), LATERAL (
         SELECT * FROM {{schema}}.messages x WHERE x.ns = $1 AND x.family = $3 AND x.id = i.id OFFSET 0
@@ -70,7 +70,7 @@ _MESSAGES = (
     " FROM unnest($2::bigint[], $3::integer[]) i(segment, position)"
     " JOIN {schema}.messages m ON m.ns = $1 AND m.segment = i.segment AND m.position = i.position"
 )
-_WRITE = f"""
+WRITE = f"""
 WITH shaped AS (
     INSERT INTO {{schema}}.segments AS t
         (ns, number, tree, parent_segment, parent_position, last, next, shared, tokens)
@@ -112,7 +112,7 @@ async def _gather(connection: Connection, request: Append, call: int) -> tuple[F
     ids = [message.id for message in request.messages]
     # A segment for the first message, one for each after a known id, and one where the first is full.
     spare = 3 + len(ids) - len(set(ids))
-    row = await connection.fetch_row(_LOCK, request.namespace, request.session_id)
+    row = await connection.fetch_row(LOCK, request.namespace, request.session_id)
     if row is None:
         drawn = await connection.fetch(_DRAW, request.namespace, spare)
         return Facts(None), _drawing(number for (number,) in drawn)
@@ -120,7 +120,7 @@ async def _gather(connection: Connection, request: Append, call: int) -> tuple[F
     turn = None if request.fence is None else await leases.turn_of(connection, session.number)
     wanted = {*ids, request.parent} if isinstance(request.parent, str) else set(ids)
     head_id, segments, edits, lineage, found, numbers = await connection.fetch_one(
-        _FACTS,
+        FACTS,
         namespace_of(session.number),
         session.tree,
         session.family,
@@ -168,7 +168,7 @@ async def _write(connection: Connection, request: Append, call: int, writes: Wri
     if result.created and await sessions.insert(connection, session) is None:
         return None
     if writes.runs:
-        await connection.execute(_WRITE, *_write_values(request, call, writes))
+        await connection.execute(WRITE, *_write_values(request, call, writes))
     if writes.woken and session.key_current and not await sessions.take_key(connection, session.number):
         result = result._replace(session=replace(session, key_current=False))
     if request.dequeue:

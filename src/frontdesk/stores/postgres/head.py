@@ -120,7 +120,7 @@ def _text(*, single: bool) -> str:
     )
 
 
-_MANY, _ONE = _text(single=False), _text(single=True)
+MANY, ONE = _text(single=False), _text(single=True)
 
 
 class Group(NamedTuple):
@@ -166,11 +166,11 @@ async def append(connection: Connection, groups: Sequence[Group]) -> list[list[A
     """What became of each group: the results of its requests, or None if nothing has happened to it."""
     results: list[list[AppendResult] | None] = [None] * len(groups)
     if len(groups) == 1 and len(groups[0].messages) == 1:
-        rows = await connection.fetch(_ONE, 0, *groups[0].values, 0, *groups[0].messages[0])
+        rows = await connection.fetch(ONE, 0, *groups[0].values, 0, *groups[0].messages[0])
     else:
         messages = [(number, *values) for number, group in enumerate(groups) for values in group.messages]
         rows = await connection.fetch(
-            _MANY,
+            MANY,
             *columns_of([(number, *group.values) for number, group in enumerate(groups)], len(_GROUP)),
             *columns_of(messages, len(_MESSAGE)),
         )
