@@ -66,16 +66,11 @@ class Appends:
         self._slow = 0
         self._one_by_one = asyncio.Semaphore(max(1, engine.size // 2))
         self._tasks: set[asyncio.Task[None]] = set()
-        self._woken = False
 
     async def append(self, request: Append) -> AppendResult:
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(request, loop.create_future())
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
-        if not self._woken:
-            # Those that are ready at the same moment go together.
-            self._woken = True
-            loop.call_soon(self._dispatch)
+        self._dispatch()
         return await waiting.future
 
     async def drain(self) -> None:
@@ -85,14 +80,12 @@ class Appends:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _dispatch(self) -> None:
-        """Send what waits: at once if nothing is in flight, otherwise together with what is still to come."""
-        self._woken = False
-        while self._in_flight == self._slow or (len(self._queue) >= _FULL_LOAD and self._in_flight < _IN_FLIGHT):
-            batch = self._take()
-            if not batch:
-                return
+        """Send what waits: at once if nothing is in flight, otherwise together with what is still to come. A task takes
+        its batch when it starts, so that all that are ready at the same moment go together."""
+        is_full = len(self._queue) >= _FULL_LOAD and self._in_flight < _IN_FLIGHT
+        if self._queue and (self._in_flight == self._slow or is_full):
             self._in_flight += 1
-            self._start(self._send_batch(batch))
+            self._start(self._send_batch())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -110,16 +103,17 @@ class Appends:
                 left.append(waiting)
             elif not waiting.future.cancelled():
                 batch.append(waiting)
-                size += sum(len(message.raw) for message in waiting.request.messages)
+                size += sum([len(message.raw) for message in waiting.request.messages])
         self._queue.extendleft(reversed(left))
         batch.sort(key=lambda waiting: waiting.key)
         self._taken.update(waiting.key for waiting in batch)
         return [list(group) for _, group in groupby(batch, lambda waiting: waiting.key)]
 
-    async def _send_batch(self, batch: list[list[_Waiting]]) -> None:
+    async def _send_batch(self) -> None:
         """Send those that only add at the head together. The others, and those that were not taken, follow."""
         async with self._counted():
-            groups = {}
+            groups: dict[int, head.Group] = {}
+            batch = self._take()
             for index, same_session in enumerate(batch):
                 group = head.group_of([(waiting.request, waiting.call) for waiting in same_session])
                 if group is None:
@@ -127,6 +121,8 @@ class Appends:
                 else:
                     groups[index] = group
             results = await self._send_groups(list(groups.values())) if groups else []
+        if not batch:
+            return  # all that wait are for sessions in flight, and are sent after those
         for index, answers in zip(groups, results, strict=True):
             if answers is None:
                 self._start(self._send_one_by_one(batch[index]))

@@ -202,7 +202,9 @@ class Engine:
 
     async def _acquire(self, lane: Lane) -> Any:
         try:
-            return await lane.pool.acquire(timeout=self._timeout)
+            # The pool's own time limit would cost a task.
+            async with asyncio.timeout(self._timeout):
+                return await lane.pool.acquire()
         except Exception as error:
             if self._closed:
                 raise StoreClosedError("the PostgreSQL store was closed: make a new manager") from None
