@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from itertools import count
 
@@ -100,8 +99,3 @@ class Rows:
 
 def key_of(row: SessionRow | NewSession) -> Key:
     return row.namespace, row.agent or "", row.channel or "", row.peer or "", row.thread
-
-
-def now() -> int:
-    """The time of leases and states, in microseconds."""
-    return time.time_ns() // 1000

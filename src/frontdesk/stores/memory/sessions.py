@@ -14,8 +14,8 @@ from frontdesk.store import DueQuery, NewSession, SessionQuery, SessionRow, Stat
 from frontdesk.store.changes import session_created
 from frontdesk.stores.memory import leases, log
 from frontdesk.stores.memory.rows import Rows, key_of
-from frontdesk.stores.memory.usage import sum_costs
 from frontdesk.tree.sessions import is_idle, new_row, status_of
+from frontdesk.tree.usage import sum_costs
 
 
 def get(rows: Rows, namespace: str, session_id: str) -> SessionRow | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-import time
 from itertools import count
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from frontdesk.store import StateKey, StateRow, Swept
+from frontdesk.stores.clock import now
 
 
 class Due(NamedTuple):
@@ -34,7 +34,7 @@ class States:
         found = self._live(key)
         if found is None:
             return None
-        row = replace(found[1], accessed_at=_now())
+        row = replace(found[1], accessed_at=now())
         self._put(key, found[0], row)
         return row
 
@@ -45,8 +45,8 @@ class States:
     def create(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
         if (found := self._live(key)) is not None:
             return found[1] if found[1].mark == mark else None
-        now = _now()
-        row = StateRow(value, mark, 1, ttl, now, now)
+        at = now()
+        row = StateRow(value, mark, 1, ttl, at, at)
         number = next(self._numbers)
         self._put(key, number, row)
         if row.expires_at is not None:
@@ -59,7 +59,7 @@ class States:
             return None
         number, row = found
         if row.mark != mark:
-            row = replace(row, value=value, mark=mark, version=row.version + 1, accessed_at=_now())
+            row = replace(row, value=value, mark=mark, version=row.version + 1, accessed_at=now())
             self._put(key, number, row)
         return row
 
@@ -69,27 +69,27 @@ class States:
         return was_there
 
     def delete_all(self, namespace: str, id: str) -> int:
-        now = _now()
-        return sum(row.is_live(now) for _, row in self._states.pop((namespace, id), {}).values())
+        at = now()
+        return sum(row.is_live(at) for _, row in self._states.pop((namespace, id), {}).values())
 
     def sweep(self, limit: int) -> Swept:
-        now, removed, looks = _now(), 0, 0
-        while looks < limit and self._dues and self._dues[0].at <= now:
+        at, removed, looks = now(), 0, 0
+        while looks < limit and self._dues and self._dues[0].at <= at:
             due = heapq.heappop(self._dues)
             looks += 1
             number, row = self._states.get(due.key[:2], {}).get(due.key.name, (0, None))
             if row is None or number != due.number or row.expires_at is None:
                 continue
-            if row.is_live(now):
+            if row.is_live(at):
                 heapq.heappush(self._dues, Due(row.expires_at, number, due.key))
             else:
                 self._drop(due.key)
                 removed += 1
-        return Swept(removed, bool(self._dues) and self._dues[0].at <= now)
+        return Swept(removed, bool(self._dues) and self._dues[0].at <= at)
 
     def _live(self, key: StateKey) -> tuple[int, StateRow] | None:
         found = self._states.get(key[:2], {}).get(key.name)
-        return found if found is not None and found[1].is_live(_now()) else None
+        return found if found is not None and found[1].is_live(now()) else None
 
     def _put(self, key: StateKey, number: int, row: StateRow) -> None:
         self._states.setdefault(key[:2], {})[key.name] = (number, row)
@@ -99,7 +99,3 @@ class States:
         names.pop(key.name, None)
         if not names:
             self._states.pop(key[:2], None)
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

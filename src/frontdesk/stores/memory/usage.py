@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
-from functools import reduce
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import NewChange, UsageQuery, UsageRow
-from frontdesk.stores.memory import log
+from frontdesk.stores.memory import log, sessions
 from frontdesk.stores.memory.rows import Rows
-
-_EXACT = Context(prec=1000)
+from frontdesk.tree.usage import add_entry, sum_costs, totals_per_day
 
 
 def add(rows: Rows, namespace: str, session_id: str, entry: UsageRow) -> bool:
-    session = rows.get(namespace, session_id)
-    if session is None:
-        raise SessionNotFoundError(session_id, namespace)
+    session = sessions.get_known(rows, namespace, session_id)
     entries = rows.usage.setdefault(session.number, {})
     if entry.id in entries:
         return False
@@ -31,37 +26,17 @@ def add(rows: Rows, namespace: str, session_id: str, entry: UsageRow) -> bool:
         cost=sum_costs(session.cost, entry.cost),
         updated_at=updated_at,
     )
-    _add_to_day(rows.days.setdefault(namespace, {}), entry)
+    days = rows.days.setdefault(namespace, {})
+    key = entry.day, entry.model
+    days[key] = add_entry(days.get(key) or UsageRow(day=entry.day, model=entry.model), entry)
     log.write(rows, namespace, session.number, updated_at, NewChange(kind="usage.added"))
     return True
 
 
 def totals(rows: Rows, query: UsageQuery) -> list[UsageRow]:
-    days = rows.days.get(query.namespace, {})
+    found: Iterable[UsageRow] = rows.days.get(query.namespace, {}).values()
     if query.session_id is not None:
-        session = rows.get(query.namespace, query.session_id)
-        if session is None:
-            raise SessionNotFoundError(query.session_id, query.namespace)
-        days = {}
-        for entry in rows.usage.get(session.number, {}).values():
-            _add_to_day(days, entry)
+        session = sessions.get_known(rows, query.namespace, query.session_id)
+        found = rows.usage.get(session.number, {}).values()
     first, last = query.first_day or "", query.last_day or "~"
-    found = [row for row in days.values() if first <= row.day <= last]
-    return sorted(found, key=lambda row: (row.day, row.model or ""))
-
-
-def sum_costs(*costs: str) -> str:
-    return str(reduce(_EXACT.add, map(Decimal, costs), Decimal(0)))
-
-
-def _add_to_day(days: dict[tuple[str, str | None], UsageRow], entry: UsageRow) -> None:
-    total = days.get((entry.day, entry.model), UsageRow(day=entry.day, model=entry.model))
-    days[entry.day, entry.model] = replace(
-        total,
-        input_tokens=total.input_tokens + entry.input_tokens,
-        output_tokens=total.output_tokens + entry.output_tokens,
-        cache_read_tokens=total.cache_read_tokens + entry.cache_read_tokens,
-        cache_write_tokens=total.cache_write_tokens + entry.cache_write_tokens,
-        reasoning_tokens=total.reasoning_tokens + entry.reasoning_tokens,
-        cost=sum_costs(total.cost, entry.cost),
-    )
+    return totals_per_day(row for row in found if first <= row.day <= last)

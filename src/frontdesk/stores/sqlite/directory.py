@@ -13,7 +13,7 @@ from frontdesk.store import DueQuery, SessionQuery, SessionRow, StatsQuery, Stat
 from frontdesk.stores.sqlite import leases
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, session_row
-from frontdesk.stores.sqlite.usage import sum_costs
+from frontdesk.tree.usage import sum_costs
 
 FEW = 2_000
 """up to so many sessions of one tag or peer are sorted; of more, the newest are found in the order of activity"""

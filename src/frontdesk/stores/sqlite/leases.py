@@ -3,7 +3,6 @@ processes that share a file have in common."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from msgspec.structs import astuple
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
+from frontdesk.stores.clock import now
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.documents import owner_of
 from frontdesk.stores.sqlite.rows import MESSAGE
@@ -22,7 +22,7 @@ _COLUMNS = "name, number, holder, expires_at, taken_at, intake"
 
 
 def get(connection: Connection, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
-    return rules.held(_row(connection, owner_of(connection, namespace, session_id), namespace, name), _now())
+    return rules.held(_row(connection, owner_of(connection, namespace, session_id), namespace, name), now())
 
 
 def held(connection: Connection, namespace: str, name: str | None = None) -> list[HeldLease]:
@@ -30,7 +30,7 @@ def held(connection: Connection, namespace: str, name: str | None = None) -> lis
         "SELECT s.id, l.name, l.number, l.holder, l.expires_at, l.taken_at, l.intake FROM leases l"
         " LEFT JOIN sessions s ON s.number = l.session"
         f" WHERE l.namespace = ? AND l.expires_at > ?{'' if name is None else ' AND l.name = ?'}",
-        (namespace, _now(), *(() if name is None else (name,))),
+        (namespace, now(), *(() if name is None else (name,))),
     )
     return [HeldLease(row[0], _lease(row[1:])) for row in rows]
 
@@ -38,7 +38,7 @@ def held(connection: Connection, namespace: str, name: str | None = None) -> lis
 def living(name: str) -> tuple[str, tuple[str, int]]:
     """A query for the numbers of the sessions of a namespace (the first value) for which somebody holds a lease, and
     the other values."""
-    return "SELECT session FROM leases WHERE namespace = ? AND name = ? AND expires_at > ?", (name, _now())
+    return "SELECT session FROM leases WHERE namespace = ? AND name = ? AND expires_at > ?", (name, now())
 
 
 def acquire(
@@ -47,13 +47,13 @@ def acquire(
     owner = owner_of(connection, namespace, session_id)
     if owner is None:
         raise SessionNotFoundError(session_id or "", namespace)
-    lease = rules.acquire(_row(connection, owner, namespace, name), name, holder, ttl, _now())
+    lease = rules.acquire(_row(connection, owner, namespace, name), name, holder, ttl, now())
     return _put(connection, owner, namespace, lease)
 
 
 def renew(connection: Connection, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
     owner = owner_of(connection, namespace, session_id)
-    lease = rules.renew(_row(connection, owner, namespace, name), number, ttl, _now())
+    lease = rules.renew(_row(connection, owner, namespace, name), number, ttl, now())
     return _put(connection, owner, namespace, lease) is not None
 
 
@@ -70,7 +70,7 @@ def queue(connection: Connection, wanted: LeaseWanted) -> LeaseAnswer:
         (owner, wanted.name),
     ).fetchall()
     last = _row(connection, owner, wanted.namespace, wanted.name)
-    writes = rules.queue(last, [rules.Waiter(*row) for row in waiters], wanted, _now())
+    writes = rules.queue(last, [rules.Waiter(*row) for row in waiters], wanted, now())
     _leave_queue(connection, owner, wanted.name, writes.leave)
     if writes.place is not None:
         connection.execute(
@@ -87,7 +87,7 @@ def leave(connection: Connection, namespace: str, session_id: str, name: str, ho
     owner = owner_of(connection, namespace, session_id)
     if owner is not None:
         _leave_queue(connection, owner, name, (holder,))
-        _put(connection, owner, namespace, rules.leave(_row(connection, owner, namespace, name), holder, _now()))
+        _put(connection, owner, namespace, rules.leave(_row(connection, owner, namespace, name), holder, now()))
 
 
 def next_queued(
@@ -98,14 +98,14 @@ def next_queued(
         f"SELECT {MESSAGE} FROM queued_messages WHERE session = ? AND name = ? ORDER BY ticket LIMIT 1", (owner, name)
     ).fetchone()
     last = _row(connection, owner, namespace, name)
-    closed = rules.close_intake(last, session_id, number, _now(), is_empty=row is None)
+    closed = rules.close_intake(last, session_id, number, now(), is_empty=row is None)
     _put(connection, owner, namespace, closed)
     return None if row is None else StoredMessage(*row)
 
 
 def turn_of(connection: Connection, session: SessionRow) -> int | None:
     """The number under which a session's turn is held now."""
-    lease = rules.held(_row(connection, session.number, session.namespace, TURN), _now())
+    lease = rules.held(_row(connection, session.number, session.namespace, TURN), now())
     return None if lease is None else lease.number
 
 
@@ -151,7 +151,3 @@ def _row(connection: Connection, owner: int | None, namespace: str, name: str) -
 def _lease(row: Sequence[Any]) -> LeaseRow:
     name, number, holder, expires_at, taken_at, intake = row
     return LeaseRow(name, number, holder, expires_at, taken_at, bool(intake))
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

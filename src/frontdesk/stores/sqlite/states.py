@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from frontdesk.store import StateKey, StateRow, Swept
+from frontdesk.stores.clock import now
 from frontdesk.stores.sqlite.connections import Connection
 
 _ROW = "value, mark, version, ttl, created_at, accessed_at"
@@ -14,20 +14,20 @@ _LIVE = "(ttl IS NULL OR ? < accessed_at + ttl)"
 
 
 def peek(connection: Connection, key: StateKey) -> StateRow | None:
-    return _row(connection, f"SELECT {_ROW} FROM states WHERE {_OF} AND {_LIVE}", (*key, _now()))
+    return _row(connection, f"SELECT {_ROW} FROM states WHERE {_OF} AND {_LIVE}", (*key, now()))
 
 
 def slide(connection: Connection, key: StateKey) -> StateRow | None:
-    now = _now()
+    at = now()
     return _row(
-        connection, f"UPDATE states SET accessed_at = ? WHERE {_OF} AND {_LIVE} RETURNING {_ROW}", (now, *key, now)
+        connection, f"UPDATE states SET accessed_at = ? WHERE {_OF} AND {_LIVE} RETURNING {_ROW}", (at, *key, at)
     )
 
 
 def touch(connection: Connection, key: StateKey) -> bool:
-    now = _now()
+    at = now()
     statement = f"UPDATE states SET accessed_at = ? WHERE {_OF} AND {_LIVE} RETURNING number"
-    return bool(connection.execute(statement, (now, *key, now)).fetchall())
+    return bool(connection.execute(statement, (at, *key, at)).fetchall())
 
 
 def create(connection: Connection, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
@@ -35,11 +35,11 @@ def create(connection: Connection, key: StateKey, value: str, ttl: int | None, m
     if present is not None:
         return present if present.mark == mark else None
     connection.execute(f"DELETE FROM states WHERE {_OF}", key)
-    now = _now()
-    row = StateRow(value, mark, 1, ttl, now, now)
+    at = now()
+    row = StateRow(value, mark, 1, ttl, at, at)
     connection.execute(
         f"INSERT INTO states (namespace, id, name, due, {_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*key, row.expires_at, value, mark, 1, ttl, now, now),
+        (*key, row.expires_at, value, mark, 1, ttl, at, at),
     )
     return row
 
@@ -53,7 +53,7 @@ def replace(connection: Connection, key: StateKey, value: str, mark: str, seen: 
     return _row(
         connection,
         f"UPDATE states SET value = ?, mark = ?, version = version + 1, accessed_at = ? WHERE {_OF} RETURNING {_ROW}",
-        (value, mark, _now(), *key),
+        (value, mark, now(), *key),
     )
 
 
@@ -65,7 +65,7 @@ def delete(connection: Connection, key: StateKey) -> bool:
 
 def delete_all(connection: Connection, namespace: str, id: str) -> int:
     rows = connection.execute(
-        f"DELETE FROM states WHERE namespace = ? AND id = ? RETURNING {_LIVE}", (namespace, id, _now())
+        f"DELETE FROM states WHERE namespace = ? AND id = ? RETURNING {_LIVE}", (namespace, id, now())
     ).fetchall()
     return sum(int(was_live) for (was_live,) in rows)
 
@@ -78,12 +78,12 @@ def delete_of_sessions(connection: Connection, numbers: Iterable[int]) -> None:
 
 
 def sweep(connection: Connection, limit: int) -> Swept:
-    now = _now()
+    at = now()
     rows = connection.execute(
-        "SELECT number, accessed_at + ttl FROM states WHERE due <= ? ORDER BY due LIMIT ?", (now, limit)
+        "SELECT number, accessed_at + ttl FROM states WHERE due <= ? ORDER BY due LIMIT ?", (at, limit)
     ).fetchall()
-    expired = [(number,) for number, expires_at in rows if expires_at <= now]
-    later = [(expires_at, number) for number, expires_at in rows if expires_at > now]
+    expired = [(number,) for number, expires_at in rows if expires_at <= at]
+    later = [(expires_at, number) for number, expires_at in rows if expires_at > at]
     connection.executemany("DELETE FROM states WHERE number = ?", expired)
     connection.executemany("UPDATE states SET due = ? WHERE number = ?", later)
     return Swept(len(expired), len(rows) == limit)
@@ -92,7 +92,3 @@ def sweep(connection: Connection, limit: int) -> Swept:
 def _row(connection: Connection, statement: str, values: tuple[object, ...]) -> StateRow | None:
     found = connection.execute(statement, values).fetchall()
     return StateRow(*found[0]) if found else None
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

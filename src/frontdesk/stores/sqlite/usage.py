@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
-from functools import reduce
-from typing import Any
-
 from frontdesk.store import NewChange, UsageQuery, UsageRow
 from frontdesk.stores.sqlite import log, sessions
 from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.tree.usage import sum_costs, totals_per_day
 
-_EXACT = Context(prec=1000)
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _TOTALS = ("day", "model", *_COUNTS, "cost")
 _ENTRY = ("id", "at", *_TOTALS)
@@ -65,17 +61,4 @@ def totals(connection: Connection, query: UsageQuery) -> list[UsageRow]:
         f"SELECT {', '.join(_TOTALS)} FROM {source} AND day >= ? AND day <= ?",
         (owner, query.first_day or "", query.last_day or "~"),
     )
-    days: dict[tuple[str, str | None], list[Any]] = {}
-    for day, model, *counts, cost in rows:
-        total = days.setdefault((day, model), [0] * len(_COUNTS) + ["0"])
-        total[:-1] = map(sum, zip(total[:-1], counts, strict=True))
-        total[-1] = sum_costs(total[-1], cost)
-    found = [
-        UsageRow(day=day, model=model, cost=total[-1], **dict(zip(_COUNTS, total[:-1], strict=True)))
-        for (day, model), total in days.items()
-    ]
-    return sorted(found, key=lambda row: (row.day, row.model or ""))
-
-
-def sum_costs(*costs: str) -> str:
-    return str(reduce(_EXACT.add, map(Decimal, costs), Decimal(0)))
+    return totals_per_day(UsageRow(**dict(zip(_TOTALS, row, strict=True))) for row in rows)
