@@ -15,11 +15,17 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def now() -> int:
+    """The time of this machine: the clock of leases and states where all processes that share a store run on it."""
     return time.time_ns() // 1000
 
 
 def to_datetime(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def to_day(microseconds: int) -> str:
+    """The day in UTC, as YYYY-MM-DD."""
+    return to_datetime(microseconds).date().isoformat()
 
 
 def to_microseconds(moment: datetime) -> int:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from frontdesk import ConfigurationError, EmbeddingError, ModelError, SessionManager
 from frontdesk.config.runtime import Runtime
-from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES, EmbeddingSettings
+from frontdesk.config.settings import EmbeddingSettings
+from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.search import vectors
 from frontdesk.search.embeddings import EmbeddingHealth, embed_texts
 from frontdesk.stores import open_url

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from frontdesk.messages.counting import count_text
 from frontdesk.messages.exact_json import compact
-from frontdesk.messages.formats.blocks import readable, result_text, text_of_file
+from frontdesk.messages.formats.blocks import is_application_data, readable, result_text, text_of_file
 from frontdesk.messages.formats.excerpts import cut_middle
 from frontdesk.messages.formats.pairing import role_of
 from frontdesk.messages.tokens import TokenCounter
@@ -37,8 +37,6 @@ _DATA_RULE = (
 )
 _OWN_TAG = re.compile(r"<(?=[^\w<>]{0,20}(?:conversation|previous_summary|target_tokens)\b)", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"]{0,100};base64,[A-Za-z0-9+/=_-]{64,}")
-# What an application keeps for itself and no model is shown.
-_APPLICATION_DATA = ("data", "source-", "step-start")
 
 _NAME = r"[\w.@%+=~\u00c0-\u024f\u0400-\u04ff-]"
 _WIDE = "\u3000-\u9fff\uac00-\ud7af\uff00-\uffef"
@@ -128,7 +126,7 @@ def _data_line(part: DataPart, role: str, limit: int) -> str | None:
     said = readable(part)
     if said is not None:
         return f"[{role}] {said}"
-    if part.type.startswith(_APPLICATION_DATA):
+    if is_application_data(part):
         return None
     return f"[{part.type}] {cut_middle(_without_data(compact(part.data)), limit)}"
 

@@ -4,12 +4,12 @@ keep in memory. Its settings are in `settings`."""
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
+from frontdesk import moments
 from frontdesk.config.background import Background
 from frontdesk.config.hooks import Hooks
 from frontdesk.config.settings import KEY_PARTS, Settings
@@ -23,7 +23,6 @@ from frontdesk.stores import open_state_url, open_url
 T = TypeVar("T")
 Clock = Callable[[], datetime]
 STATE_URL_VARIABLE = "FRONTDESK_STATE_URL"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FOLDED = "*"
 """replaces a part of a key that does not distinguish sessions"""
 
@@ -124,11 +123,11 @@ class Runtime:
     def now(self) -> int:
         """The time, in microseconds since the epoch."""
         if self._clock is None:
-            return time.time_ns() // 1000
+            return moments.now()
         moment = self._clock()
         if not isinstance(moment, datetime) or moment.tzinfo is None:
             raise ConfigurationError(f"the clock must return a datetime with a time zone, not {moment!r}")
-        return (moment - _EPOCH) // timedelta(microseconds=1)
+        return moments.to_microseconds(moment)
 
     def summary_tokens(self, summary: str | None) -> int:
         """The tokens of a summary as a message of the view."""

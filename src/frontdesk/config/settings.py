@@ -14,8 +14,10 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from frontdesk.checks import check_count, check_text
 from frontdesk.errors import ConfigurationError, InvalidInputError
 from frontdesk.messages.ids import check_id
+from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.messages.tokens import TokenCounter, estimate_tokens
 from frontdesk.store import NEVER
+from frontdesk.store.changes import RESERVED_PREFIX
 
 T = TypeVar("T")
 Maybe: TypeAlias = T | Awaitable[T]
@@ -35,10 +37,8 @@ SessionFilter: TypeAlias = Callable[[Any], Any]
 """session info -> whether a model may see the session; sync or async"""
 Strategy = Literal["summarize", "truncate", "hybrid"]
 
-DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 KEY_PARTS = ("agent", "channel", "peer", "thread")
 SYSTEM_LABEL = "system"
-RESERVED_PREFIX = "frontdesk:"
 MAX_DIMENSIONS = 16_000
 ANSWER_TOKENS = 2_000
 """the default limit for a search result about other conversations"""

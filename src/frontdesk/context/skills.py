@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from frontdesk.config.settings import RESERVED_PREFIX
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.messages import Message, StoredMessage, ToolResultPart
 from frontdesk.store import DocumentRow
+from frontdesk.store.changes import RESERVED_PREFIX
 
 _LABEL = RESERVED_PREFIX + "skills"
 _TAG_START = "[skill "

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from frontdesk.checks import check_text
 from frontdesk.errors import InvalidInputError
 from frontdesk.messages.ids import check_id, new_id
-from frontdesk.moments import to_datetime, to_microseconds
+from frontdesk.moments import to_day, to_microseconds
 from frontdesk.store import UsageRow
 
 MAX_TOKENS = 2**53
@@ -35,7 +35,7 @@ def usage_entry(
         model=None if model is None else check_text(model, "model"),
         at=moment,
         cost=_decimal(cost),
-        day=to_datetime(moment).date().isoformat(),
+        day=to_day(moment),
         **tokens,
     )
 

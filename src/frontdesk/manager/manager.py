@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias, overload
 from frontdesk.config.builder import Configurable
 from frontdesk.config.hooks import DEFAULT_TIMEOUT
 from frontdesk.config.runtime import Clock, Runtime
-from frontdesk.config.settings import ANSWER_TOKENS, DEFAULT_MAX_MESSAGE_BYTES, SessionFilter, check_answer_tokens
+from frontdesk.config.settings import ANSWER_TOKENS, SessionFilter, check_answer_tokens
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.events import feed
 from frontdesk.events.feed import Event
@@ -27,6 +27,7 @@ from frontdesk.manager.sweeps import Sweeper
 from frontdesk.manager.usage import read_stats, read_usage
 from frontdesk.messages import Message, check_id
 from frontdesk.messages.formats import MessageFormat
+from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import (
     AnyStatus,
     Appended,

@@ -8,10 +8,10 @@ from decimal import Decimal
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
+from frontdesk.moments import DAY
 from frontdesk.records import GrowthDay, Stats, Usage, UsageDay
 from frontdesk.store import StatsQuery, UsageQuery
 
-_DAY = 86_400_000_000
 _GROWTH_DAYS = 30
 
 
@@ -35,7 +35,7 @@ async def read_stats(runtime: Runtime) -> Stats:
             now=now,
             idle_after=runtime.settings.lifecycle.idle_after,
             leased=COMPACTION_LEASE,
-            since=(now // _DAY - _GROWTH_DAYS + 1) * _DAY,
+            since=(now // DAY - _GROWTH_DAYS + 1) * DAY,
         )
     )
     return Stats(

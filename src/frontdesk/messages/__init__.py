@@ -1,7 +1,7 @@
 """Messages: what they are (`Message`, its parts, ids, token counts) and the formats that they come and go in."""
 
 from frontdesk.messages.ids import SUMMARY_PREFIX, check_id, new_id
-from frontdesk.messages.ingestion import DEFAULT_MAX_BYTES, ingest, rewrite
+from frontdesk.messages.ingestion import ingest, rewrite
 from frontdesk.messages.message import Message
 from frontdesk.messages.parts import (
     DataPart,
@@ -15,7 +15,6 @@ from frontdesk.messages.parts import (
 from frontdesk.messages.stored import StoredMessage
 
 __all__ = [
-    "DEFAULT_MAX_BYTES",
     "SUMMARY_PREFIX",
     "DataPart",
     "FilePart",

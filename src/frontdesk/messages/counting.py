@@ -8,15 +8,13 @@ from typing import Any
 
 from frontdesk.errors import ConfigurationError
 from frontdesk.messages.exact_json import compact
-from frontdesk.messages.formats.blocks import is_image, text_of_file
+from frontdesk.messages.formats.blocks import is_application_data, is_image, text_of_file
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from frontdesk.messages.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS, TokenCounter
 
 MOST_TOKENS = 2**40
 """more than any text has; sums of such counts still fit into 64 bits"""
 
-# What an application keeps for itself: it is not sent to any provider.
-_APPLICATION_DATA = ("data", "source-", "step-start")
 _IMAGE_TYPES = frozenset({"image", "image_url", "input_image", "computer_screenshot", "image_generation_call"})
 _LEAST_BINARY = 1024
 _OPAQUE = re.compile(rf"[A-Za-z0-9+/_-]{{{_LEAST_BINARY},}}={{0,2}}")
@@ -58,7 +56,7 @@ def _count_file(part: FilePart, counter: TokenCounter) -> int:
 
 
 def _count_data(part: DataPart, counter: TokenCounter) -> int:
-    return 0 if part.type.startswith(_APPLICATION_DATA) else _count_value(part.data, counter)
+    return 0 if is_application_data(part) else _count_value(part.data, counter)
 
 
 def _count_value(value: Any, counter: TokenCounter) -> int:

@@ -13,11 +13,9 @@ from frontdesk.messages.formats import own, read, recognise
 from frontdesk.messages.formats.openai_responses import PLACEHOLDER_ID
 from frontdesk.messages.ids import SUMMARY_PREFIX, check_id, new_id
 from frontdesk.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
-from frontdesk.messages.stored import Derived, StoredMessage, encode_derived, shape_of
+from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES, Derived, StoredMessage, encode_derived, shape_of
 from frontdesk.messages.tokens import MESSAGE_TOKENS, TokenCounter
 from frontdesk.moments import now, to_datetime, to_microseconds
-
-DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 
 _PLAIN_KEYS = frozenset({"id", "role", "content"})
 _FIRST_MILLISECONDS = 100_000_000_000
@@ -34,7 +32,7 @@ def ingest(
     given: Mapping[str, Any] | HasStored,
     *,
     counter: TokenCounter,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
     now_us: int | None = None,
 ) -> StoredMessage:
     """What a store keeps of `given`, whose decoded `raw` equals it. A `Message` keeps its id and its time.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""the size as JSON from which a message is refused, unless a manager sets another"""
+
 
 class StoredMessage(msgspec.Struct, frozen=True):
     """What a store keeps of a message. `created_at` counts microseconds since 1970 in UTC; `raw` is JSON text.

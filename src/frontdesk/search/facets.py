@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import lru_cache
 
+from frontdesk.moments import DAY
 from frontdesk.store import TextKind
 
 KINDS: dict[TextKind, str] = {"message": "km", "edit": "ke", "overlay": "ko", "session": "ks"}
-_DAY = 86_400_000_000
 # Earlier and later days count as the first or the last one: hits are checked against the exact time anyway.
 _FIRST, _LAST = date(1970, 1, 1), date(2099, 12, 31)
 
@@ -20,7 +20,7 @@ def facets_of(kind: TextKind, role: str, at: int) -> list[str]:
     if role:
         facets.append(role_facet(role))
     if kind != "session":
-        facets += _times(at // _DAY)
+        facets += _times(at // DAY)
     return facets
 
 
@@ -37,8 +37,8 @@ def role_facet(role: str) -> str:
 
 def period_facets(after: int | None, before: int | None) -> tuple[str, ...]:
     """Facets for a period: every text from `after` up to `before` has one of them, all sessions too, and few others."""
-    first = _FIRST if after is None else _day(after // _DAY)
-    last = _LAST if before is None else _day((before - 1) // _DAY)
+    first = _FIRST if after is None else _day(after // DAY)
+    last = _LAST if before is None else _day((before - 1) // DAY)
     return (KINDS["session"], *_cover(first, last))
 
 

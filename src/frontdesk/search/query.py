@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
+from frontdesk.moments import to_microseconds
 from frontdesk.search.scripts import IS_SPACELESS, RUN
 from frontdesk.search.stopwords import BY_LANGUAGE, BY_SCRIPT
 from frontdesk.search.tokeniser import Tokeniser, fold
@@ -29,7 +30,6 @@ _CLAUSE = re.compile(
     r'(?P<out>(?<!\S)-(?=[^\s-]))?(?:(?P<name>(?<![^\s-])[A-Za-z]+):)?(?:["“„”](?P<quoted>[^"“„”]*)["“„”]|(?P<word>[^\s"“„”]+))'
 )
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$", re.ASCII)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ def _start_of(date: str) -> int | None:
         moment = datetime(int(found[1]), int(found[2] or 1), int(found[3] or 1), tzinfo=UTC)
     except ValueError:
         return None
-    return int((moment - _EPOCH).total_seconds()) * 1_000_000
+    return to_microseconds(moment)
 
 
 @lru_cache(maxsize=8)

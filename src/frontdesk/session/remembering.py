@@ -12,7 +12,7 @@ from frontdesk.calls import call
 from frontdesk.compaction import memory, prompts
 from frontdesk.compaction.failures import report_failure
 from frontdesk.compaction.summariser import ask, total_usage
-from frontdesk.config.settings import RESERVED_PREFIX, MemorySettings
+from frontdesk.config.settings import MemorySettings
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
 from frontdesk.history import reading
@@ -21,6 +21,7 @@ from frontdesk.lifecycle.usage import usage_entry
 from frontdesk.messages import Message, new_id
 from frontdesk.models.windows import session_window
 from frontdesk.session.handle import Handle
+from frontdesk.store.changes import RESERVED_PREFIX
 from frontdesk.tree.items import count, drop_first, position_of
 
 _log = logging.getLogger("frontdesk.memory")

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from frontdesk.checks import check_count, check_format
 from frontdesk.config.builder import Configurable
 from frontdesk.config.runtime import Clock, Runtime
-from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES, Declaration
+from frontdesk.config.settings import Declaration
 from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.messages import Message, formats
 from frontdesk.messages.formats import MessageFormat
+from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SearchResults, SessionInfo
 from frontdesk.search.request import parse_request
 from frontdesk.search.session_search import search_session

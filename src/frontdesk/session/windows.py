@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from frontdesk.compaction.shorten import shorten
-from frontdesk.config.settings import RESERVED_PREFIX
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.history import reading
 from frontdesk.messages import Message
 from frontdesk.session.handle import Handle
+from frontdesk.store.changes import RESERVED_PREFIX
 
 _MARK = RESERVED_PREFIX + "shortened"
 """the document that says up to which message tool outputs are shortened"""

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from frontdesk.checks import check_list, check_text
 from frontdesk.config.runtime import Runtime
-from frontdesk.config.settings import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.errors import ConfigurationError, InvalidInputError, StateNotFoundError
 from frontdesk.messages.ids import check_id, new_id
+from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.states import States
 from frontdesk.values import Record
 

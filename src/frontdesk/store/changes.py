@@ -32,8 +32,8 @@ ChangeKind = Literal[
     "usage.added",
 ]
 
-INTERNAL = "frontdesk:"
-"""documents under labels that begin so are not blocks: their changes are not logged"""
+RESERVED_PREFIX = "frontdesk:"
+"""documents under labels that begin with it are not blocks: their changes are not logged"""
 
 _WITH_VALUE = ("status", "end_reason")
 
@@ -138,4 +138,4 @@ def compaction_removed(overlay: OverlayRow) -> NewChange:
 
 
 def block_changed(label: str) -> tuple[NewChange, ...]:
-    return () if label.startswith(INTERNAL) else (NewChange(kind="block.changed", detail=detail(label=label)),)
+    return () if label.startswith(RESERVED_PREFIX) else (NewChange(kind="block.changed", detail=detail(label=label)),)

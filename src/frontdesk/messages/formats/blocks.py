@@ -109,6 +109,11 @@ def is_image(part: FilePart) -> bool:
     return part.media_type.startswith("image/")
 
 
+def is_application_data(part: DataPart) -> bool:
+    """Whether an application keeps it for itself: it is not sent to any provider."""
+    return part.type.startswith(("data", "source-", "step-start"))
+
+
 def readable(part: Part) -> str | None:
     """`part` as text, for places where nothing else is allowed; None where the model is not meant to see it."""
     if isinstance(part, TextPart):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.messages.stored import StoredMessage
+from frontdesk.moments import now
 from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
-from frontdesk.stores.clock import now
 from frontdesk.stores.memory.rows import LeaseKey, Rows
 from frontdesk.tree import leases as rules
 

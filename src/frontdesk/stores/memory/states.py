@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from frontdesk.moments import now
 from frontdesk.store import StateKey, StateRow, Swept
-from frontdesk.stores.clock import now
 
 
 class Due(NamedTuple):

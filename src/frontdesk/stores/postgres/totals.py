@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from frontdesk.errors import SessionNotFoundError
+from frontdesk.moments import DAY, to_day
 from frontdesk.store import StatsQuery, StatsRow, UsageQuery, UsageRow
 from frontdesk.stores.postgres import sessions
 from frontdesk.stores.postgres.connection import Connection, Row
 from frontdesk.stores.postgres.rows import HERE, NOW
 
-_DAY = 86_400_000_000
 _SIZES = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _SUMS = ", ".join(f"sum(u.{name})::bigint" for name in _SIZES)
 _SESSION = f"(SELECT s.number FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> '')"
@@ -22,7 +21,7 @@ _SESSIONS = (
     f" AND l.name = $2 AND l.expires_at > {NOW} AND l.holder <> '') THEN 'compacting'"
     " WHEN s.last_active_at + coalesce(s.idle_after, $3::bigint) <= $4::bigint THEN 'idle'"
     " ELSE s.status END AS seen,"
-    f" CASE WHEN s.created_at >= $5::bigint THEN s.created_at / {_DAY} END AS day,"
+    f" CASE WHEN s.created_at >= $5::bigint THEN s.created_at / {DAY} END AS day,"
     " count(*), sum(s.message_count)::bigint"
     f" FROM {{schema}}.sessions s WHERE s.ns = {HERE} GROUP BY seen, day"
 )
@@ -82,7 +81,7 @@ def _by_status(rows: Sequence[Row]) -> dict[str, int]:
 def _by_day(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
     days: dict[str, tuple[int, int]] = {}
     for _, day, started, messages in sorted(row for row in map(tuple, rows) if row[1] is not None):
-        date = datetime.fromtimestamp(day * (_DAY // 1_000_000), UTC).date().isoformat()
+        date = to_day(day * DAY)
         before = days.get(date, (0, 0))
         days[date] = (before[0] + started, before[1] + messages)
     return dict(sorted(days.items()))

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from frontdesk.moments import DAY, to_day
 from frontdesk.store import DueQuery, SessionQuery, SessionRow, StatsQuery, StatsRow
 from frontdesk.stores.sqlite import leases
 from frontdesk.stores.sqlite.connections import Connection
@@ -18,7 +18,6 @@ from frontdesk.tree.usage import sum_costs
 FEW = 2_000
 """up to so many sessions of one tag or peer are sorted; of more, the newest are found in the order of activity"""
 
-_DAY = 86_400_000_000
 _STATUSES = {name: f"status = '{name}'" for name in ("active", "suspended", "archived")}
 _DUE = {
     "archive": ("status = 'active'", "last_active_at", "archive_after", "sessions_by_activity"),
@@ -162,7 +161,7 @@ def stats(connection: Connection, query: StatsQuery) -> StatsRow:
         "SELECT CASE WHEN status <> 'active' THEN status"
         f" WHEN number IN ({living}) THEN 'compacting'"
         " WHEN last_active_at + coalesce(idle_after, ?) <= ? THEN 'idle' ELSE status END AS seen,"
-        f" CASE WHEN created_at >= ? THEN created_at / {_DAY} END AS day, count(*), sum(message_count)"
+        f" CASE WHEN created_at >= ? THEN created_at / {DAY} END AS day, count(*), sum(message_count)"
         " FROM sessions WHERE namespace = ? GROUP BY seen, day ORDER BY seen, day",
         (query.namespace, *more, query.idle_after, query.now, query.since, query.namespace),
     ).fetchall()
@@ -171,7 +170,7 @@ def stats(connection: Connection, query: StatsQuery) -> StatsRow:
     for status, day, number, messages in counted:
         sessions[status] = sessions.get(status, 0) + number
         if day is not None:
-            date = datetime.fromtimestamp(day * (_DAY // 1_000_000), UTC).date().isoformat()
+            date = to_day(day * DAY)
             before = days.get(date, (0, 0))
             days[date] = (before[0] + number, before[1] + messages)
     used = connection.execute(

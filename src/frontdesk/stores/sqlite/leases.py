@@ -10,8 +10,8 @@ from msgspec.structs import astuple
 
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.messages.stored import StoredMessage
+from frontdesk.moments import now
 from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
-from frontdesk.stores.clock import now
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.documents import owner_of
 from frontdesk.stores.sqlite.rows import MESSAGE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from frontdesk.moments import now
 from frontdesk.store import StateKey, StateRow, Swept
-from frontdesk.stores.clock import now
 from frontdesk.stores.sqlite.connections import Connection
 
 _ROW = "value, mark, version, ttl, created_at, accessed_at"
