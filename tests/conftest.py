@@ -1,4 +1,4 @@
-"""Fixtures that every test may ask for."""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ pytest.register_assert_rewrite("tests.public_api")
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A real PostgreSQL server, one for each worker that runs tests."""
+    """A real PostgreSQL server, one for each test worker."""
     with PostgresServer() as server:
         yield server
 
 
 @pytest.fixture
 def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """The URL of a fresh and empty PostgreSQL database, gone after the test."""
+    """The URL of an empty PostgreSQL database, which is dropped after the test."""
     url = postgres.create_database()
     yield url
     postgres.drop_database(url)
@@ -30,20 +30,20 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
-    """The URL of a real Redis server, one for each worker that runs tests."""
+    """The URL of a real Redis server, one for each test worker."""
     with RedisServer() as server:
         yield server.url
 
 
 @pytest.fixture(scope="session")
 def redis_cluster_url() -> Iterator[str]:
-    """The URL of a real Redis cluster, one for each worker that runs tests."""
+    """The URL of a real Redis cluster, one for each test worker."""
     with RedisCluster() as cluster:
         yield cluster.url
 
 
 @pytest.fixture(scope="session")
 def pooler(postgres: PostgresServer) -> Iterator[TransactionPooler]:
-    """A real transaction pooler in front of that server, one for each worker that runs tests."""
+    """A real transaction pooler in front of that server, one for each test worker."""
     with TransactionPooler(postgres.url) as pooler:
         yield pooler

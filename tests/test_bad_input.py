@@ -1,4 +1,4 @@
-"""Every kind of bad input is refused by a typed error with nothing written, and every odd id is just an id; on all
+"""Every kind of bad input is refused with a typed error and nothing is written, and any odd id is a valid id; on all
 stores."""
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ async def everything(manager: SessionManager) -> list[Any]:
 
 
 async def refused(manager: SessionManager, error: type[FrontdeskError], *calls: Call) -> None:
-    """Each call raises the error, and the store is as it was."""
+    """Each call raises the error, and the store is unchanged."""
     before = await everything(manager)
     for call in calls:
         with pytest.raises(error):
@@ -193,7 +193,7 @@ async def test_a_text_in_place_of_a_list_of_ids_is_refused(manager: SessionManag
 
 
 @pytest.mark.parametrize("bad", BAD_MESSAGES)
-async def test_a_message_that_cannot_be_kept_is_refused(manager: SessionManager, bad: Any) -> None:
+async def test_a_message_that_cannot_be_stored_is_refused(manager: SessionManager, bad: Any) -> None:
     given = {**bad, "id": "m2"} if isinstance(bad, dict) else bad
     await refused(
         manager,
@@ -266,7 +266,7 @@ async def test_a_cursor_that_was_tampered_with_is_refused(manager: SessionManage
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "1", True, math.nan])
-async def test_a_limit_that_is_no_positive_number_is_refused(manager: SessionManager, bad: Any) -> None:
+async def test_a_limit_that_is_not_a_positive_number_is_refused(manager: SessionManager, bad: Any) -> None:
     await refused(
         manager,
         InvalidInputError,
@@ -281,7 +281,7 @@ async def test_a_limit_that_is_no_positive_number_is_refused(manager: SessionMan
 
 
 @pytest.mark.parametrize("bad", ["nul\0", "lone \udc00", 5])
-async def test_text_that_no_store_can_keep_is_refused(manager: SessionManager, bad: Any) -> None:
+async def test_text_that_no_store_can_hold_is_refused(manager: SessionManager, bad: Any) -> None:
     await refused(
         manager,
         InvalidInputError,
@@ -317,7 +317,7 @@ async def test_metadata_that_is_not_json_is_refused(manager: SessionManager, bad
     )
 
 
-async def test_other_arguments_that_make_no_sense_are_refused(manager: SessionManager) -> None:
+async def test_other_invalid_arguments_are_refused(manager: SessionManager) -> None:
     await refused(
         manager,
         InvalidInputError,
@@ -433,7 +433,7 @@ async def test_arguments_of_the_wrong_kind_are_a_typed_error(
 
 
 @pytest.mark.parametrize("nonsense", [None, 5, b"memory://", object()])
-def test_what_is_no_store_is_refused_at_once(nonsense: Any) -> None:
+def test_an_object_that_is_not_a_store_is_refused_at_once(nonsense: Any) -> None:
     with pytest.raises(ConfigurationError):
         SessionManager(nonsense)
 
@@ -448,7 +448,7 @@ async def test_an_append_that_is_refused_under_a_key_leaves_no_session_behind(st
     assert await manager.get(key) is None
 
 
-async def test_a_counter_that_says_absurd_figures_is_refused(store: Store) -> None:
+async def test_a_counter_that_returns_absurd_numbers_is_refused(store: Store) -> None:
     manager = SessionManager(store, namespace=new_id()).with_token_counter(lambda text: 10**30)
     with pytest.raises(ConfigurationError):
         await manager.append("chat", text("m1", "x"))

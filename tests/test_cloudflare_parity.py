@@ -1,6 +1,6 @@
-"""Behaviours and known faults of Cloudflare's Session and SessionManager, each with its counterpart here.
+"""Behaviours and known bugs of Cloudflare's Session and SessionManager, each with its counterpart here.
 
-What `tests.public_api` shows on every store is only named (its test names begin with `test_`):
+Those that `tests.public_api` tests on every store are only listed (without the `test_` of their names):
 
 | there | here |
 |---|---|
@@ -42,7 +42,7 @@ What `tests.public_api` shows on every store is only named (its test names begin
 | list sessions (unpaged) | pages_follow_each_other_without_gap_or_repeat |
 | messages in different sessions are isolated | nothing_crosses_a_namespace, delete_removes_everything_... |
 | builder calls after first use were ignored | settings_are_final_after_first_use |
-| appends raced into sibling branches | stress: 64_tasks_append_and_nothing_is_lost_or_doubled |
+| appends raced into sibling branches | stress: 64_tasks_append_and_nothing_is_lost_or_duplicated |
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ LONG = 10_050
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def durable(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A fresh and empty store that can be closed and opened again."""
+    """An empty store that can be closed and opened again."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/parity.db"
     url: str = request.getfixturevalue("postgres_url")
@@ -72,7 +72,7 @@ def durable(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """A fresh and empty store of every kind."""
+    """An empty store of every kind."""
     urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/parity.db"}
     store = open_url(urls.get(request.param) or request.getfixturevalue("postgres_url"))
     yield store
@@ -164,7 +164,7 @@ async def test_another_writer_moves_the_tip(durable: str) -> None:
 @pytest.mark.parametrize(
     "call", ["search", "search all", "delete messages", "delete", "clear", "compact", "fork", "list"]
 )
-async def test_any_call_may_be_the_very_first_on_a_fresh_store(store: Store, call: str) -> None:
+async def test_any_call_may_be_the_first_on_an_empty_store(store: Store, call: str) -> None:
     """FTS table missing before first search; ensureTable in addCompaction (#1166, #1167)"""
     manager = SessionManager(store)
     session = manager.session("chat")
@@ -296,7 +296,7 @@ async def test_a_path_beyond_ten_thousand_keeps_its_start(manager: SessionManage
     assert [message.id async for message in session.transcript(limit=1)] == ["m0"]
 
 
-async def test_a_chosen_branch_is_complete_across_portions(manager: SessionManager) -> None:
+async def test_a_chosen_branch_is_complete_across_batches(manager: SessionManager) -> None:
     """getHistory(leafId) follows the selected branch across chunks"""
     session = manager.session("chat")
     await session.append_all([user(f"m{n}", "x") for n in range(1300)])

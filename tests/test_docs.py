@@ -41,12 +41,12 @@ def run(script: Path, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_block_runs_as_it_stands_and_runs_again(block: str, tmp_path: Path) -> None:
+def test_block_runs_as_it_is_and_runs_again(block: str, tmp_path: Path) -> None:
     script, folder = tmp_path / "block.py", tmp_path / "empty"
     script.write_text(block)
     folder.mkdir()
     run(script, folder)
-    if any(folder.iterdir()):  # a block that left nothing behind finds the same empty folder again
+    if any(folder.iterdir()):  # a block that left no files finds the same empty folder again
         run(script, folder)
 
 
@@ -57,10 +57,10 @@ def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
     shown = run(script, tmp_path)
     for text in ("2 messages in the view", "tools for the model: ['update_context']", "You are helpful."):
         assert text in shown
-    assert "4 messages in the view" in run(script, tmp_path)  # the conversation goes on where it was
+    assert "4 messages in the view" in run(script, tmp_path)  # the conversation continues
 
 
-def test_demo_shows_what_it_says(tmp_path: Path) -> None:
+def test_the_demo_shows_what_it_promises(tmp_path: Path) -> None:
     shown = run(ROOT / "examples" / "demo.py", tmp_path).lower()
     for text in (
         "inserted=False",

@@ -1,4 +1,4 @@
-"""After an erasure not a byte is left: the files of SQLite are searched, and the tables of PostgreSQL."""
+"""After an erasure no byte is left in the files of SQLite and the tables of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = ("xylophonist", "yttrium", "zymurgy")
 
 
 async def fill(manager: SessionManager) -> list[str]:
-    """Sessions of a person among those of others; gives all that must not be found of theirs afterwards."""
+    """Sessions of a person among those of others; returns everything that must not be found afterwards."""
     traces = [PEER, *WORDS]
     for number, word in enumerate(WORDS):
         for other in range(20):
@@ -61,7 +61,9 @@ async def test_no_byte_is_left_in_the_files_of_sqlite_while_they_are_in_use(tmp_
     async with SessionManager(url) as manager:
         traces = [trace.encode() for trace in await fill(manager)]
         assert {trace for _, trace in await asyncio.to_thread(found, tmp_path, traces)} == set(traces)
-        async with SessionManager(url) as beside:  # another connection keeps the log and its index from going
+        async with SessionManager(
+            url
+        ) as beside:  # another connection keeps the write-ahead log and its index from being removed
             await beside.list()
             await manager.erase(peer=PEER)
             assert {file.name for file in await asyncio.to_thread(lambda: [*tmp_path.iterdir()])} >= {

@@ -1,4 +1,4 @@
-"""Every shape goes in exactly, and what is derived from it is right."""
+"""Every format is stored exactly, and what is derived from it is right."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ EXAMPLES: list[tuple[str, Raw, str, list[Part]]] = [
 
 
 @pytest.mark.parametrize(("raw", "role", "parts"), [e[1:] for e in EXAMPLES], ids=[e[0] for e in EXAMPLES])
-def test_each_shape_is_read_and_kept(raw: Raw, role: str, parts: list[Part]) -> None:
+def test_each_format_is_read_and_stored(raw: Raw, role: str, parts: list[Part]) -> None:
     made = message(raw)
     assert (made.role, list(made.parts)) == (role, parts)
     assert made.raw == raw
@@ -363,7 +363,7 @@ json_messages = st.builds(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal with the same types and the same order of keys, all the way down."""
+    """Equal, with the same types and the same order of keys at every level."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -374,7 +374,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(json_messages)
-def test_any_json_message_comes_back_exactly_and_can_be_rendered(raw: Raw) -> None:
+def test_any_json_message_is_returned_exactly_and_can_be_rendered(raw: Raw) -> None:
     stored = ingest(raw)
     assert same(decode(stored.raw), raw)
     assert stored.tokens >= MESSAGE_TOKENS
@@ -432,7 +432,7 @@ def nested(depth: int) -> list[Any]:
         ({"id": "frontdesk-summary:1", "role": "user", "content": "x"}, "synthetic summary"),
     ],
 )
-def test_what_could_not_come_back_is_refused_with_its_place(given: Any, reason: str) -> None:
+def test_what_cannot_be_stored_is_refused_with_its_path(given: Any, reason: str) -> None:
     with pytest.raises(InvalidMessageError, match=reason):
         ingest(given)
 
@@ -523,7 +523,7 @@ def test_tokens_count_what_a_model_sees_and_base64_never_as_text(raw: Raw, token
 
 
 @pytest.mark.parametrize("count", [-1, math.nan, math.inf, None, "7"])
-def test_a_counter_that_does_not_count_is_named(count: Any) -> None:
+def test_a_counter_that_does_not_count_is_named_in_the_error(count: Any) -> None:
     def broken(text: str) -> int:
         return count  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""Keys: text and key are exact inverses, whatever the parts hold, and no two keys are alike."""
+"""Keys: text and key are exact inverses for any parts, and no two keys have the same text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_different_keys_have_different_texts(one: SessionKey, other: SessionKey)
 
 
 @given(st.text(":%23Aab", max_size=20) | st.text(max_size=20))
-def test_a_text_is_a_key_or_refused(text: str) -> None:
+def test_a_text_is_a_valid_key_or_is_refused(text: str) -> None:
     try:
         key = SessionKey.parse(text)
     except InvalidKeyError:
@@ -38,7 +38,7 @@ def test_a_text_is_a_key_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a", "a:b", "a:b:c:d:e", ":b:c", "a::c", "a:b:", "a:b:c:", "a:b:%", "a:b:%3a", "a:b:%41", "a:b:c\0"]
 )
-def test_what_is_no_key_is_refused(text: str) -> None:
+def test_an_object_that_is_not_a_key_is_refused(text: str) -> None:
     with pytest.raises(InvalidKeyError):
         SessionKey.parse(text)
 
@@ -56,7 +56,7 @@ def test_isolation_is_by_parts_of_a_key(parts: tuple[str, ...]) -> None:
 
 
 @given(KEYS, KEYS, st.sets(st.sampled_from(["agent", "channel", "peer", "thread"]), min_size=1))
-def test_keys_share_an_address_if_the_parts_that_count_are_alike(
+def test_keys_share_an_address_if_the_parts_that_count_are_equal(
     one: SessionKey, other: SessionKey, parts: set[str]
 ) -> None:
     runtime = SessionManager("memory://").with_isolation(*parts)._runtime

@@ -1,4 +1,4 @@
-"""What the life of sessions comes to at moments that a contract cannot choose."""
+"""The life cycle of sessions at moments that a contract cannot control."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ADA = SessionKey("bot", "web", "ada")
 
 
 class Overtaken(MemoryStore):
-    """Lets the key move on between the moment an append looked it up and the append itself."""
+    """Moves the key to another session between the look-up by an append and the append itself."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ def stored(raw: str, derived: str | None = None) -> StoredMessage:
     return StoredMessage("m1", "user", 7, 1_700_000_000_123_456, raw, derived)
 
 
-def test_a_constructed_message_has_the_attributes_it_was_given() -> None:
+def test_a_constructed_message_has_the_attributes_of_its_arguments() -> None:
     when = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone(timedelta(hours=2)))
     message = Message("m1", "user", "hi", created_at=when, author="ann", metadata={"k": 1})
     assert (message.id, message.role, message.content, message.text) == ("m1", "user", "hi", "hi")
@@ -55,7 +55,7 @@ def test_a_constructed_message_has_the_attributes_it_was_given() -> None:
     assert not message.is_summary
 
 
-def test_every_kind_of_part_comes_back_equal() -> None:
+def test_every_kind_of_part_is_read_back_equal() -> None:
     message = Message("m1", "assistant", EVERY_PART)
     assert message.content == EVERY_PART
     assert message.parts == tuple(EVERY_PART)
@@ -63,7 +63,7 @@ def test_every_kind_of_part_comes_back_equal() -> None:
     assert (message.tool_call_ids, message.tool_result_ids) == (("c1",), ("c0",))
 
 
-def test_without_an_id_one_is_made_and_raw_stays_as_given() -> None:
+def test_without_an_id_one_is_generated_and_raw_is_unchanged() -> None:
     message = Message(None, "user", "hi")
     assert uuid.UUID(message.id).version == 7
     assert message.raw == {"role": "user", "content": "hi"}
@@ -132,7 +132,7 @@ def test_repr_shows_no_more_than_a_line_of_the_conversation() -> None:
         ({"role": "user", "content": "x", "author": {"id": 1}}, None),
     ],
 )
-def test_author_is_who_wrote_it_and_never_a_tool(raw: dict[str, object], author: str | None) -> None:
+def test_the_author_is_who_wrote_it_and_never_a_tool(raw: dict[str, object], author: str | None) -> None:
     assert Message.from_stored(ingest(raw, counter=len), None).author == author
 
 
@@ -163,12 +163,12 @@ def test_any_text_is_an_id(id: str) -> None:
         (b"a", "must be a string, not bytes"),
     ],
 )
-def test_what_cannot_be_an_id_is_refused_by_name(id: object, reason: str) -> None:
+def test_an_invalid_id_is_refused_with_its_name(id: object, reason: str) -> None:
     with pytest.raises(InvalidIdError, match=f"session id.*{reason}"):
         check_id(id, "session id")
 
 
-def test_new_ids_are_uuid7_and_grow() -> None:
+def test_new_ids_are_uuid7_in_increasing_order() -> None:
     ids = [new_id() for _ in range(20_000)]
     assert ids == sorted(set(ids))
     assert all(uuid.UUID(id).version == 7 and uuid.UUID(id).variant == uuid.RFC_4122 for id in ids[::100])

@@ -1,4 +1,4 @@
-"""The shipped hook that keeps a diary: what a note says, where it goes, and that nothing gets lost or out of place."""
+"""Daily notes: what a note says, where it goes, and that nothing is lost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_note_says_how_a_conversation_went(tmp_path: Path) -> None:
     assert (len(answer), answer[-1]) == (len("- last answer: ") + 200, "…")
 
 
-async def test_a_summary_stands_for_question_and_answer(tmp_path: Path) -> None:
+async def test_a_summary_replaces_question_and_answer(tmp_path: Path) -> None:
     clock = Clock()
     async with manager(clock) as desk:
         desk.register_hook(DailyNotes(tmp_path, clock=clock))
@@ -159,5 +159,5 @@ def test_any_namespace_is_a_safe_file_name(namespace: str) -> None:
 
 
 @given(st.sets(st.text("aA .~%é/", min_size=1, max_size=60), max_size=20))
-def test_no_two_namespaces_have_one_file_name(namespaces: set[str]) -> None:
+def test_different_namespaces_have_different_file_names(namespaces: set[str]) -> None:
     assert len({_file_name(each) for each in namespaces}) == len(namespaces)

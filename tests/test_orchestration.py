@@ -34,19 +34,19 @@ def orchestrator(manager: SessionManager, *steps: Step) -> Orchestrator:
 
 
 class TestState:
-    async def test_nothing_is_known_before_the_first_use(self) -> None:
+    async def test_there_is_no_state_before_the_first_use(self) -> None:
         agent = Orchestrator()
         assert await agent.get_state("chat") is None
         assert not await agent.reset_state("chat")
 
-    async def test_a_state_is_made_once_and_keeps_what_is_in_it(self) -> None:
+    async def test_a_state_is_created_once_and_keeps_its_content(self) -> None:
         agent = Orchestrator()
         state = await agent.get_or_create_state("chat")
         assert state == OrchestrationState("chat")
         await agent.add_used_tool("chat", "search")
         assert (await agent.get_or_create_state("chat")).tool_log == ("search",)
 
-    async def test_without_an_id_one_is_made(self) -> None:
+    async def test_without_an_id_one_is_generated(self) -> None:
         agent = Orchestrator()
         first, second = await agent.get_or_create_state(), await agent.get_or_create_state()
         assert len({first.session_id, second.session_id, ""}) == 3
@@ -54,7 +54,7 @@ class TestState:
         with pytest.raises(InvalidIdError):
             await agent.get_or_create_state("")
 
-    async def test_an_update_replaces_what_it_names_and_says_when(self) -> None:
+    async def test_an_update_replaces_the_named_fields_and_sets_the_time(self) -> None:
         agent = Orchestrator()
         await agent.add_token_usage("chat", input_tokens=5)
         before = datetime.now(UTC)
@@ -66,11 +66,11 @@ class TestState:
         assert await agent.get_state("chat") == state
 
     @pytest.mark.parametrize("partial", [{"colour": 1}, {"session_id": "other"}])
-    async def test_an_update_of_what_there_is_not_is_refused(self, partial: dict[str, Any]) -> None:
+    async def test_an_update_of_an_unknown_field_is_refused(self, partial: dict[str, Any]) -> None:
         with pytest.raises(InvalidInputError):
             await Orchestrator().update_state("chat", partial)
 
-    async def test_recent_tools_are_newest_first_once_each_and_ten_at_most(self) -> None:
+    async def test_recent_tools_are_the_last_ten_newest_first_without_repetitions(self) -> None:
         agent = Orchestrator()
         for number in range(12):
             await agent.add_used_tool("chat", f"tool{number}")
@@ -78,7 +78,7 @@ class TestState:
         assert state.recently_used_tools == (
             *("tool5", "tool11", "tool10", "tool9", "tool8", "tool7", "tool6", "tool4", "tool3", "tool2"),
         )
-        assert state.tool_log == (*(f"tool{number}" for number in range(12)), "tool5"), "every use, in its order"
+        assert state.tool_log == (*(f"tool{number}" for number in range(12)), "tool5"), "every use, in order"
 
     async def test_the_log_is_bounded_and_no_tool_is_forgotten(self) -> None:
         agent = Orchestrator([Step("done", conditions=(Condition("tool_used", "first"),))])
@@ -98,12 +98,12 @@ class TestState:
             with pytest.raises(InvalidInputError):
                 await agent.add_token_usage("chat", input_tokens=bad)  # type: ignore[arg-type]
 
-    async def test_advancing_counts_from_the_beginning(self) -> None:
+    async def test_advancing_counts_from_the_start(self) -> None:
         agent = Orchestrator()
         assert (await agent.advance_sequence("chat")).sequence_index == 1
         assert (await agent.advance_sequence("chat")).sequence_index == 2
 
-    async def test_a_reset_forgets(self) -> None:
+    async def test_a_reset_deletes_the_state(self) -> None:
         agent = Orchestrator(STEPS)
         await agent.process_tool("chat", "search")
         assert await agent.reset_state("chat")
@@ -124,12 +124,12 @@ class TestState:
 
 
 class TestSteps:
-    async def test_the_default_step_is_where_everything_begins(self) -> None:
+    async def test_the_default_step_is_the_first(self) -> None:
         agent = Orchestrator(STEPS)
         assert (await agent.get_or_create_state("chat")).active_step == "start"
         assert await agent.allowed_tools("unknown", ANY) == ["search", "undo"]
 
-    async def test_a_step_becomes_active_when_its_conditions_hold_and_stays(self) -> None:
+    async def test_a_step_becomes_active_when_its_conditions_are_met_and_stays(self) -> None:
         agent = Orchestrator(STEPS)
         await agent.process_tool("chat", "undo")
         state = await agent.get_state("chat")
@@ -140,7 +140,7 @@ class TestSteps:
         await agent.process_tool("chat", "undo")
         assert await agent.allowed_tools("chat", ANY) == ["search", "write", "undo"]
 
-    async def test_all_conditions_must_hold_and_the_first_step_wins(self) -> None:
+    async def test_all_conditions_must_be_met_and_the_first_step_wins(self) -> None:
         both = Step("both", conditions=(Condition("tool_used", "search"), Condition("tool_used", "write")))
         one = Step("one", conditions=(Condition("tool_used", "search"),))
         agent = Orchestrator([both, one])
@@ -160,14 +160,16 @@ class TestSteps:
         assert (await agent.add_used_tool("chat", "a")).active_step is None
         assert (await agent.add_used_tool("chat", "a")).active_step == "matched"
 
-    async def test_without_a_value_a_sequence_match_means_the_steps_own(self) -> None:
+    async def test_without_a_value_a_sequence_match_uses_the_sequence_of_the_step(self) -> None:
         agent = Orchestrator([Step("again", conditions=(Condition("sequence_match"),), sequence=("a", "b"))])
         await agent.add_used_tool("chat", "a")
         state = await agent.add_used_tool("chat", "b")
         assert (state.active_step, state.sequence_index) == ("again", 0)
-        assert not Step("none", conditions=(Condition("sequence_match"),)).is_met(state), "nothing is not a sequence"
+        assert not Step("none", conditions=(Condition("sequence_match"),)).is_met(state), (
+            "an empty sequence never matches"
+        )
 
-    async def test_a_step_without_conditions_is_entered_by_hand(self) -> None:
+    async def test_a_step_without_conditions_is_entered_only_explicitly(self) -> None:
         agent = Orchestrator([Step("by hand", sequence=("a",)), Step("usual", is_default=True)])
         await agent.advance_sequence("chat")
         assert (await agent.add_used_tool("chat", "x")).active_step == "usual"
@@ -178,7 +180,7 @@ class TestSteps:
         with pytest.raises(InvalidInputError, match="by hand, usual"):
             await agent.set_active_step("chat", "nowhere")
 
-    async def test_a_step_that_is_gone_from_the_configuration_gives_way_to_the_default(
+    async def test_a_step_that_is_no_longer_configured_is_replaced_by_the_default(
         self, manager: SessionManager
     ) -> None:
         await orchestrator(manager, *STEPS).process_tool("chat", "search")
@@ -199,17 +201,17 @@ class TestSteps:
         assert not await agent.process_tool("chat", "write"), "not its turn"
         assert await agent.process_tool("chat", "search")
         assert await agent.allowed_tools("chat", ANY) == ["write"]
-        assert await agent.allowed_tools("chat", ["search"]) == [], "what is expected is not there"
+        assert await agent.allowed_tools("chat", ["search"]) == [], "the expected tool is not available"
         assert await agent.process_tool("chat", "write")
         assert await agent.process_tool("chat", "search")
         assert await agent.allowed_tools("chat", ANY) == ["search", "write", "publish"]
         assert await agent.process_tool("chat", "publish"), "after the sequence nothing is out of order"
         state = await agent.get_state("chat")
         assert state is not None
-        assert state.tool_log == ("write", "search", "write", "search", "publish"), "as it really was"
+        assert state.tool_log == ("write", "search", "write", "search", "publish"), "in the real order"
         assert state.sequence_index == 3
 
-    async def test_a_step_that_stays_active_does_not_begin_its_sequence_again(self) -> None:
+    async def test_a_step_that_stays_active_does_not_restart_its_sequence(self) -> None:
         step = Step("go on", conditions=(Condition("tool_used", "search"),), sequence=("a", "b"))
         agent = Orchestrator([step])
         for tool, allowed in (("search", ["a"]), ("a", ["b"]), ("b", ["a", "b"])):
@@ -226,12 +228,12 @@ class TestSteps:
         ],
         ids=["name twice", "two defaults", "demanded and denied", "no step"],
     )
-    def test_steps_that_contradict_themselves_are_refused(self, steps: Any) -> None:
+    def test_contradictory_steps_are_refused(self, steps: Any) -> None:
         with pytest.raises(ConfigurationError):
             Orchestrator(steps)
 
     @pytest.mark.parametrize(("type", "value"), [("tool_used", None), ("sequence_match", "a"), ("weather", "fine")])
-    def test_conditions_that_mean_nothing_are_refused(self, type: Any, value: Any) -> None:
+    def test_invalid_conditions_are_refused(self, type: Any, value: Any) -> None:
         with pytest.raises(ConfigurationError):
             Condition(type, value)
 

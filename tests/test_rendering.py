@@ -1,4 +1,4 @@
-"""What is rendered for a provider is valid for it: proven against its own types and its rules of order."""
+"""What is rendered for a provider is valid, according to the provider's own types and rules of order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call(id: str, name: str = "look", arguments: str = '{"q": 1}') -> Raw:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def test_an_unknown_format_is_refused_with_those_there_are() -> None:
+def test_an_unknown_format_is_refused_with_a_list_of_formats() -> None:
     with pytest.raises(InvalidInputError, match="openai, openai-responses, anthropic, ui, raw"):
         formats.render([], "gemini")
 
@@ -40,7 +40,7 @@ ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "openai-responses": TypeAdapter(list[ResponseInputItemParam], config=STRICT),
     "anthropic": TypeAdapter(list[MessageParam], config=STRICT),
 }
-# Besides its own parameters, MessageParam takes response objects, which allow any field.
+# MessageParam also accepts response objects, which allow any field.
 ANTHROPIC_BLOCKS: TypeAdapter[Any] = TypeAdapter(list[ContentBlockParam], config=STRICT)
 
 
@@ -55,7 +55,7 @@ def exhaust(value: Any) -> None:
 
 
 def rendered(messages: list[Message], format: str) -> list[Raw]:
-    """The list for a provider, proven against its own types and rules."""
+    """The list for a provider, checked against its own types and rules."""
     written = formats.render(messages, format)
     if format in ADAPTERS:
         exhaust(ADAPTERS[format].validate_python(written))
@@ -277,7 +277,7 @@ TURN = [
 ]
 
 
-def test_chat_messages_go_back_to_chat_as_they_were_given() -> None:
+def test_chat_messages_are_rendered_as_they_were_appended() -> None:
     given_turn: list[Raw] = [{**raw, "id": f"m{n}", "metadata": {"n": n}} for n, raw in enumerate(TURN)]
     written = rendered(history(*given_turn), "openai")
     assert written == [TURN[0], TURN[1], TURN[3], TURN[2], TURN[4]]
@@ -289,7 +289,7 @@ def test_fields_of_compatible_providers_survive() -> None:
     assert written == {"role": "assistant", "content": "a", "reasoning_content": "hm", "refusal": None}
 
 
-def test_anthropic_messages_go_back_as_they_were_given() -> None:
+def test_anthropic_messages_are_rendered_as_they_were_appended() -> None:
     turn: list[Raw] = [
         {"role": "user", "content": [{**text_block("hi"), "cache_control": {"type": "ephemeral"}}]},
         {"role": "assistant", "content": [thinking(), text_block("a"), use("c1"), use("c2")]},
@@ -299,7 +299,7 @@ def test_anthropic_messages_go_back_as_they_were_given() -> None:
     assert rendered(history(*turn), "anthropic") == turn
 
 
-def test_response_items_go_back_as_they_were_given() -> None:
+def test_response_items_are_rendered_as_they_were_appended() -> None:
     answer = {"type": "output_text", "text": "a", "annotations": []}
     turn: list[Raw] = [
         {"role": "user", "content": "hi"},
@@ -314,7 +314,7 @@ def test_response_items_go_back_as_they_were_given() -> None:
     assert rendered(history(*turn), "openai-responses") == turn
 
 
-def test_ui_messages_go_back_as_they_were_given() -> None:
+def test_ui_messages_are_rendered_as_they_were_appended() -> None:
     turn: list[Raw] = [
         {"id": "u1", "role": "user", "parts": [text_block("hi")], "metadata": {"k": 1}},
         {
@@ -343,7 +343,7 @@ def test_a_call_without_result_is_left_out_and_its_text_kept() -> None:
     assert rendered(messages, "ui")[1]["parts"][1]["state"] == "input-available"
 
 
-def test_results_are_moved_to_their_call_past_what_was_said_between() -> None:
+def test_results_are_moved_to_their_call_past_other_messages() -> None:
     written = rendered(history(chat_calls("c1"), said("user", "well?"), chat_result("c1")), "openai")
     assert [item["role"] for item in written] == ["assistant", "tool", "user"]
 
@@ -366,12 +366,12 @@ def test_an_id_used_again_stays_unique_for_anthropic() -> None:
     assert results[0]["tool_use_id"] != results[1]["tool_use_id"]
 
 
-def test_reasoning_goes_with_the_call_it_led_to() -> None:
+def test_reasoning_stays_with_the_call_it_led_to() -> None:
     messages = history(said("user", "hi"), item_reasoning("1"), item_call("c1"), said("user", "never mind"))
     assert rendered(messages, "openai-responses") == [said("user", "hi"), said("user", "never mind")]
 
 
-def test_a_call_whose_reasoning_is_cut_off_goes_without_its_item_id() -> None:
+def test_a_call_whose_reasoning_is_cut_off_has_no_item_id() -> None:
     written = rendered(history(item_call("c1"), item_result("c1")), "openai-responses")
     assert "id" not in written[0]
 
@@ -388,14 +388,14 @@ def test_a_ui_turn_of_several_steps_becomes_calls_and_results_in_order() -> None
     assert written[1]["content"] == "[42]"
 
 
-def test_a_call_and_its_result_in_another_shape_fold_into_one_ui_part() -> None:
+def test_a_call_and_its_result_in_another_format_become_one_ui_part() -> None:
     (written,) = rendered(history(chat_calls("c1"), {"role": "user", "content": [used("c1")]}), "ui")
     (part,) = written["parts"]
     assert part["type"] == "tool-look"
     assert (part["input"], part["state"], part["output"]) == ({"q": 1}, "output-available", "42")
 
 
-def test_anthropic_takes_system_texts_apart() -> None:
+def test_anthropic_gets_system_texts_separately() -> None:
     summary = Message.summary("k", "so far", 3, 0, None)
     messages = [*history(said("system", "one"), said("developer", "two")), summary, *history(said("user", "hi"))]
     assert formats.anthropic_system(messages) == "one\n\ntwo"
@@ -403,7 +403,7 @@ def test_anthropic_takes_system_texts_apart() -> None:
     assert [block["text"][:13] for block in written["content"]] == ["<conversation", "hi"]
 
 
-def test_an_anthropic_list_begins_with_the_user_even_if_the_assistant_spoke_first() -> None:
+def test_an_anthropic_list_starts_with_the_user_even_if_the_assistant_spoke_first() -> None:
     written = rendered(history(said("assistant", "Welcome! ")), "anthropic")
     assert [item["role"] for item in written] == ["user", "assistant"]
     assert written[1]["content"] == [text_block("Welcome!")]
@@ -412,7 +412,7 @@ def test_an_anthropic_list_begins_with_the_user_even_if_the_assistant_spoke_firs
 @pytest.mark.parametrize(
     ("format", "role"), [("openai", "system"), ("openai-responses", "system"), ("anthropic", "user"), ("ui", "system")]
 )
-def test_a_summary_is_marked_and_cannot_break_out_of_its_mark(format: str, role: str) -> None:
+def test_a_summary_is_tagged_and_cannot_break_out_of_its_tag(format: str, role: str) -> None:
     summary = Message.summary("k", "a </Conversation_Summary > b", 3, 0, None)
     (written,) = rendered([summary], format)
     content = written.get("parts") or written["content"]
@@ -424,7 +424,7 @@ def test_a_summary_is_marked_and_cannot_break_out_of_its_mark(format: str, role:
     assert text.endswith("a &lt;/Conversation_Summary > b</conversation_summary>")
 
 
-def test_raw_is_what_was_given_and_a_summary_its_text() -> None:
+def test_raw_is_what_was_appended_and_for_a_summary_its_text() -> None:
     summary = Message.summary("k", "so far", 3, 0, None)
     written = rendered([summary, *history(*TURN)], "raw")
     assert written == [{"id": "frontdesk-summary:k", "role": "system", "content": "so far"}, *TURN]

@@ -1,4 +1,4 @@
-"""Typed states: what can be one, where they live, how long, and what becomes of mistakes."""
+"""Typed states: supported types, where states are stored, how long they live, and how mistakes are reported."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ class TestTypes:
         ],
         ids=["dataclass", "struct", "typed dict", "pydantic", "generic"],
     )
-    async def test_a_value_of_each_kind_comes_back_as_it_was(self, kind: Any, value: Any) -> None:
+    async def test_a_value_of_each_type_is_read_back_unchanged(self, kind: Any, value: Any) -> None:
         async with SessionManager("memory://") as manager:
             states = manager.states(kind, default=lambda id: value)
             assert (await states.create("chat"))[1] == value
             assert await states.update("chat", lambda state: state) == value
             assert await states.get("chat") == value
 
-    async def test_a_fresh_value_is_made_without_arguments_or_by_the_default(self) -> None:
+    async def test_a_new_value_is_made_without_arguments_or_by_the_default(self) -> None:
         async with SessionManager("memory://") as manager:
             for kind, fresh in ((Plain, Plain()), (Struct, Struct()), (Typed, {}), (Model, Model())):
                 assert await manager.states(kind, name=kind.__name__).get_or_create("chat") == fresh
@@ -109,11 +109,11 @@ class TestTypes:
                 await manager.states(Needy).get_or_create("other")
 
     @pytest.mark.parametrize("kind", [int, dict, dict[str, int], str, None, "Plain", Plain()])
-    def test_what_can_be_no_state_is_refused(self, kind: Any) -> None:
+    def test_an_unsupported_type_is_refused(self, kind: Any) -> None:
         with pytest.raises(ConfigurationError, match="dataclass"):
             SessionManager("memory://").states(kind)
 
-    def test_a_type_with_parts_that_are_no_json_is_refused(self) -> None:
+    def test_a_type_with_fields_that_are_not_json_is_refused(self) -> None:
         @dataclass
         class Odd:
             either: list[int] | set[int]
@@ -134,7 +134,7 @@ class TestTypes:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n"
 
-    async def test_a_pydantic_value_that_does_not_fit_is_named_without_its_content(self) -> None:
+    async def test_an_error_about_a_pydantic_value_does_not_quote_it(self) -> None:
         store = MemoryStore()
         async with SessionManager(store) as manager:
             states = manager.states(Model)
@@ -154,7 +154,7 @@ class TestTypes:
             with pytest.raises(InvalidStateError, match="must be a Plain, not More"):
                 await states.update("chat", lambda plain: More(plain.n))
 
-    async def test_what_is_too_large_is_refused(self) -> None:
+    async def test_a_value_that_is_too_large_is_refused(self) -> None:
         async with SessionManager("memory://") as manager:
             states = manager.states(Plain)
             await states.create("chat")
@@ -164,7 +164,7 @@ class TestTypes:
                 await states.update("chat", lambda plain: replace(plain, tags=["é" * (1 << 19)]))
             assert (await states.update("chat", lambda plain: replace(plain, tags=["x" * (1 << 19)]))).n == 0
 
-    async def test_a_change_inside_its_own_change_is_refused_instead_of_waiting_for_itself(self) -> None:
+    async def test_an_update_inside_its_own_update_is_refused_instead_of_waiting_for_itself(self) -> None:
         async with SessionManager("memory://") as manager:
             states = manager.states(Plain)
             await states.create("chat")
@@ -175,15 +175,15 @@ class TestTypes:
             with pytest.raises(InvalidInputError, match="inside its own update"):
                 await states.update("chat", nested)
 
-            async def beside(plain: Plain) -> Plain:
+            async def update_other(plain: Plain) -> Plain:
                 await states.get_or_create("other")
                 await states.update("other", lambda other: replace(other, n=1))
                 return replace(plain, n=2)
 
-            assert (await states.update("chat", beside)).n == 2
+            assert (await states.update("chat", update_other)).n == 2
 
 
-class TestLifetimes:
+class TestExpiry:
     async def ttl_of(self, **options: Any) -> timedelta | None:
         async with SessionManager("memory://") as manager:
             states = manager.states(Plain, **options)
@@ -191,7 +191,7 @@ class TestLifetimes:
             info = await states.info("chat")
             return None if info.expires_at is None else info.expires_at - info.last_accessed_at
 
-    async def test_the_argument_goes_before_the_environment_and_that_before_the_default(
+    async def test_the_argument_overrides_the_environment_and_that_the_default(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert await self.ttl_of() == timedelta(minutes=30)
@@ -205,7 +205,7 @@ class TestLifetimes:
         assert await self.ttl_of() == DEFAULT_TTL
 
     @pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "1e999999999", "inf", "1e99", "0.0001"])
-    def test_a_variable_that_is_no_time_is_refused(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_variable_that_is_not_a_time_is_refused(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SESSION_TTL_SECONDS", text)
         with pytest.raises(ConfigurationError, match="SESSION_TTL_SECONDS"):
             SessionManager("memory://").states(Plain)
@@ -213,14 +213,14 @@ class TestLifetimes:
     @pytest.mark.parametrize(
         "ttl", [timedelta(0), timedelta(seconds=-1), timedelta(microseconds=999), timedelta.max, 5]
     )
-    async def test_a_time_that_is_none_is_refused(self, ttl: Any) -> None:
+    async def test_an_invalid_ttl_is_refused(self, ttl: Any) -> None:
         async with SessionManager("memory://") as manager:
             with pytest.raises(InvalidInputError, match="ttl"):
                 manager.states(Plain, ttl=ttl)
             with pytest.raises(InvalidInputError, match="ttl"):
                 await manager.states(Plain).create(ttl=ttl)
 
-    async def test_what_has_expired_is_swept_in_the_background_until_the_manager_is_closed(
+    async def test_expired_states_are_swept_in_the_background_until_the_manager_is_closed(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(expiry, "SWEEP_SECONDS", 0.01)
@@ -233,7 +233,7 @@ class TestLifetimes:
             async with asyncio.timeout(10):
                 await store.swept(5)
             before = asyncio.get_running_loop().time()
-        assert asyncio.get_running_loop().time() - before < 5, "closing does not wait for a sweep without end"
+        assert asyncio.get_running_loop().time() - before < 5, "closing does not wait for an endless sweep"
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("sweep states")]
 
     async def test_a_sweep_that_fails_is_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ class TestLifetimes:
 
 
 class Watched(MemoryStore):
-    """A memory store that tells when it has swept, and fails at it a few times first."""
+    """A memory store that reports when it has swept, and fails the first few times."""
 
     def __init__(self, failures: int = 0) -> None:
         super().__init__()
@@ -269,7 +269,7 @@ class Watched(MemoryStore):
             await self._happened.wait_for(lambda: self._removed == many)
 
 
-class TestPlaces:
+class TestStores:
     async def test_the_environment_names_a_store_unless_an_argument_does(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -283,12 +283,14 @@ class TestPlaces:
             await manager.delete("there")
             assert await manager.states(Plain).get("there") is None
             await manager.states(Plain).create("stays")
-        assert await given.peek_state(manager.states(Plain, store=given)._key("here")), "what was given is not closed"
+        assert await given.peek_state(manager.states(Plain, store=given)._key("here")), (
+            "a store that was passed in is not closed"
+        )
         async with SessionManager("memory://") as another:
             assert await another.states(Plain).get("stays") == Plain()
             assert not await another.delete("stays")
         async with SessionManager("memory://") as another:
-            assert await another.states(Plain).get("stays") is None, "deleted by one that had not used states"
+            assert await another.states(Plain).get("stays") is None, "deleted by a manager that had not used states"
 
     async def test_the_managers_own_url_means_its_own_store(self, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path}/agents.db"
@@ -296,7 +298,7 @@ class TestPlaces:
             manager.states(Plain, store=url)
             assert manager._runtime.other_state_stores() == []
 
-    async def test_a_store_that_keeps_no_states_is_refused(self) -> None:
+    async def test_a_store_that_cannot_store_states_is_refused(self) -> None:
         class Bare:
             pass
 
@@ -319,7 +321,7 @@ class TestPlaces:
         with pytest.raises(StoreClosedError):
             await states.get("chat")
 
-    async def test_using_states_makes_the_set_up_final(self) -> None:
+    async def test_using_states_makes_the_settings_final(self) -> None:
         async with SessionManager("memory://") as manager:
             await manager.states(Plain).get("chat")
             with pytest.raises(ConfigurationError):
@@ -344,5 +346,5 @@ class TestSync:
                 states.update(id, lambda plain: plain)
 
 
-def test_the_environment_of_these_tests_says_nothing_of_states() -> None:
+def test_the_environment_of_these_tests_does_not_configure_states() -> None:
     assert not {"SESSION_TTL_SECONDS", "FRONTDESK_STATE_URL"} & os.environ.keys()

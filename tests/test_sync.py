@@ -67,7 +67,7 @@ def test_a_twin_has_the_same_methods_with_the_same_parameters_and_defaults(name:
             assert getattr(twin, method).__name__ == method
 
 
-def test_signatures_speak_of_plain_iterators_and_sync_classes() -> None:
+def test_signatures_have_plain_iterators_and_sync_classes() -> None:
     assert "AsyncIterator" not in str(inspect.signature(Session.transcript))
     assert inspect.signature(SessionManager.create).return_annotation is Session
     assert Session.append.__doc__ == frontdesk.Session.append.__doc__
@@ -95,7 +95,7 @@ def test_a_conversation_needs_no_event_loop() -> None:
         assert session.info().message_count == 3
 
 
-def test_sessions_that_calls_give_back_are_sync_too() -> None:
+def test_sessions_that_calls_return_are_sync_too() -> None:
     with SessionManager("memory://") as manager:
         made = manager.create("first", id="a")
         made.append(said("one"))
@@ -106,7 +106,7 @@ def test_sessions_that_calls_give_back_are_sync_too() -> None:
         assert repr(fork) == "Session('b', namespace='default')"
 
 
-def test_the_builder_gives_the_sync_class_for_chaining() -> None:
+def test_the_builder_returns_the_sync_class_for_chaining() -> None:
     manager = SessionManager("memory://")
     assert manager.with_token_counter(len) is manager
     with Session.create("memory://").for_session("z").with_token_counter(len) as session:
@@ -116,7 +116,7 @@ def test_the_builder_gives_the_sync_class_for_chaining() -> None:
     manager.close()
 
 
-def test_a_subclass_stays_itself() -> None:
+def test_a_subclass_keeps_its_type() -> None:
     class Mine(SessionManager):
         pass
 
@@ -124,7 +124,7 @@ def test_a_subclass_stays_itself() -> None:
         assert type(manager) is Mine
 
 
-def test_closing_twice_is_fine_and_use_afterwards_an_error() -> None:
+def test_closing_twice_is_fine_and_later_use_is_an_error() -> None:
     manager = SessionManager("memory://")
     manager.close()
     manager.close()
@@ -132,7 +132,7 @@ def test_closing_twice_is_fine_and_use_afterwards_an_error() -> None:
         manager.stats()
 
 
-def test_errors_pass_through_with_their_type_and_what_they_carry() -> None:
+def test_errors_pass_through_with_their_type_and_fields() -> None:
     with SessionManager("memory://") as manager:
         session = manager.session("a")
         session.append(said("one", id="m1"))
@@ -143,7 +143,7 @@ def test_errors_pass_through_with_their_type_and_what_they_carry() -> None:
             list(session.transcript(leaf="nowhere"))
 
 
-def test_an_error_in_a_callback_is_the_callers_even_if_it_is_an_exit() -> None:
+def test_an_error_in_a_callback_is_raised_to_the_caller_even_if_it_is_an_exit() -> None:
     def leave(text: str) -> int:
         raise SystemExit(3)
 
@@ -153,7 +153,7 @@ def test_an_error_in_a_callback_is_the_callers_even_if_it_is_an_exit() -> None:
         assert manager.append("a", said("the loop goes on")).inserted
 
 
-def test_a_callback_that_calls_the_sync_api_on_its_own_loop_is_told_so() -> None:
+def test_a_callback_that_calls_the_sync_api_on_its_own_loop_is_refused() -> None:
     with SessionManager("memory://") as other:
 
         def count(text: str) -> int:
@@ -199,7 +199,7 @@ def test_a_sync_manager_sweeps_in_the_background_and_stops() -> None:
 
 
 class CountingStore(MemoryStore):
-    """Counts the portions of messages that are read, and never gives a second page of sessions."""
+    """Counts the batches of messages that are read, and never returns a second page of sessions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ class CountingStore(MemoryStore):
         return await super().page(query)
 
 
-def test_iterators_read_no_further_than_they_are_followed() -> None:
+def test_iterators_do_not_read_much_further_than_they_are_consumed() -> None:
     store = CountingStore()
     with SessionManager(store) as manager:
         manager.append_all("long", (said(str(number)) for number in range(5000)))
@@ -231,7 +231,7 @@ def test_iterators_read_no_further_than_they_are_followed() -> None:
         assert early <= 2 < store.reads
 
 
-def test_an_iterator_gives_what_has_arrived_and_stops_reading_when_it_is_abandoned() -> None:
+def test_an_iterator_returns_what_has_arrived_and_stops_reading_when_abandoned() -> None:
     store = CountingStore()
     with SessionManager(store) as manager:
         for _ in range(5):
@@ -323,7 +323,7 @@ def test_a_message_is_queued_for_the_turn_of_another_thread() -> None:
             assert turn.interrupted
 
 
-async def test_it_works_in_a_thread_that_runs_an_event_loop_of_its_own() -> None:
+async def test_it_works_in_a_thread_that_runs_its_own_event_loop() -> None:
     with SessionManager("memory://") as manager:
         manager.append("a", said("one"))
         assert [message.text for message in manager.session("a").transcript()] == ["one"]

@@ -1,4 +1,4 @@
-"""The default token counter against the real o200k_base encoding, on texts that it was not calibrated with."""
+"""The default token counter compared with the real o200k_base encoding, on texts that it was not calibrated with."""
 
 import argparse
 import base64
@@ -100,7 +100,7 @@ def test_the_errors_of_all_kinds_cancel_out() -> None:
     assert abs(sum(errors) / len(errors)) <= 0.05
 
 
-def test_the_empty_text_costs_nothing() -> None:
+def test_the_empty_text_has_no_tokens() -> None:
     assert estimate_tokens("") == 0
 
 
@@ -125,7 +125,7 @@ def test_a_short_text_is_off_by_three_tokens_at_most(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 4_000, "ACGT" * 1_000, "ა" * 4_000, "\u0301" * 4_000, "ｗ" * 4_000])
-def test_a_run_without_breaks_is_not_taken_for_one_word(text: str) -> None:
+def test_a_run_without_breaks_is_not_counted_as_one_word(text: str) -> None:
     assert estimate_tokens(text) > len(text) / 8
 
 
@@ -136,7 +136,7 @@ def test_ten_million_characters_are_counted_in_proportion(text: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_any_text_has_a_sane_estimate(text: str) -> None:
+def test_any_text_has_a_plausible_estimate(text: str) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
     assert min(1, size) <= estimate_tokens(text) <= 2 * size
 
@@ -154,7 +154,7 @@ def test_the_two_parts_of_a_text_cost_about_as_much_as_the_whole(data: st.DataOb
     assert parts == pytest.approx(estimate_tokens(text), rel=0.15, abs=4)
 
 
-def test_the_flat_figures_are_the_documented_ones() -> None:
+def test_the_fixed_costs_are_the_documented_ones() -> None:
     assert tokens.MESSAGE_TOKENS == 4
     assert tokens.IMAGE_TOKENS == 1_600
     assert tokens.FILE_TOKENS == 2_500

@@ -1,4 +1,4 @@
-"""Turns on a store that is slow, or away for a moment, and holders that are cancelled at the worst of times."""
+"""Turns on a store that is slow or down for a moment, and holders that are cancelled at the worst moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOON = 20.0
 
 
 class UnsteadyStore(MemoryStore):
-    """Answers about leases late, or not at all."""
+    """Answers calls about leases late, or not at all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ async def session(store: UnsteadyStore) -> AsyncIterator[Session]:
 
 
 async def cancel_as_soon_as_asked(store: UnsteadyStore, task: asyncio.Task[None], times: int) -> None:
-    """Cancel a task each time that it has asked the store something, and then let the store answer."""
+    """Cancel a task after each of its calls to the store, and then let the store answer."""
     async with asyncio.timeout(SOON):
         for _ in range(times):
             await store.asked.wait()
@@ -87,7 +87,7 @@ async def cancel_as_soon_as_asked(store: UnsteadyStore, task: asyncio.Task[None]
 
 
 async def is_to_be_had(session: Session) -> bool:
-    """Whether the turn is free long before anybody's time has run out."""
+    """Whether the turn is free long before any lease has expired."""
     async with asyncio.timeout(SOON):
         for _ in range(100):
             with suppress(TurnBusyError):
@@ -97,7 +97,7 @@ async def is_to_be_had(session: Session) -> bool:
     return False
 
 
-async def test_a_holder_that_is_cancelled_while_it_gives_its_turn_back_still_does(
+async def test_a_holder_that_is_cancelled_while_releasing_its_turn_still_releases_it(
     store: UnsteadyStore, session: Session
 ) -> None:
     async def work() -> None:
@@ -108,7 +108,7 @@ async def test_a_holder_that_is_cancelled_while_it_gives_its_turn_back_still_doe
     assert await is_to_be_had(session)
 
 
-async def test_one_who_is_cancelled_while_asking_and_again_while_leaving_still_leaves(
+async def test_a_waiter_that_is_cancelled_while_asking_and_again_while_leaving_still_leaves(
     store: UnsteadyStore, session: Session
 ) -> None:
     async def work() -> None:
@@ -120,7 +120,7 @@ async def test_one_who_is_cancelled_while_asking_and_again_while_leaving_still_l
     assert await is_to_be_had(session)
 
 
-async def test_work_is_cancelled_in_time_although_the_store_never_answers(
+async def test_work_is_cancelled_in_time_even_if_the_store_never_answers(
     store: UnsteadyStore, session: Session
 ) -> None:
     async with asyncio.timeout(SOON), session.turn(ttl=0.3) as turn:
@@ -132,7 +132,7 @@ async def test_work_is_cancelled_in_time_although_the_store_never_answers(
         store.answers.set()
 
 
-async def test_a_turn_outlives_a_store_that_is_away_for_a_moment(store: UnsteadyStore, session: Session) -> None:
+async def test_a_turn_survives_a_store_that_is_down_for_a_moment(store: UnsteadyStore, session: Session) -> None:
     async with session.turn(ttl=1.5) as turn:
         store.refusals = 2
         await asyncio.sleep(2.5)
@@ -142,7 +142,7 @@ async def test_a_turn_outlives_a_store_that_is_away_for_a_moment(store: Unsteady
         assert isinstance(appended.message, Message)
 
 
-async def test_what_fails_while_it_is_cancelled_for_a_lost_turn_is_not_told_twice(
+async def test_a_failure_during_the_cancellation_for_a_lost_turn_is_not_reported_twice(
     session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fails() -> None:

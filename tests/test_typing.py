@@ -88,7 +88,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What mypy says of each line, by the comment on it."""
+    """What mypy reports for each line, by the comment on it."""
     path = tmp_path_factory.mktemp("typing") / "program.py"
     path.write_text(PROGRAM)
     config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".cache" / "mypy")]

@@ -1,4 +1,4 @@
-"""What `make test-wheel` runs where only the built wheel and its hard dependencies are installed."""
+"""Run by `make test-wheel`, where only the built wheel and its required dependencies are installed."""
 
 from __future__ import annotations
 

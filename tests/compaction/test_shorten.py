@@ -1,4 +1,4 @@
-"""Shortened messages: smaller, of the same shape, valid for every provider, and always the same."""
+"""Shortened messages: smaller, in the same format, valid for every provider, and always the same."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def output_of(message: Message) -> Any:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_long_text_output_is_cut_in_every_shape(shape: Any) -> None:
+def test_a_long_text_output_is_cut_in_every_format(shape: Any) -> None:
     (message,) = history(shape(LONG))
     shorter = shorten(message, 500, 10_000, len)
     output = output_of(shorter)
@@ -68,11 +68,11 @@ def test_a_long_text_output_is_cut_in_every_shape(shape: Any) -> None:
     assert shorter.tool_result_ids == message.tool_result_ids == ("c1",)
     assert shorter.tool_call_ids == message.tool_call_ids
     assert shorter.tokens < message.tokens
-    assert output_of(message) == LONG, "the given message stays"
+    assert output_of(message) == LONG, "the original message is unchanged"
 
 
 @pytest.mark.parametrize("shape", [ui_result, own_result])
-def test_a_structured_output_keeps_its_shape(shape: Any) -> None:
+def test_a_structured_output_keeps_its_structure(shape: Any) -> None:
     output = output_of(shorten(history(shape(RECORD))[0], 500, 10_000, len))
     assert output.keys() == RECORD.keys()
     assert output["name"] == "Ann"
@@ -91,12 +91,12 @@ def test_json_in_a_text_stays_json(shape: Any) -> None:
     assert json.loads(output)[0]["name"] == "Ann"
 
 
-def test_json_that_is_only_long_by_its_spaces_loses_nothing_else() -> None:
+def test_json_that_is_long_only_because_of_spaces_loses_nothing_else() -> None:
     text = json.dumps(list(range(60)), indent=40)
     assert json.loads(short(chat_result(text))["content"]) == list(range(60))
 
 
-def test_a_text_that_only_begins_like_json_is_cut_as_text() -> None:
+def test_a_text_that_only_starts_like_json_is_cut_as_text() -> None:
     assert short(chat_result("[INFO] " + LONG))["content"].startswith("[INFO] start word")
 
 
@@ -117,7 +117,7 @@ def test_an_output_nested_deeper_than_eight_levels_ends_in_a_marker() -> None:
     assert output == {"__truncated": "1 more entries"}
 
 
-def test_what_cannot_be_cut_is_left_out_as_a_whole() -> None:
+def test_what_cannot_be_cut_is_left_out_entirely() -> None:
     output = short(own_result({"k" * 900: 10**400}))["content"][0]["content"]
     assert output == {"__truncated": f"[… {900 + 401 + 5} characters left out …]"}
 
@@ -157,7 +157,7 @@ def test_an_over_long_text_is_cut_to_its_own_limit(content: Any) -> None:
     assert len(shorten(message, 100, 1000, len).text) == 1000
 
 
-def test_annotations_of_a_cut_text_go_since_they_point_into_it() -> None:
+def test_annotations_of_a_cut_text_are_removed_since_they_point_into_it() -> None:
     block = {"type": "output_text", "text": LONG, "annotations": [{"type": "url_citation", "start_index": 1900}]}
     raw = {"type": "message", "id": "msg_1", "role": "assistant", "content": [block]}
     assert short(raw, text=500)["content"][0]["annotations"] == []
@@ -176,7 +176,7 @@ def test_arguments_reasoning_system_messages_and_summaries_are_never_cut() -> No
         assert shorten(message, 100, 100, len) is message
 
 
-def test_a_message_that_would_not_cost_fewer_tokens_is_left_alone() -> None:
+def test_a_message_that_would_not_cost_fewer_tokens_is_unchanged() -> None:
     (message,) = history(chat_result(" " * 501))
     assert shorten(message, 500, 10_000, estimate_tokens) is message
 
@@ -189,7 +189,7 @@ def test_only_older_messages_are_shortened() -> None:
     assert all(len(message.text) <= 500 for message in truncate_older_messages(messages, keep_recent=0))
 
 
-def test_a_message_is_shortened_the_same_wherever_it_stands() -> None:
+def test_a_message_is_shortened_in_the_same_way_anywhere() -> None:
     messages = history(*[chat_result(LONG + str(n)) for n in range(8)])
     before, after = truncate_older_messages(messages[:6]), truncate_older_messages(messages)
     assert before[:2] == after[:2]
@@ -224,7 +224,7 @@ def test_any_output_gets_shorter_once_and_keeps_its_kind(output: Any, limit: int
     assert len(shorter.stored.raw) <= len(message.stored.raw)
     assert shorter.tokens <= message.tokens
     if shorter is not message:
-        size = output_of(shorter) if type(output) is str else formats.render([shorter], "raw")
+        size = output_of(shorter) if type(output) is str else formats.render([shorter], "raw")[0]
         assert len(size if type(size) is str else json.dumps(size)) < len(json.dumps(message.raw))
 
 

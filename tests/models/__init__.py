@@ -1,1 +1,1 @@
-"""Models over real HTTP: a scripted server that others may use too, and the tests of `frontdesk.models`."""
+"""Models over real HTTP: a scripted server, also for use by other tests, and the tests of `frontdesk.models`."""

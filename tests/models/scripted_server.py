@@ -1,5 +1,5 @@
-"""A real HTTP server on loopback that speaks the OpenAI chat-completions and embeddings protocols and that
-of Anthropic's messages.
+"""A real HTTP server on loopback with the OpenAI chat completions and embeddings APIs and the
+Anthropic messages API.
 
     async with ScriptedServer() as server:
         server.script(rate_limit(), Answer("Paris."))
@@ -7,7 +7,7 @@ of Anthropic's messages.
         assert await model("Capital of France?") == "Paris."
         assert server.requests[-1].prompt == "Capital of France?"
 
-Streamed or whole, as the request asks. It runs in threads of its own, so that code that blocks may talk to it too
+Answers are streamed if the request asks for it. The server runs in its own threads, so that blocking code can use it
 (`with ScriptedServer() as server`).
 """
 
@@ -63,10 +63,10 @@ _FINAL_EVENTS = 3
 
 
 class ScriptedServer:
-    """Answers each request with the next step of its script; `requests` are those that came, in their order.
+    """Answers each request with the next step of its script. `requests` are the requests so far, in their order.
 
-    When the script is at its end, `otherwise` answers: 400 unless it is set to a step, or to a function of the
-    request that gives one."""
+    After the end of the script, `otherwise` answers: 400, unless it is set to a step or to a function that returns
+    a step for a request."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -131,7 +131,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away in the middle is part of what is tested."""
+        """Clients that disconnect in the middle are part of the tests."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -175,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data[: len(data) - missing])
 
     def _open_stream(self) -> None:
-        # Without a length the body ends where the connection does: a cut stream looks like a whole one to the client.
+        # Without a length the body ends with the connection: a truncated stream looks complete to the client.
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
@@ -211,6 +211,6 @@ class _Handler(BaseHTTPRequestHandler):
                 return
 
     def _reset(self) -> None:
-        """Close with a linger of zero, which makes the kernel send a reset."""
+        """Close with a linger time of zero, so that the kernel sends a reset."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()

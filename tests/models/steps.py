@@ -1,4 +1,4 @@
-"""What a scripted server can be told to do, in words that do not depend on the protocol of the request."""
+"""The steps of a scripted server, independent of the protocol of the request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Protocol = Literal["openai", "anthropic"]
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it arrived: which protocol its path belongs to, its headers (names in small letters), its body."""
+    """A request: the protocol of its path, its headers (with names in lower case) and its body."""
 
     protocol: Protocol
     path: str
@@ -27,7 +27,7 @@ class Request:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that an answer asks for."""
+    """A tool call in an answer."""
 
     id: str
     name: str
@@ -36,7 +36,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer that arrives whole. `cached` and `cache_written` are parts of `input_tokens`, `reasoning` one of
+    """A complete answer. `cached` and `cache_written` are parts of `input_tokens`, `reasoning` is part of
     `output_tokens`; each protocol counts them in its own way."""
 
     text: str = ""
@@ -51,14 +51,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors for the texts of a request, listed with the last one first: their order is told by their index."""
+    """Vectors for the texts of a request, listed in reverse: their order is given by their index."""
 
     vectors: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An HTTP error. Without a message it has the provider's usual one."""
+    """An HTTP error, by default with the provider's usual message."""
 
     status: int = 500
     message: str | None = None
@@ -69,8 +69,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The answer begins and does not end: the body just stops, the connection is reset, nothing more comes, or an
-    error arrives where the next piece should."""
+    """An answer that starts but does not end: the body stops, the connection is reset, nothing more comes, or an
+    error comes instead of the next chunk."""
 
     text: str = "Half an ans"
     how: Literal["end", "reset", "hang", "error"] = "end"
@@ -78,12 +78,12 @@ class Interrupted:
 
 @dataclass(frozen=True)
 class Hang:
-    """The request is read, and nothing comes back."""
+    """The request is read, and never answered."""
 
 
 @dataclass(frozen=True)
 class Reset:
-    """The connection is reset before a byte of the answer."""
+    """The connection is reset before the first byte of the answer."""
 
 
 Step = Answer | Vectors | Fault | Interrupted | Hang | Reset
@@ -91,7 +91,7 @@ Script = Step | Callable[[Request], Step]
 
 
 def rate_limit(retry_after: float | None = 0.01) -> Fault:
-    """429, with the pause that the server asks for."""
+    """429, with the pause that the server requests."""
     return Fault(429, headers={} if retry_after is None else {"retry-after": f"{retry_after:g}"})
 
 

@@ -53,19 +53,19 @@ async def test_vectors_come_in_the_order_of_the_texts(server: ScriptedServer, ma
     assert request.headers["authorization"] == "Bearer key"
 
 
-async def test_dimensions_are_asked_for_where_they_are_given(server: ScriptedServer, make: MakeEmbeddings) -> None:
+async def test_dimensions_are_requested_if_they_are_set(server: ScriptedServer, make: MakeEmbeddings) -> None:
     server.script(Vectors(((1.0, 0.5),)))
     await make(dimensions=2, default_headers={"x-team": "desk"})(["a"])
     assert server.requests[0].body["dimensions"] == 2
     assert server.requests[0].headers["x-team"] == "desk"
 
 
-async def test_no_texts_need_no_server(server: ScriptedServer, make: MakeEmbeddings) -> None:
+async def test_without_texts_no_server_is_called(server: ScriptedServer, make: MakeEmbeddings) -> None:
     assert await make()([]) == []
     assert server.requests == []
 
 
-async def test_faults_that_pass_are_retried_by_the_package(server: ScriptedServer, make: MakeEmbeddings) -> None:
+async def test_temporary_failures_are_retried_by_the_package(server: ScriptedServer, make: MakeEmbeddings) -> None:
     server.script(rate_limit(), Fault(500, headers={"retry-after-ms": "1"}), Reset(), Vectors(((1.0,),)))
     assert await make(max_retries=3)(["a"]) == [[1.0]]
     assert len(server.requests) == 4
@@ -84,7 +84,7 @@ async def test_faults_that_pass_are_retried_by_the_package(server: ScriptedServe
         (Fault(429, "You exceeded your current quota.", "insufficient_quota", "insufficient_quota"), ModelRefusedError),
     ],
 )
-async def test_faults_that_stay_are_typed_and_do_not_quote_the_texts(
+async def test_permanent_failures_are_typed_and_do_not_quote_the_texts(
     server: ScriptedServer, make: MakeEmbeddings, step: Any, kind: type[ModelError]
 ) -> None:
     server.script(step)
@@ -102,7 +102,7 @@ async def test_a_silent_server_times_out(server: ScriptedServer, make: MakeEmbed
 
 
 @pytest.mark.parametrize("vectors", [(), ((1.0,),), ((1.0,), (2.0,), (3.0,))])
-async def test_another_number_of_vectors_than_texts_is_an_error(
+async def test_a_wrong_number_of_vectors_is_an_error(
     server: ScriptedServer, make: MakeEmbeddings, vectors: tuple[tuple[float, ...], ...]
 ) -> None:
     server.script(Vectors(vectors))
@@ -110,7 +110,7 @@ async def test_another_number_of_vectors_than_texts_is_an_error(
         await make()(["a", "b"])
 
 
-async def test_a_server_of_ones_own_needs_no_key_but_openai_does(
+async def test_a_local_server_needs_no_key_but_openai_does(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

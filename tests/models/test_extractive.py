@@ -1,4 +1,4 @@
-"""The summariser that is not a model."""
+"""The summariser without a model."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def test_the_user_counts_more_than_the_assistant_and_a_tool_least() -> None:
 
 
 @pytest.mark.parametrize("target", [60, 200, 800])
-def test_the_target_is_kept(target: int) -> None:
+def test_an_extract_is_not_longer_than_the_target(target: int) -> None:
     facts = [f"[user] We must keep record_{n} with number {n * 37} in /data/{n}.json." for n in range(200)]
     extract = models.extractive()(prompt(long_conversation(facts), target=target))
     assert target * 0.6 < estimate_tokens(extract) <= target
 
 
-def test_max_tokens_bounds_what_the_prompt_may_ask_for() -> None:
+def test_max_tokens_limits_what_the_prompt_asks_for() -> None:
     facts = [f"[user] We must keep record_{n} with number {n * 37}." for n in range(200)]
     extract = models.extractive(max_tokens=100)(prompt(long_conversation(facts), target=5_000))
     assert estimate_tokens(extract) <= 100
@@ -99,7 +99,7 @@ def test_an_extract_is_shorter_than_its_text() -> None:
     assert estimate_tokens(models.extractive()(prompt(text))) < estimate_tokens(text)
 
 
-def test_the_previous_summary_is_carried_on() -> None:
+def test_the_previous_summary_is_carried_over() -> None:
     first = models.extractive()(
         prompt(long_conversation(["[user] We decided that the codename is `HERON-7`."]), target=100)
     )
@@ -147,11 +147,11 @@ def test_instructions_are_not_extracted() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "[user] "])
-def test_nothing_gives_nothing(text: str) -> None:
+def test_an_empty_text_has_an_empty_extract(text: str) -> None:
     assert models.extractive()(prompt(text)) == ""
 
 
-def test_the_same_prompt_gives_the_same_extract() -> None:
+def test_the_same_prompt_has_the_same_extract() -> None:
     text = prompt(long_conversation([f"[user] item_{n} costs {n} EUR" for n in range(80)]))
     assert len({models.extractive()(text) for _ in range(3)}) == 1
 
@@ -176,13 +176,13 @@ def test_a_hundred_kilobytes_take_less_than_a_fifth_of_a_second(text: str) -> No
     assert time.process_time() - started < 0.2
 
 
-def test_it_has_the_name_of_what_it_is() -> None:
+def test_it_has_a_name() -> None:
     summarise = models.extractive()
     assert summarise.name == "extractive"
     assert summarise.context_window is None
 
 
-def test_an_exact_figure_outweighs_small_numbers_and_assent_without_content() -> None:
+def test_an_exact_number_outweighs_small_numbers_and_empty_agreement() -> None:
     talk = [f"[user] There were {number} of them in the list. I will. I totally agree!" for number in range(2, 60)]
     talk.insert(20, "[user] For the new branch the budget is 4821.33 euros.")
 

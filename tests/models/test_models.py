@@ -91,7 +91,9 @@ async def test_a_model_is_a_callable_from_prompt_to_text(server: ScriptedServer,
     assert "key" in (request.headers.get("authorization") or "") + (request.headers.get("x-api-key") or "")
 
 
-async def test_an_answer_tells_model_and_usage_in_one_way_of_counting(server: ScriptedServer, make: MakeModel) -> None:
+async def test_an_answer_has_model_and_usage_counted_in_the_same_way_for_all(
+    server: ScriptedServer, make: MakeModel
+) -> None:
     server.script(Answer("Yes.", input_tokens=1000, output_tokens=90, cached=600, cache_written=100, reasoning=80))
     answer = await make()("?")
     assert answer.model == "test-model"
@@ -101,7 +103,7 @@ async def test_an_answer_tells_model_and_usage_in_one_way_of_counting(server: Sc
     assert not answer.truncated
 
 
-async def test_system_text_goes_where_the_protocol_wants_it(
+async def test_system_text_goes_where_the_protocol_expects_it(
     server: ScriptedServer, make: MakeModel, protocol: Protocol
 ) -> None:
     server.script(Answer("Oui."))
@@ -137,7 +139,7 @@ async def test_an_answer_cut_at_a_token_limit_is_flagged(server: ScriptedServer,
     assert answer.truncated
 
 
-async def test_a_server_that_does_not_know_stream_options_is_called_without(server: ScriptedServer) -> None:
+async def test_a_server_that_does_not_know_stream_options_is_called_without_them(server: ScriptedServer) -> None:
     def strict(request: Request) -> Answer | Fault:
         if "stream_options" in request.body:
             return Fault(422, "body.stream_options: Extra inputs are not permitted")
@@ -154,7 +156,7 @@ async def test_a_server_that_does_not_know_stream_options_is_called_without(serv
 # failures
 
 
-async def test_faults_that_pass_are_retried_by_the_package(server: ScriptedServer, make: MakeModel) -> None:
+async def test_temporary_failures_are_retried_by_the_package(server: ScriptedServer, make: MakeModel) -> None:
     server.script(rate_limit(), Fault(500, headers={"retry-after-ms": "1"}), Answer("Third time."))
     assert await make(max_retries=2)("?") == "Third time."
     assert len(server.requests) == 3
@@ -165,14 +167,14 @@ async def test_a_connection_reset_before_the_answer_is_retried(server: ScriptedS
     assert await make(max_retries=1)("?") == "Again."
 
 
-async def test_a_rate_limit_that_stays_says_when_to_come_back(server: ScriptedServer, make: MakeModel) -> None:
+async def test_a_persistent_rate_limit_says_when_to_try_again(server: ScriptedServer, make: MakeModel) -> None:
     server.script(rate_limit(7.5))
     error = await failing(make())
     assert isinstance(error, ModelRateLimitError)
     assert (error.retry_after, error.status, error.model) == (7.5, 429, "test-model")
 
 
-async def test_a_rate_limit_without_a_pause_has_none(server: ScriptedServer, make: MakeModel) -> None:
+async def test_a_rate_limit_without_retry_after_has_none(server: ScriptedServer, make: MakeModel) -> None:
     server.script(rate_limit(None))
     error = await failing(make())
     assert isinstance(error, ModelRateLimitError)
@@ -187,7 +189,7 @@ async def test_a_used_up_quota_is_a_refusal_and_not_a_rate_limit(server: Scripte
 
 
 @pytest.mark.parametrize("status", [500, 503, 529])
-async def test_a_server_fault_is_a_model_error_with_its_status(
+async def test_a_server_error_is_a_model_error_with_its_status(
     server: ScriptedServer, make: MakeModel, status: int
 ) -> None:
     server.script(Fault(status))
@@ -197,7 +199,7 @@ async def test_a_server_fault_is_a_model_error_with_its_status(
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_what_the_server_does_not_accept_is_a_refusal(
+async def test_a_request_that_the_server_does_not_accept_is_a_refusal(
     server: ScriptedServer, make: MakeModel, status: int
 ) -> None:
     server.script(Fault(status))
@@ -216,18 +218,18 @@ async def test_a_prompt_that_does_not_fit_is_an_overflow(
     assert error.status == 400
 
 
-async def test_silence_is_a_timeout(server: ScriptedServer, make: MakeModel) -> None:
+async def test_a_server_that_does_not_answer_is_a_timeout(server: ScriptedServer, make: MakeModel) -> None:
     server.script(Hang())
     assert type(await failing(make(timeout=0.2))) is ModelTimeoutError
 
 
-async def test_silence_in_the_middle_of_an_answer_is_a_timeout(server: ScriptedServer, make: MakeModel) -> None:
+async def test_a_pause_in_the_middle_of_an_answer_is_a_timeout(server: ScriptedServer, make: MakeModel) -> None:
     server.script(Interrupted(how="hang"))
     assert type(await failing(make(timeout=0.3))) is ModelTimeoutError
 
 
 @pytest.mark.parametrize("how", ["end", "reset", "error"])
-async def test_half_an_answer_is_never_returned(server: ScriptedServer, make: MakeModel, how: Any) -> None:
+async def test_an_incomplete_answer_is_never_returned(server: ScriptedServer, make: MakeModel, how: Any) -> None:
     server.script(Interrupted("All is well, except that", how))
     error = await failing(make())
     assert type(error) is ModelError
@@ -240,7 +242,9 @@ async def test_an_empty_answer_is_an_error(server: ScriptedServer, make: MakeMod
     assert type(await failing(make())) is ModelError
 
 
-async def test_an_answer_that_was_all_reasoning_says_what_to_raise(server: ScriptedServer, make: MakeModel) -> None:
+async def test_an_answer_that_was_all_reasoning_says_which_limit_to_raise(
+    server: ScriptedServer, make: MakeModel
+) -> None:
     server.script(Answer("", end="length"))
     assert "max_tokens" in str(await failing(make()))
 
@@ -250,7 +254,7 @@ async def test_a_withheld_answer_is_a_refusal(server: ScriptedServer, make: Make
     assert type(await failing(make())) is ModelRefusedError
 
 
-async def test_a_server_that_is_not_there_is_a_model_error(make: MakeModel, server: ScriptedServer) -> None:
+async def test_a_server_that_cannot_be_reached_is_a_model_error(make: MakeModel, server: ScriptedServer) -> None:
     model = make()
     with ScriptedServer() as gone:
         address = gone.url
@@ -264,7 +268,7 @@ async def test_a_server_that_is_not_there_is_a_model_error(make: MakeModel, serv
 
 
 @pytest.mark.parametrize("status", [400, 401, 429, 500])
-async def test_errors_never_carry_the_prompt(server: ScriptedServer, make: MakeModel, status: int) -> None:
+async def test_errors_never_contain_the_prompt(server: ScriptedServer, make: MakeModel, status: int) -> None:
     server.script(lambda request: Fault(status, f"I did not like {request.prompt!r}"))
     error = await failing(make())
     assert isinstance(error, FrontdeskError)
@@ -291,7 +295,7 @@ async def test_many_calls_share_one_client(server: ScriptedServer, make: MakeMod
     assert len(model._clients) == 1
 
 
-def test_a_model_works_in_one_event_loop_after_the_other(protocol: Protocol) -> None:
+def test_a_model_works_in_several_event_loops_one_after_the_other(protocol: Protocol) -> None:
     with ScriptedServer() as server:
         server.otherwise = Answer("Here.")
         if protocol == "openai":
@@ -344,7 +348,7 @@ async def test_a_missing_key_is_named(
 @pytest.mark.parametrize(
     "wrong", [{"max_tokens": 0}, {"timeout": 0}, {"timeout": float("nan")}, {"max_retries": -1}, {"context_window": 0}]
 )
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         models.openai("m", **wrong)
     with pytest.raises(ConfigurationError, match="name"):
@@ -358,7 +362,7 @@ def test_settings_are_frozen_and_do_not_show_the_key() -> None:
     assert "sk-secret" not in f"{model!r} {model.settings!r}"
 
 
-def test_a_model_knows_its_window_unless_told_otherwise() -> None:
+def test_a_model_knows_its_window_unless_one_is_set() -> None:
     assert models.openai("gpt-4o-mini").context_window == 128_000
     assert models.openai("my-own", context_window=9_000).context_window == 9_000
     assert models.anthropic("claude-opus-5", context_window=50_000).context_window == 50_000
@@ -372,7 +376,7 @@ def test_a_completion_survives_copying(again: Callable[[Completion], Completion]
     assert (completion, completion.model, completion.usage, completion.truncated) == ("Yes.", "m", Usage(3, 4), True)
 
 
-# the server, for those who use it without `frontdesk.models`
+# the server, used without `frontdesk.models`
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -413,7 +417,7 @@ async def test_the_server_answers_the_anthropic_package_with_tool_calls(server: 
     assert message.stop_reason == "tool_use"
 
 
-async def test_a_script_at_its_end_says_so(server: ScriptedServer, make: MakeModel) -> None:
+async def test_a_finished_script_reports_that(server: ScriptedServer, make: MakeModel) -> None:
     server.script(Answer("Once."))
     model = make()
     assert await model("?") == "Once."

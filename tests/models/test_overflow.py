@@ -1,4 +1,4 @@
-"""Which failures count as "the prompt does not fit": wordings as people reported them, and what only looks so."""
+"""Which errors mean that the prompt is too long: real error texts, and similar ones that do not mean that."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ OTHERS = {
 
 
 class StatusError(Exception):
-    """Shaped like the errors of the official packages."""
+    """An error with the attributes of those of the official packages."""
 
     def __init__(self, message: str = "", **values: Any) -> None:
         super().__init__(message)
@@ -100,12 +100,12 @@ def test_wordings_of_an_overflow_are_recognised(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS.keys())
-def test_other_failures_are_not_taken_for_one(text: str) -> None:
+def test_other_failures_are_not_overflows(text: str) -> None:
     assert not is_context_overflow(Exception(text))
 
 
 @pytest.mark.parametrize("text", OVERFLOWS.values(), ids=OVERFLOWS.keys())
-def test_a_rate_limit_never_counts_whatever_it_says(text: str) -> None:
+def test_a_rate_limit_is_never_an_overflow_whatever_its_text(text: str) -> None:
     assert not is_context_overflow(StatusError(text, status_code=429))
     assert not is_context_overflow(StatusError(text, code=429))
 
@@ -119,7 +119,7 @@ def test_a_rate_limit_never_counts_whatever_it_says(text: str) -> None:
         {"body": {"error": {"code": "context_length_exceeded"}}},
     ],
 )
-def test_codes_and_statuses_speak_without_words(values: dict[str, Any]) -> None:
+def test_codes_and_statuses_are_enough_without_a_text(values: dict[str, Any]) -> None:
     assert is_context_overflow(StatusError("Bad request", **values))
 
 
@@ -130,7 +130,7 @@ def test_the_type_of_litellm_is_enough() -> None:
     assert is_context_overflow(ContextWindowExceededError("no"))
 
 
-def test_causes_are_followed_and_may_go_in_circles() -> None:
+def test_causes_are_followed_and_may_be_circular() -> None:
     inner = Exception(OVERFLOWS["Anthropic"])
     outer = RuntimeError("the agent failed")
     outer.__cause__ = inner
@@ -140,7 +140,7 @@ def test_causes_are_followed_and_may_go_in_circles() -> None:
     assert not is_context_overflow(outer)
 
 
-def test_our_own_errors_are_told_apart_by_type() -> None:
+def test_our_own_errors_are_distinguished_by_type() -> None:
     assert is_context_overflow(ModelOverflowError("", model="m"))
     assert not is_context_overflow(ModelError("maximum context length", model="m"))
     assert not is_context_overflow(ModelRateLimitError("", model="m", status=429))

@@ -1,4 +1,4 @@
-"""The two protocols on the wire: bodies of whole answers, events of streamed ones, and errors."""
+"""The two protocols on the wire: bodies of complete answers, events of streamed ones, and errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def vectors_body(request: Request, answer: Vectors) -> dict[str, Any]:
 
 
 def events(request: Request, answer: Answer) -> Iterator[bytes]:
-    """The server-sent events of a streamed answer, one after the other."""
+    """The server-sent events of a streamed answer."""
     return _openai_events(request, answer) if request.protocol == "openai" else _anthropic_events(request, answer)
 
 

@@ -1,4 +1,4 @@
-"""Vectors from a user's callable: what is accepted, what is refused, and what becomes of one that fails."""
+"""Vectors from a user's callable: what is accepted, what is refused, and what happens after failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def embedded(embed: Any, texts: Sequence[str], **options: Any) -> list[byt
 
 
 @pytest.mark.parametrize("kind", ["sync", "async", "numpy", "tuples"])
-async def test_a_callable_may_be_sync_or_async_and_give_lists_tuples_or_arrays(kind: str) -> None:
+async def test_a_callable_may_be_sync_or_async_and_return_lists_tuples_or_arrays(kind: str) -> None:
     async def later(texts: list[str]) -> list[list[float]]:
         await asyncio.sleep(0)
         return lengths(texts)
@@ -58,7 +58,7 @@ async def test_a_callable_may_be_sync_or_async_and_give_lists_tuples_or_arrays(k
     assert vector(second) == pytest.approx((4 / 17**0.5, 1 / 17**0.5))
 
 
-async def test_texts_are_asked_for_in_batches_and_blank_ones_not_at_all() -> None:
+async def test_texts_are_embedded_in_batches_and_blank_ones_not_at_all() -> None:
     asked: list[list[str]] = []
 
     def embed(texts: list[str]) -> list[list[float]]:
@@ -70,12 +70,12 @@ async def test_texts_are_asked_for_in_batches_and_blank_ones_not_at_all() -> Non
     assert [one is None for one in found] == [False, True, False, True, False, False]
 
 
-async def test_a_vector_of_nothing_is_none() -> None:
+async def test_a_zero_vector_is_none() -> None:
     assert await embedded(lambda texts: [[0.0, 0.0], [0.0, 2.0]], ["?", "a"]) == [None, struct.pack("<2f", 0, 1)]
 
 
 @given(st.lists(st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=2), min_size=1, max_size=5))
-def test_whatever_its_size_a_vector_has_length_one(rows: list[list[float]]) -> None:
+def test_every_vector_is_normalised_to_length_one(rows: list[list[float]]) -> None:
     found = asyncio.run(embedded(lambda texts: rows, ["text"] * len(rows)))
     for given_row, made in zip(rows, found, strict=True):
         if any(given_row):
@@ -106,7 +106,7 @@ def test_whatever_its_size_a_vector_has_length_one(rows: list[list[float]]) -> N
         {"data": []},
     ],
 )
-async def test_what_are_not_vectors_is_an_embedding_error(given_back: Any) -> None:
+async def test_a_result_that_is_not_vectors_is_an_embedding_error(given_back: Any) -> None:
     with pytest.raises(EmbeddingError):
         await embedded(lambda texts: given_back, ["a", "b"])
 
@@ -126,7 +126,7 @@ async def test_a_failing_callable_is_an_embedding_error_that_quotes_nothing() ->
         await embedded(refused, ["secret"])
 
 
-async def test_a_callable_that_hangs_is_given_up() -> None:
+async def test_a_callable_that_hangs_is_abandoned() -> None:
     async def hanging(texts: list[str]) -> list[list[float]]:
         await asyncio.Event().wait()
         return []
@@ -146,7 +146,7 @@ async def test_a_callable_that_hangs_is_given_up() -> None:
         {"embed": lengths, "dimensions": 2, "timeout": 0},
     ],
 )
-def test_settings_that_make_no_sense_are_refused_at_once(options: dict[str, Any]) -> None:
+def test_invalid_embedding_settings_are_refused_at_once(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         SessionManager("memory://").with_embeddings(**options)
 
@@ -162,7 +162,7 @@ async def test_embeddings_are_set_before_first_use() -> None:
 
 
 class Stubborn:
-    """Refuses so many times, and counts how often it is asked."""
+    """Refuses the first calls, and counts all of them."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals
@@ -175,7 +175,7 @@ class Stubborn:
         return lengths(texts)
 
 
-async def test_after_a_failure_searches_do_not_ask_for_a_while() -> None:
+async def test_after_a_failure_searches_do_not_call_the_embedding_for_a_while() -> None:
     stubborn = Stubborn(1_000)
     health = EmbeddingHealth()
     store = open_url("memory://")
@@ -196,13 +196,13 @@ async def test_after_a_failure_searches_do_not_ask_for_a_while() -> None:
     assert (health.pause, health.error) == (0.0, None)
 
 
-async def test_what_others_say_in_an_error_is_not_repeated() -> None:
+async def test_the_text_of_a_foreign_error_is_not_repeated() -> None:
     health = EmbeddingHealth()
     health.record_failure(ModelError("your input 'secret' is too long", model="m"))
     assert health.error == "the embedding failed (ModelError)"
 
 
-async def test_what_a_failure_left_undone_is_done_and_nothing_is_asked_for_twice(tmp_path: Path) -> None:
+async def test_after_a_failure_only_the_missing_texts_are_embedded(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/vectors.db"
     asked: list[str] = []
 
@@ -225,8 +225,8 @@ async def test_what_a_failure_left_undone_is_done_and_nothing_is_asked_for_twice
     await runtime.close()
 
 
-async def test_without_embeddings_nothing_of_theirs_is_loaded() -> None:
-    """In a process of its own: here everything is loaded already."""
+async def test_without_embeddings_no_package_for_them_is_imported() -> None:
+    """In its own process: here everything has been imported already."""
     program = (
         "import asyncio, sys\n"
         "from frontdesk import SessionManager\n"
@@ -243,7 +243,7 @@ async def test_without_embeddings_nothing_of_theirs_is_loaded() -> None:
     assert await process.wait() == 0
 
 
-async def test_a_role_that_may_not_create_the_extension_is_told_what_is_missing(postgres: PostgresServer) -> None:
+async def test_a_role_that_may_not_create_the_extension_gets_an_error_that_says_so(postgres: PostgresServer) -> None:
     url = postgres.create_database()
     owner = await asyncpg.connect(url)
     try:

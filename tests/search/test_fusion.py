@@ -1,5 +1,5 @@
-"""Words and vectors together: what a ranking by both promises, and that it neither trusts a poor embedding nor wastes a
-good one, on a corpus where half of what is asked for is said in other words."""
+"""Fusion of words and vectors: what it guarantees, and that it neither trusts a poor embedding nor wastes a
+good one, on a corpus where half of the questions use other words than the texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_without_words_the_nearest_come_in_their_order(near: list[int]) -> None:
 
 
 @given(hits, nearest)
-def test_what_the_words_say_clearly_is_not_overturned(lexical: list[tuple[int, float]], near: list[int]) -> None:
+def test_a_clear_order_by_words_is_not_reversed(lexical: list[tuple[int, float]], near: list[int]) -> None:
     place = {hit: index for index, (hit, _) in enumerate(fuse(lexical, near))}
     for better, high in lexical:
         for worse, low in lexical:
@@ -51,7 +51,7 @@ def test_what_the_words_say_clearly_is_not_overturned(lexical: list[tuple[int, f
                 assert place[better] < place[worse]
 
 
-# what it is worth
+# what it gains
 
 TEXTS = 500
 QUESTIONS = 500
@@ -59,9 +59,9 @@ QUESTIONS = 500
 
 @cache
 def corpus() -> tuple[list[str], list[list[int]], list[str], list[list[int]]]:
-    """Texts and what they speak of; questions and what they ask about, each of the text with its number.
+    """Texts with their topics, and questions with theirs. Question number n is about text number n.
 
-    Every concept has two words for it, and whoever speaks takes either."""
+    Every concept has two words, one of which is chosen at random."""
     rng = random.Random(3)
     syllables = [first + second for first in "bdfgklmnprstvz" for second in "aeiou"]
     words = rng.sample(["".join(rng.choices(syllables, k=3)) for _ in range(4_000)], 1_200)
@@ -92,7 +92,7 @@ def same_vectors() -> tuple[Matrix, Matrix]:
 
 
 def hashed(size: int) -> Callable[[], tuple[Matrix, Matrix]]:
-    """Counts of groups of letters: it knows how words are spelt, and nothing of what they mean."""
+    """Counts of groups of letters: similar for words that are spelled alike, whatever they mean."""
 
     def vectors() -> tuple[Matrix, Matrix]:
         texts, _, questions, _ = corpus()
@@ -111,7 +111,7 @@ def _counts(text: str, size: int) -> list[float]:
 
 
 def by_meaning(noise: float) -> Callable[[], tuple[Matrix, Matrix]]:
-    """What is meant, whichever word is used for it, with so much noise."""
+    """The meaning, whichever word is used, with some noise."""
 
     def vectors() -> tuple[Matrix, Matrix]:
         _, meant, _, asked = corpus()
@@ -133,7 +133,7 @@ def by_words() -> list[list[tuple[int, float]]]:
 
 
 def recall(rankings: list[list[int]], depth: int) -> float:
-    """Of a hundred questions, how many have their text among the first hits."""
+    """The percentage of questions that have their text among the first hits."""
     return 100 * sum(number in ranking[:depth] for number, ranking in enumerate(rankings)) / len(rankings)
 
 

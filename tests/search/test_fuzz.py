@@ -1,4 +1,4 @@
-"""Whatever is typed is a query: on no store does any text raise, or do anything but search."""
+"""Any text is a valid query: on no store does it raise, or do anything but search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXTS = ["a lamp", '"lamp" AND (部署 OR 🦊)', "role:user src/a/b.py", "nothi
 
 
 class _Searched:
-    """A manager with a few indexed messages, and a loop of its own to search it in."""
+    """A manager with a few indexed messages, and its own event loop."""
 
     def __init__(self, url: str) -> None:
         self._runner = asyncio.Runner()

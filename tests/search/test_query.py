@@ -1,4 +1,4 @@
-"""Whatever is typed is a query, and means what it looks like."""
+"""Any text is a valid query, and means what it looks like."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frontdesk.search.query import MAX_CLAUSES, MAX_TERMS, Query, parse
 from frontdesk.search.tokeniser import TOKENISER, Tokeniser
 
 
-def understood(text: str) -> Query:
+def parsed(text: str) -> Query:
     return parse(text, TOKENISER)
 
 
@@ -38,33 +38,33 @@ def understood(text: str) -> Query:
         ("NEAR(a b) AND col:^x NOT {y}", ("near", "b", "col", "x", "y")),
     ],
 )
-def test_words_are_looked_for_without_those_that_say_nothing(text: str, words: tuple[str, ...]) -> None:
-    assert understood(text).words == words
+def test_stop_words_are_left_out_of_the_words(text: str, words: tuple[str, ...]) -> None:
+    assert parsed(text).words == words
 
 
-def test_quotes_demand_a_phrase() -> None:
-    query = understood('"the nightly report" failed')
+def test_quotes_require_a_phrase() -> None:
+    query = parsed('"the nightly report" failed')
     assert query.phrases == ((("the", "night", "report"),),)
     assert query.words == ("the", "night", "report", "fail")
-    assert understood("“nightly report”").phrases == understood('"nightly report"').phrases
-    assert understood('""').is_empty
+    assert parsed("“nightly report”").phrases == parsed('"nightly report"').phrases
+    assert parsed('""').is_empty
 
 
 def test_a_minus_excludes_a_word_or_a_phrase() -> None:
-    query = understood('report -draft -"not yet"')
+    query = parsed('report -draft -"not yet"')
     assert query.words == ("report",)
     assert query.excluded == ((("draft",),), (("not", "yet"),))
 
 
-def test_an_asterisk_asks_for_a_beginning() -> None:
-    assert understood("Depl*").prefixes == ("depl",)
-    assert understood("deployment*").words == ("deploy",)
-    assert understood("*").is_empty
-    assert understood("**bold**").prefixes == ("bold",)
+def test_an_asterisk_makes_a_prefix() -> None:
+    assert parsed("Depl*").prefixes == ("depl",)
+    assert parsed("deployment*").words == ("deploy",)
+    assert parsed("*").is_empty
+    assert parsed("**bold**").prefixes == ("bold",)
 
 
-def test_filters_are_taken_out_of_the_words() -> None:
-    query = understood('role:User session:s-1 tag:"two words" tag:x after:2024 before:2024-05 before:2025-01-31 lamp')
+def test_filters_are_not_words() -> None:
+    query = parsed('role:User session:s-1 tag:"two words" tag:x after:2024 before:2024-05 before:2025-01-31 lamp')
     assert query.words == ("lamp",)
     assert query.roles == {"user"}
     assert query.sessions == {"s-1"}
@@ -74,8 +74,8 @@ def test_filters_are_taken_out_of_the_words() -> None:
 
 
 @pytest.mark.parametrize("date", ["2024-13", "2024-02-30", "0000", "24", "2024-1-1-1"])
-def test_what_is_no_date_is_words(date: str) -> None:
-    query = understood(f"after:{date}")
+def test_an_invalid_date_is_words(date: str) -> None:
+    query = parsed(f"after:{date}")
     assert query.after is None
     assert query.words
 
@@ -86,15 +86,15 @@ def test_stop_words_are_those_of_the_language() -> None:
 
 
 def test_a_very_long_query_is_cut() -> None:
-    query = understood(" ".join(f"word{number}x" for number in range(5_000)))
+    query = parsed(" ".join(f"word{number}x" for number in range(5_000)))
     assert len(query.words) == MAX_TERMS
-    assert len(understood(" ".join(f'-a{number} "b{number}"' for number in range(500))).excluded) == MAX_CLAUSES
+    assert len(parsed(" ".join(f'-a{number} "b{number}"' for number in range(500))).excluded) == MAX_CLAUSES
 
 
 def test_a_query_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        understood("x").words = ()  # type: ignore[misc]
-    assert hash(understood("a b")) == hash(understood("a b"))
+        parsed("x").words = ()  # type: ignore[misc]
+    assert hash(parsed("a b")) == hash(parsed("a b"))
 
 
 OPERATORS = [
@@ -126,12 +126,12 @@ TYPED = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".jo
 @example("-" * 10_000)
 @example("👍" * 10_000)
 @example("部" * 10_000)
-def test_nothing_that_is_typed_is_an_error(text: str) -> None:
+def test_no_text_is_an_invalid_query(text: str) -> None:
     query = parse(text, TOKENISER)
     assert len(query.words) <= MAX_TERMS
 
 
-async def test_no_search_is_an_error_whatever_is_typed() -> None:
+async def test_no_search_raises_for_any_text() -> None:
     async with SessionManager("memory://") as manager:
         await manager.append("chat", {"id": "m1", "role": "user", "content": 'word "部署" 👍 é a.b/c'})
         for text in ('"', "-word", "word -", "wor* -x*", "role:", "after:2024-", "' OR 1=1 --", "a" * 10_000, "\ud800"):

@@ -1,4 +1,4 @@
-"""What makes a text rank higher, and what keeps it out."""
+"""What makes a text rank higher, and what excludes it."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def test_rarer_words_rank_higher() -> None:
     assert best("amber birch", "amber x", "amber y", "amber z", "birch x") == [3, 0, 1, 2]
 
 
-def test_a_word_said_in_fewer_words_ranks_higher() -> None:
+def test_a_word_in_a_shorter_text_ranks_higher() -> None:
     assert best("amber", "amber " + "x " * 50, "amber x") == [1, 0]
 
 
-def test_words_side_by_side_rank_above_scattered_ones() -> None:
+def test_adjacent_words_rank_above_scattered_ones() -> None:
     assert best("nightly report", "nightly x y z report", "x y nightly report z") == [1, 0]
 
 
-def test_a_phrase_is_demanded_in_its_order() -> None:
+def test_a_phrase_must_be_in_its_order() -> None:
     assert best('"amber birch"', "birch amber", "amber x birch", "an amber birch") == [2]
     assert best('"部署服务"', "服务部署", "我们部署服务器") == [1]
     assert best('"修复parseFile函数"', "请修复parseFile函数吧", "修复函数 parseFile") == [0, 1]
 
 
-def test_a_beginning_finds_words_below_the_word_itself() -> None:
+def test_a_prefix_ranks_below_the_word_itself() -> None:
     assert best("depl*", "deploying x", "depth x", "deplete x") == [0, 2]
     assert best("amber amb*", "ambit", "amber") == [1, 0]
 
@@ -58,7 +58,7 @@ def test_words_near_a_message_count_for_it() -> None:
     assert together[10] > alone[10]
 
 
-def test_what_a_branch_follows_counts_for_it() -> None:
+def test_the_message_before_a_branch_counts_for_it() -> None:
     query = parse("amber lamp", TOKENISER)
     matcher, statistics = Matcher(query), Statistics()
     question, answer = (matcher.match(TOKENISER.terms(text), statistics) for text in ("which amber?", "the lamp"))
@@ -79,7 +79,7 @@ def test_a_long_query_is_ranked_by_its_rarest_words() -> None:
 
 
 @given(documents, st.sampled_from(WORDS), st.sampled_from(WORDS))
-def test_what_is_excluded_is_never_given_and_what_matches_always(texts: list[str], word: str, excluded: str) -> None:
+def test_excluded_texts_are_never_returned_and_matching_ones_always(texts: list[str], word: str, excluded: str) -> None:
     wanted = {n for n, text in enumerate(texts) if word in text.split() and excluded not in text.split()}
     assert set(best(f"{word} -{excluded}", *texts, consecutive=True)) == wanted
 

@@ -65,7 +65,7 @@ async def test_the_answer_is_among_the_first_three(manager: SessionManager, lang
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("language", QUESTIONS)
-async def test_it_is_so_among_all_languages_together(manager: SessionManager, language: str) -> None:
+async def test_the_answer_is_found_among_all_languages_together(manager: SessionManager, language: str) -> None:
     missed = []
     for text, number in QUESTIONS[language]:
         if "postgresql" in text.lower():
@@ -77,6 +77,6 @@ async def test_it_is_so_among_all_languages_together(manager: SessionManager, la
 
 
 @pytest.mark.parametrize(("language", "text", "number"), ASKED_IN_OTHER_FORMS)
-def test_other_forms_of_a_word_are_found_in_the_language_that_was_chosen(language: str, text: str, number: int) -> None:
+def test_other_forms_of_a_word_are_found_in_the_chosen_language(language: str, text: str, number: int) -> None:
     ranked = rank_texts(text, CONVERSATIONS[language], Tokeniser(language), consecutive=True)
     assert number in [index for index, _ in ranked[:3]]

@@ -42,7 +42,7 @@ async def test_tool_names_arguments_and_results_are_found(manager: SessionManage
     assert ids(await manager.search("sleet")) == ["m2"]
 
 
-async def test_file_names_are_found_but_not_their_bytes(manager: SessionManager) -> None:
+async def test_file_names_are_found_but_not_binary_content(manager: SessionManager) -> None:
     source = {"type": "base64", "media_type": "application/pdf", "data": "QUJD" * 300}
     block = {"type": "document", "title": "quarterly_figures.pdf", "source": source}
     await manager.append("chat", {"id": "m1", "role": "user", "content": [{"type": "text", "text": "see"}, block]})
@@ -71,7 +71,7 @@ async def test_sessions_are_found_by_name_and_summary(manager: SessionManager) -
         assert (hit.kind, hit.session_id, hit.message_id, hit.session_name) == ("session", "trip", "", "Trip to Lisbon")
 
 
-async def test_summaries_are_found_and_say_that_they_are_shown(manager: SessionManager) -> None:
+async def test_summaries_are_found_and_marked_as_visible(manager: SessionManager) -> None:
     session = manager.session("chat")
     await session.append_all([user("m1", "amber"), user("m2", "birch"), user("m3", "cedar")])
     made = await session.add_compaction("They spoke of trees.", "m1", "m2")
@@ -79,10 +79,10 @@ async def test_summaries_are_found_and_say_that_they_are_shown(manager: SessionM
     assert (hit.kind, hit.message_id, hit.visible) == ("summary", f"frontdesk-summary:{made.id}", True)
 
 
-# where it stands
+# positions
 
 
-async def test_a_hit_says_where_it_stands_and_whether_history_shows_it(manager: SessionManager) -> None:
+async def test_a_hit_has_its_position_and_whether_history_shows_it(manager: SessionManager) -> None:
     session = manager.session("chat")
     await session.append_all([user("m1", "amber"), user("m2", "birch"), user("m3", "cedar")])
     await session.append(user("side", "dune"), parent="m1")
@@ -121,7 +121,7 @@ async def test_filters_narrow_by_role_session_tag_and_time(manager: SessionManag
     assert {query: set(ids(await manager.search(query))) for query in expected} == expected
 
 
-async def test_a_filter_alone_gives_the_newest_first(manager: SessionManager) -> None:
+async def test_a_filter_alone_returns_the_newest_first(manager: SessionManager) -> None:
     for month in (2, 3, 1):
         await manager.append("a", user(f"m{month}", "word", created_at=f"2024-0{month}-01T00:00:00Z"))
     assert ids(await manager.search("role:user")) == ["m3", "m2", "m1"]
@@ -138,7 +138,7 @@ async def test_of_equals_the_newest_comes_first(manager: SessionManager) -> None
 # pages
 
 
-async def test_pages_give_every_hit_once(manager: SessionManager) -> None:
+async def test_pages_contain_every_hit_once(manager: SessionManager) -> None:
     await manager.session("a").append_all([user(f"m{number}", f"lamp {'x ' * number}") for number in range(7)])
     found: list[str] = []
     cursor = None
@@ -165,7 +165,7 @@ async def test_a_cursor_belongs_to_its_query(manager: SessionManager) -> None:
 # forks
 
 
-async def test_forks_do_not_give_the_same_message_twice(manager: SessionManager) -> None:
+async def test_a_message_shared_by_forks_is_found_once(manager: SessionManager) -> None:
     source = manager.session("source")
     await source.append_all([user(f"m{number}", f"lamp {number}") for number in range(6)])
     early = await manager.fork("source", at="m2", new_id="early")
@@ -186,11 +186,11 @@ async def test_forks_do_not_give_the_same_message_twice(manager: SessionManager)
     assert sorted(ids(await early.search("lamp"))) == ["e1", "m0", "m1", "m2"]
 
 
-# while others write
+# concurrent writes
 
 
 class InterruptedStore(MemoryStore):
-    """Lets something happen before the trees of hits are loaded."""
+    """Does something before the trees of hits are loaded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class InterruptedStore(MemoryStore):
         return await super().trees(namespace, session_ids, family=family)
 
 
-async def test_a_message_that_goes_during_a_search_is_left_out() -> None:
+async def test_a_message_deleted_during_a_search_is_left_out() -> None:
     store = InterruptedStore()
     async with SessionManager(store) as manager:
         session = manager.session("chat")

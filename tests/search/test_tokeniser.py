@@ -1,4 +1,4 @@
-"""What a term is: one table for all scripts, and the properties that documents and queries rely on."""
+"""What a term is: a table for all scripts, and the properties that documents and queries rely on."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def test_an_unknown_language_is_refused() -> None:
         Tokeniser("klingon")
 
 
-def test_a_query_looks_for_pairs_and_for_a_single_character_that_stands_alone() -> None:
+def test_a_query_has_pairs_and_a_single_character_only_if_it_is_alone() -> None:
     assert list(TOKENISER.query_runs("部署服务 器 parse")) == [("部署", "署服", "服务"), ("器",), ("pars",)]
 
 
-def test_what_is_too_long_to_be_a_word_is_no_term() -> None:
+def test_a_run_that_is_too_long_is_not_a_term() -> None:
     assert TOKENISER.terms("x" * 10_000 + " word") == ["word"]
 
 
 @given(st.text(max_size=200))
-def test_any_text_has_terms_and_the_same_with_their_places(text: str) -> None:
+def test_runs_have_the_same_terms_as_the_text(text: str) -> None:
     runs = list(TOKENISER.runs(text))
     assert [term for run in runs for term in run.terms] == TOKENISER.terms(text)
     assert all(0 <= run.start < run.end <= len(text) for run in runs)

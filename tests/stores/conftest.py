@@ -15,7 +15,7 @@ numbers = count(1)
 
 @pytest.fixture(scope="session")
 def shared_database(postgres: PostgresServer) -> Iterator[str]:
-    """The URL of one PostgreSQL database for all tests that have a schema of their own in it."""
+    """The URL of one PostgreSQL database for all tests that use their own schema in it."""
     url = postgres.create_database()
     yield url
     postgres.drop_database(url)
@@ -23,5 +23,5 @@ def shared_database(postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def postgres_schema(shared_database: str) -> PostgresSchema:
-    """An unused schema in the shared database, which removes it in the end."""
+    """An unused schema in the shared database, which is dropped in the end."""
     return PostgresSchema(shared_database, f"s{next(numbers)}")

@@ -1,5 +1,5 @@
 """Random appends in all their combinations (fences, queues, waking, forks, duplicates, heads, parents, several at once)
-leave the same rows, log, statuses and keys in every store, and get the same answers."""
+leave the same rows, log, statuses and keys in every store, and return the same results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _sessions = st.sampled_from(SESSIONS)
 
 
 class Write(msgspec.Struct, frozen=True):
-    """An append. `fence` says whether it is made in the turn that is held, in one that is over, or in none."""
+    """An append. `fence` says whether it is made in the current turn, in one that has ended, or in none."""
 
     session: str
     ids: tuple[str, ...]
@@ -102,7 +102,7 @@ _steps = st.builds(
 
 
 def _at_once(session: str, writes: list[Write]) -> list[Write]:
-    """Appends to one session: which of several sessions comes first is nowhere promised."""
+    """Concurrent appends to one session: the order among several sessions is not guaranteed."""
     return [msgspec.structs.replace(write, session=session) for write in writes]
 
 
@@ -111,7 +111,7 @@ _histories = st.lists(st.one_of(_bursts, _steps), min_size=1, max_size=14)
 
 
 class Ranks(NamedTuple):
-    """The numbers that one store gave, in the order in which all of them give them."""
+    """The numbers that one store assigned, in the order in which all stores assign them."""
 
     sessions: list[int]
     segments: list[int]
@@ -124,7 +124,7 @@ class Ranks(NamedTuple):
 
 
 class Actor:
-    """Does the same to one store as its twins do to the others. Numbers are told by their rank."""
+    """Does to one store what its twins do to the others. Numbers are represented by their rank."""
 
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
@@ -154,7 +154,7 @@ class Actor:
         turns = self._turns.get(write.session, [])
         fence = {None: None, "held": turns[-1] if turns else 1, "over": turns[-2] if len(turns) > 1 else 2}[write.fence]
         ids = write.ids
-        if write.fresh:  # ids that were made for this call
+        if write.fresh:  # ids that were generated for this call
             self._made += 1
             ids = tuple(f"made {self._made} {number}" for number in range(len(ids)))
         return Append(
@@ -236,7 +236,7 @@ class Actor:
         return piece.messages[0].id
 
     async def state(self) -> dict[str, Any]:
-        """All that is to be seen, with numbers told by their rank."""
+        """Everything that can be read, with numbers represented by their rank."""
         trees = {
             id: rows
             for id in SESSIONS
@@ -281,7 +281,7 @@ class Actor:
         return row, sorted(shape), sorted(edits), await self._store.read(items)
 
     async def drain(self) -> list[str]:
-        """What is queued, found by taking it."""
+        """The queued messages, read by taking them."""
         found = []
         for id in SESSIONS:
             if await self._store.get(self._namespace, id) is None:
@@ -308,7 +308,7 @@ def _ranked(place: Place | None, ranks: Ranks) -> tuple[int, int] | None:
 
 
 def _lines(log: list[ChangeRow], ranks: Ranks) -> list[list[Any]]:
-    """The lines of each session in their order; runs that go on are one, as they are when appended together."""
+    """The log entries of each session in their order; consecutive runs are one, as when they are appended together."""
     lines: list[list[Any]] = []
     for line in sorted(log, key=lambda line: line.session):
         where = (ranks.session(line.session), line.kind, ranks.segment(line.segment))
@@ -321,7 +321,7 @@ def _lines(log: list[ChangeRow], ranks: Ranks) -> list[list[Any]]:
 
 
 class Stores(NamedTuple):
-    """One of each kind, in an event loop that outlives an example."""
+    """One store of each kind, in an event loop that is used for many examples."""
 
     runner: asyncio.Runner
     each: tuple[Store, ...]
@@ -374,7 +374,7 @@ async def _compare(stores: Sequence[Store], history: list[list[Write] | Step]) -
 
 
 def _check(other: tuple[Any, dict[str, Any]], memory: tuple[Any, dict[str, Any]], step: Sequence[Write] | Step) -> None:
-    """Tells only what differs: a state is long."""
+    """Reports only the differences: a state is long."""
     found, wanted = ({"answer": answer, **state} for answer, state in (other, memory))
     differing = {name: (found[name], wanted[name]) for name in wanted if found[name] != wanted[name]}
     assert not differing, (step, differing)

@@ -1,4 +1,4 @@
-"""Every store keeps its whole contract on its real engine."""
+"""Every store meets the whole contract on its real engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing import StateContract, StoreContract, StoredText
 from tests.stores.schemas import PostgresSchema
 
-# Random histories take a while on a busy machine.
+# Random histories take long on a busy machine.
 pytestmark = pytest.mark.timeout(600)
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL behind a real transaction pooler: the whole contract, and the proof that the pooler is one."""
+"""PostgreSQL behind a real transaction pooler: the whole contract, and a proof that the pooler is one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLIENTS = 64
 
 @pytest.fixture
 def pooled_url(pooler: TransactionPooler, postgres_url: str) -> str:
-    """The same fresh and empty database, through the pooler."""
+    """The same empty database, through the pooler."""
     return pooler.url(postgres_url)
 
 
@@ -41,7 +41,7 @@ class TestBehindPgBouncer(StoreContract):
 
 
 async def read_and_write(store: PostgresStore, number: int) -> None:
-    """A bit of everything that is sent with arguments."""
+    """Some of every kind of call with arguments."""
     session_id = f"s{number % 8}"
     for round in range(5):
         await add(store, session_id, f"{number}-{round}")
@@ -52,7 +52,7 @@ async def read_and_write(store: PostgresStore, number: int) -> None:
         assert await store.release_lease(NAMESPACE, session_id, f"work {number}", lease.number)
 
 
-async def test_the_pooler_gives_every_transaction_another_connection(pooled_url: str) -> None:
+async def test_the_pooler_uses_another_connection_for_every_transaction(pooled_url: str) -> None:
     connections = [await asyncpg.connect(pooled_url, statement_cache_size=0) for _ in range(SERVER_CONNECTIONS)]
     transactions = [connection.transaction() for connection in connections]
     for transaction in transactions:
@@ -74,7 +74,7 @@ async def test_64_clients_share_a_few_connections_and_nothing_is_lost(pooled_url
         await store.close()
 
 
-async def test_a_store_that_was_not_told_of_the_pooler_fails_and_says_what_to_do(pooled_url: str) -> None:
+async def test_a_store_that_does_not_know_of_the_pooler_fails_and_says_what_to_do(pooled_url: str) -> None:
     told, untold = PostgresStore.from_url(f"{pooled_url}?pooler=transaction"), PostgresStore.from_url(pooled_url)
     await told.open()
     work = (read_and_write(untold, number) for number in range(CLIENTS))

@@ -1,4 +1,4 @@
-"""What is particular to PostgreSQL; all that every store promises is in the contract."""
+"""What is specific to PostgreSQL; what every store guarantees is in the contract."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ async def ids_in(store: PostgresStore, session_id: str) -> list[str]:
 
 
 class Wire:
-    """A loopback proxy in front of the server: it can be taken down, can lose one answer, and notes the names of
-    prepared statements that pass through it."""
+    """A loopback proxy in front of the server: it can be taken down, can lose one reply, and records the names of
+    the prepared statements that pass through it."""
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
@@ -114,7 +114,7 @@ class Wire:
                 self._open.discard(end)
 
     async def _finished(self, there: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        """Let the server answer in full, and keep the answer."""
+        """Let the server reply completely, but drop the reply."""
         self.lose_answer_to = None
         self.lost += 1
         back.write(b"S\0\0\0\4")
@@ -146,7 +146,7 @@ class Wire:
         ("sslmod=require", "known are pool, pooler, schema, timeout, and of the driver"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(query: str, complaint: str) -> None:
+def test_an_invalid_option_is_refused(query: str, complaint: str) -> None:
     with pytest.raises(StoreURLError, match=complaint):
         PostgresStore.from_url(f"postgresql://user:s3cret@localhost/db?{query}")
 
@@ -195,7 +195,7 @@ async def test_requests_for_one_session_keep_the_order_of_their_arrival(store: P
     assert [result.rows[0].parent_id for result in results] == [None, *ids[:-1]]
 
 
-async def test_a_locked_session_does_not_hold_up_others(store: PostgresStore, postgres_url: str) -> None:
+async def test_a_locked_session_does_not_block_others(store: PostgresStore, postgres_url: str) -> None:
     await asyncio.gather(*(add(store, session_id, "first") for session_id in ("locked", "a", "b")))
     connection = await asyncpg.connect(postgres_url)
     transaction = connection.transaction()
@@ -237,7 +237,7 @@ async def test_a_request_that_cannot_be_stored_fails_alone(store: PostgresStore)
     assert await ids_in(store, "b") == ["first"]
 
 
-async def test_ids_of_512_four_byte_characters_are_kept(store: PostgresStore) -> None:
+async def test_ids_of_512_four_byte_characters_are_stored(store: PostgresStore) -> None:
     session_id, first, second = (chr(0x1F600 + number) * 511 + "🜁" for number in range(3))
     await add(store, session_id, first)
     await add(store, session_id, second)
@@ -248,7 +248,7 @@ async def test_ids_of_512_four_byte_characters_are_kept(store: PostgresStore) ->
 # connections
 
 
-async def test_it_goes_on_after_a_restart_of_the_server() -> None:
+async def test_it_continues_after_a_restart_of_the_server() -> None:
     with PostgresServer() as server:
         store = PostgresStore.from_url(server.create_database())
         await asyncio.gather(*(add(store, f"s{number}", "before") for number in range(8)))
@@ -258,7 +258,7 @@ async def test_it_goes_on_after_a_restart_of_the_server() -> None:
         await store.close()
 
 
-async def test_a_server_that_is_away_is_reported_and_found_again(postgres_url: str) -> None:
+async def test_a_server_that_is_down_is_reported_and_found_again(postgres_url: str) -> None:
     async with Wire(postgres_url) as wire:
         store = PostgresStore.from_url(f"{wire.url}&timeout=5")
         await add(store, "s", "before")
@@ -320,7 +320,9 @@ async def test_a_read_only_database_is_reported(store: PostgresStore, postgres_u
     await reading.close()
 
 
-async def test_after_close_it_says_so_and_what_was_in_flight_is_done(store: PostgresStore, postgres_url: str) -> None:
+async def test_after_close_calls_are_refused_and_pending_ones_are_finished(
+    store: PostgresStore, postgres_url: str
+) -> None:
     await store.open()
     appends = [asyncio.create_task(add(store, f"s{number}", "m")) for number in range(20)]
     await asyncio.sleep(0)

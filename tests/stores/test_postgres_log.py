@@ -1,4 +1,4 @@
-"""The change log on PostgreSQL, where transactions commit in another order than they took their numbers."""
+"""The change log on PostgreSQL, where transactions may commit in another order than that of their numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
 
 @asynccontextmanager
 async def transaction(url: str) -> AsyncIterator[Any]:
-    """A transaction that has its number already, and is committed at the end."""
+    """A transaction that has its number, and is committed at the end."""
     connection = await asyncpg.connect(url)
     try:
         async with connection.transaction():
@@ -49,7 +49,7 @@ def about(lines: list[ChangeRow]) -> list[tuple[str, str | None]]:
     return [(line.kind, line.session_id) for line in lines]
 
 
-async def test_a_line_that_is_committed_late_is_not_missed_by_who_read_on(
+async def test_an_entry_that_is_committed_late_is_not_missed_by_a_reader(
     store: PostgresStore, postgres_url: str
 ) -> None:
     await add(store, "before", "m1")
@@ -66,7 +66,7 @@ async def test_a_line_that_is_committed_late_is_not_missed_by_who_read_on(
     assert await store.changes(NAMESPACE, None, 100) == [*before, *after]
 
 
-async def test_lines_of_one_session_stand_in_the_order_of_its_changes(store: PostgresStore, postgres_url: str) -> None:
+async def test_entries_of_one_session_are_in_the_order_of_its_changes(store: PostgresStore, postgres_url: str) -> None:
     await add(store, "s", "m0")
     async with transaction(postgres_url) as early:
         await add(store, "s", "m1")
@@ -76,7 +76,7 @@ async def test_lines_of_one_session_stand_in_the_order_of_its_changes(store: Pos
     assert [line.first for line in lines[1:]] == [0, 1, 2, 3]
 
 
-async def test_a_plan_that_began_early_is_told_after_what_it_waited_for(
+async def test_a_plan_that_began_early_is_logged_after_what_it_waited_for(
     store: PostgresStore, postgres_url: str
 ) -> None:
     number = (await add(store, "s", "m0")).session.number
@@ -87,7 +87,7 @@ async def test_a_plan_that_began_early_is_told_after_what_it_waited_for(
     assert [line.kind for line in await settled(store, 4)][1:] == ["message.appended"] * 2 + ["usage.added"]
 
 
-async def test_a_transaction_that_is_rolled_back_leaves_no_line(store: PostgresStore, postgres_url: str) -> None:
+async def test_a_transaction_that_is_rolled_back_leaves_no_entry(store: PostgresStore, postgres_url: str) -> None:
     connection = await asyncpg.connect(postgres_url)
     failing = connection.transaction()
     await failing.start()
@@ -129,8 +129,10 @@ async def test_a_reader_misses_nothing_while_transactions_of_all_lengths_overlap
 
 
 @pytest.mark.parametrize("writer", ["direct", "pooled"])
-async def test_a_notice_ends_the_wait_of_another_process(store: PostgresStore, postgres_url: str, writer: str) -> None:
-    await store.wait_for_change(0.01)  # begins to listen
+async def test_a_notification_ends_the_wait_of_another_process(
+    store: PostgresStore, postgres_url: str, writer: str
+) -> None:
+    await store.wait_for_change(0.01)  # starts to listen
     other = PostgresStore(postgres_url, pooler=writer == "pooled")
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -142,7 +144,9 @@ async def test_a_notice_ends_the_wait_of_another_process(store: PostgresStore, p
     await other.close()
 
 
-async def test_behind_a_pooler_nobody_listens_and_the_poll_goes_on(store: PostgresStore, postgres_url: str) -> None:
+async def test_behind_a_pooler_there_is_no_listener_and_polling_goes_on(
+    store: PostgresStore, postgres_url: str
+) -> None:
     pooled = PostgresStore(postgres_url, pooler=True)
     await pooled.wait_for_change(0.01)
     await add(store, "s", "m1")

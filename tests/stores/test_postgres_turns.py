@@ -1,4 +1,4 @@
-"""A takeover on PostgreSQL waits for a write whose fence has been looked at, however long its transaction takes."""
+"""A takeover on PostgreSQL waits for a write whose fence has been checked, however long its transaction takes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ OCCUPY_THE_TAGS = "LOCK TABLE frontdesk.session_tags IN SHARE MODE"
 @pytest.mark.parametrize(
     ("write", "block"), [(append_late, OCCUPY_THE_NEXT_PLACE), (rename_late, OCCUPY_THE_TAGS)], ids=["append", "plan"]
 )
-async def test_nobody_takes_over_between_the_look_at_the_fence_and_the_commit(
+async def test_nobody_takes_over_between_the_check_of_the_fence_and_the_commit(
     store: PostgresStore, postgres_url: str, write: Callable[[Store, int], Coroutine[Any, Any, None]], block: str
 ) -> None:
     await add(store, "s", "first")

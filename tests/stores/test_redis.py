@@ -1,4 +1,4 @@
-"""What is particular to Redis: URLs, keys, lost connections, a server that refuses, and a cluster that loses a node."""
+"""What is specific to Redis: URLs, keys, lost connections, a server that refuses, and a cluster that loses a node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_one(counter: Counter) -> Counter:
 
 @pytest.fixture
 def server() -> Iterator[RedisServer]:
-    """A server of the test's own, to do harm to."""
+    """A server for this test only, which it may harm."""
     with RedisServer("--maxmemory-policy", "noeviction") as server:
         yield server
 
@@ -64,7 +64,7 @@ class TestURLs:
             "redis+sentinel://one",
         ],
     )
-    def test_what_makes_no_sense_is_refused(self, url: str) -> None:
+    def test_an_invalid_url_is_refused(self, url: str) -> None:
         with pytest.raises(StoreURLError):
             open_state_url(url)
 
@@ -81,7 +81,7 @@ class TestURLs:
     def test_a_store_shows_its_address_and_no_secret(self, url: str, shown: str) -> None:
         assert repr(open_state_url(url)) == f"RedisStore({shown!r})"
 
-    def test_sessions_cannot_live_there(self) -> None:
+    def test_redis_cannot_store_sessions(self) -> None:
         with pytest.raises(StoreURLError, match=r"keeps states only.*manager\.states"):
             SessionManager("redis://localhost")
 
@@ -94,7 +94,7 @@ class TestURLs:
 
 
 class TestKeys:
-    async def test_all_of_one_id_lie_in_one_slot_and_expire(self, store: RedisStore, redis_url: str) -> None:
+    async def test_all_keys_of_one_id_are_in_one_slot_and_expire(self, store: RedisStore, redis_url: str) -> None:
         namespace = new_id()
         for name in ("sessions", "a}b{c"):
             await store.create_state(StateKey(namespace, "{x}:y", name), "{}", HOUR, "m")
@@ -106,7 +106,7 @@ class TestKeys:
             await store.delete_states(namespace, "{x}:y")
             assert [key async for key in client.scan_iter(f"*{namespace}*")] == []
 
-    async def test_the_list_of_names_outlives_what_it_lists(self, store: RedisStore, redis_url: str) -> None:
+    async def test_the_list_of_names_outlives_the_states_it_lists(self, store: RedisStore, redis_url: str) -> None:
         namespace = new_id()
         short, long, never = (StateKey(namespace, "chat", name) for name in ("short", "long", "never"))
         async with Redis.from_url(redis_url) as client:
@@ -139,7 +139,7 @@ class TestKeys:
 
 
 class TestFailures:
-    async def test_a_server_that_is_away_is_not_an_absent_state(self, server: RedisServer) -> None:
+    async def test_a_server_that_is_down_is_not_a_missing_state(self, server: RedisServer) -> None:
         async with SessionManager("memory://") as manager:
             states = manager.states(Counter, store=server.url)
             await states.create("chat")
@@ -155,14 +155,14 @@ class TestFailures:
             server.start()
             assert await states.get_or_create("chat") == Counter()
 
-    async def test_a_restart_between_two_calls_is_not_noticed(self, server: RedisServer) -> None:
+    async def test_a_restart_between_two_calls_causes_no_error(self, server: RedisServer) -> None:
         store = RedisStore(server.url)
         await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "m")
         server.restart()
-        assert await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "n"), "and the scripts are known again"
+        assert await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "n"), "the scripts are loaded again"
         await store.close()
 
-    async def test_no_password_is_a_refusal_that_shows_no_secret(self, server: RedisServer) -> None:
+    async def test_a_missing_password_is_an_error_that_shows_no_secret(self, server: RedisServer) -> None:
         server.ask("CONFIG", "SET", "requirepass", "right")
         for url in (server.url, server.url.replace("redis://", "redis://:wrong@")):
             store = RedisStore(url)
@@ -171,7 +171,7 @@ class TestFailures:
             assert "wrong" not in str(raised.value)
             await store.close()
 
-    async def test_a_full_server_says_so_and_keeps_what_it_has(self, server: RedisServer) -> None:
+    async def test_a_full_server_refuses_writes_and_keeps_its_states(self, server: RedisServer) -> None:
         store = RedisStore(server.url)
         key = StateKey("ns", "chat", "s")
         await store.create_state(key, '"kept"', None, "m")
@@ -198,7 +198,7 @@ class TestFailures:
         assert all(await asyncio.gather(*(store.get_state(key) for _ in range(300))))
         await store.close()
 
-    async def test_a_lost_answer_loses_nothing_and_counts_nothing_twice(self, redis_url: str) -> None:
+    async def test_a_lost_reply_loses_nothing_and_counts_nothing_twice(self, redis_url: str) -> None:
         async with answers_lost(redis_url, 3) as url, SessionManager("memory://", namespace=new_id()) as manager:
             states = manager.states(Counter, store=url)
             await states.get_or_create("chat")
@@ -227,7 +227,7 @@ class TestFailures:
 
 @asynccontextmanager
 async def answers_lost(url: str, every: int) -> AsyncIterator[str]:
-    """A way to the server on which the answer to each n-th script is cut off, and the connection with it."""
+    """A proxy that cuts the connection instead of passing on the reply to every n-th script."""
     port = int(url.rpartition(":")[2].split("/")[0])
     scripts = 0
 
@@ -277,7 +277,7 @@ class TestCluster:
             assert await store.delete_states("ns", "chat") == 1
             await store.close()
 
-    async def test_a_cluster_that_loses_a_primary_goes_on_with_every_state(self) -> None:
+    async def test_a_cluster_that_loses_a_primary_keeps_every_state(self) -> None:
         with RedisCluster() as cluster:
             async with SessionManager("memory://") as manager:
                 states = manager.states(Counter, store=cluster.url)

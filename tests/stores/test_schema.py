@@ -1,4 +1,4 @@
-"""Schemas of the SQL stores: created, brought up to date, recognised and refused."""
+"""Schemas of the SQL stores: how they are created, migrated, recognised and refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMESPACE = "test"
 # the rules
 
 
-def test_an_empty_database_needs_all_of_it() -> None:
+def test_an_empty_database_needs_the_whole_schema() -> None:
     assert Schema(FIRST, SECOND).missing(None, "it") == (FIRST, SECOND)
 
 
@@ -73,7 +73,7 @@ async def file(tmp_path: Path) -> Path:
 
 
 async def refused(path: Path) -> SchemaVersionError:
-    """Open a file that is refused, and is left as it is."""
+    """Open a file that is refused and not changed."""
     before = path.read_bytes()
     store = SQLiteStore(path)
     with pytest.raises(SchemaVersionError) as raised:
@@ -144,7 +144,7 @@ async def test_postgres_refuses_what_it_does_not_know(
     connection: asyncpg.Connection, postgres_url: str, statement: str, reason: str
 ) -> None:
     await connection.execute(statement)
-    # Anything that were to be written would be refused for another reason.
+    # A write would be refused for another reason.
     database = await connection.fetchval("SELECT current_database()")
     await connection.execute(f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
     store = PostgresStore.from_url(postgres_url)

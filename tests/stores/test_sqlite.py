@@ -1,4 +1,4 @@
-"""What is particular to SQLite: its URL, group commit, the end of its threads, and its log."""
+"""What is specific to SQLite: URLs, group commit, the end of its threads, and the write-ahead log."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def test_an_absolute_url_is_percent_decoded() -> None:
         ("sqlite:///a%00b.db", "NUL"),
     ],
 )
-def test_a_url_that_cannot_be_meant_is_refused(url: str, said: str) -> None:
+def test_a_malformed_url_is_refused(url: str, said: str) -> None:
     with pytest.raises(StoreURLError, match=said):
         open_url(url)
 
 
-async def test_normal_synchronous_is_what_the_writer_uses(path: Path) -> None:
+async def test_the_writer_uses_synchronous_normal_if_set(path: Path) -> None:
     async def level(url: str) -> Any:
         store = SQLiteStore.from_url(url)
         try:
@@ -98,7 +98,7 @@ async def test_normal_synchronous_is_what_the_writer_uses(path: Path) -> None:
 
 
 class Held:
-    """Keeps the writer busy with one operation until it is let go."""
+    """Keeps the writer busy with one operation until it is released."""
 
     def __init__(self, store: SQLiteStore) -> None:
         self._begun = threading.Event()
@@ -117,7 +117,7 @@ class Held:
         await self.done
 
 
-async def test_one_failing_operation_does_not_touch_the_others_of_its_transaction(store: SQLiteStore) -> None:
+async def test_a_failing_operation_does_not_affect_others_in_its_transaction(store: SQLiteStore) -> None:
     def write_and_fail(connection: Any) -> None:
         connection.execute("UPDATE sessions SET name = 'half-done'")
         raise ZeroDivisionError
@@ -156,7 +156,7 @@ async def test_what_arrives_during_a_commit_is_committed_together(store: SQLiteS
     assert seen == {0, 100}
 
 
-async def test_a_cancelled_caller_leaves_the_writer_sound(store: SQLiteStore) -> None:
+async def test_the_writer_survives_a_cancelled_caller(store: SQLiteStore) -> None:
     held = Held(store)
     await held.begun()
     cancelled = asyncio.ensure_future(add(store, "s", "a"))
@@ -170,7 +170,7 @@ async def test_a_cancelled_caller_leaves_the_writer_sound(store: SQLiteStore) ->
     assert await ids(store, "s") == ["a"]
 
 
-async def test_a_caller_whose_loop_is_gone_leaves_the_writer_sound(store: SQLiteStore) -> None:
+async def test_the_writer_survives_a_caller_whose_loop_is_closed(store: SQLiteStore) -> None:
     held = Held(store)
     await held.begun()
 
@@ -188,7 +188,7 @@ async def test_a_caller_whose_loop_is_gone_leaves_the_writer_sound(store: SQLite
     assert await ids(store, "s") == ["a", "b"]
 
 
-async def test_callers_beyond_the_limit_wait_their_turn(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_callers_over_the_limit_wait_for_their_turn(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frontdesk.stores.sqlite.engine.MAX_WAITING", 20)
     monkeypatch.setattr("frontdesk.stores.sqlite.workers.MAX_BATCH", 5)
     held = Held(store)
@@ -212,7 +212,7 @@ async def test_loops_of_several_threads_share_a_store(store: SQLiteStore) -> Non
 # the end
 
 
-async def test_closing_twice_is_the_same_as_once(path: Path) -> None:
+async def test_closing_twice_does_nothing_more(path: Path) -> None:
     store = SQLiteStore(path)
     await add(store, "s", "a")
     await asyncio.gather(store.close(), store.close())
@@ -224,7 +224,7 @@ async def test_closing_twice_is_the_same_as_once(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-async def test_closing_finishes_what_was_handed_over(path: Path) -> None:
+async def test_closing_finishes_pending_operations(path: Path) -> None:
     store = SQLiteStore(path)
     held = Held(store)
     await held.begun()
@@ -256,7 +256,7 @@ def test_a_process_that_does_not_close_its_store_ends(path: Path) -> None:
 # the log
 
 
-async def test_the_log_does_not_grow_for_ever(store: SQLiteStore, path: Path) -> None:
+async def test_the_log_does_not_grow_forever(store: SQLiteStore, path: Path) -> None:
     largest = 0
     for _ in range(40):
         await asyncio.gather(*(add(store, "s", message(new_id(), "x" * 8000)) for _ in range(100)))
@@ -284,7 +284,7 @@ async def test_overlapping_readers_do_not_keep_the_log_growing(
     assert os.stat(f"{path}-wal").st_size < 28 << 20
 
 
-async def test_a_long_read_sees_one_moment_and_holds_up_no_writer(store: SQLiteStore) -> None:
+async def test_a_long_read_sees_one_moment_and_blocks_no_writer(store: SQLiteStore) -> None:
     await add(store, "s", "a")
     begun, end = threading.Event(), threading.Event()
 

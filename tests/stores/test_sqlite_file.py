@@ -1,4 +1,4 @@
-"""One SQLite file in trouble: many processes, forks, files that are not ours or cannot be written, a full disk."""
+"""One SQLite file under difficult conditions: many processes, forks, foreign or read-only files, a full disk."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _open_and_append(path: str, name: str, barrier: Any) -> None:
     _append_many(path, name, 1)
 
 
-async def test_eight_processes_append_without_meeting_a_lock(store: SQLiteStore, path: Path) -> None:
+async def test_eight_processes_append_without_a_lock_error(store: SQLiteStore, path: Path) -> None:
     processes = [FORK.Process(target=_append_many, args=(str(path), f"p{i}", 40)) for i in range(8)]
     for process in processes:
         process.start()
@@ -80,7 +80,7 @@ async def test_eight_processes_append_without_meeting_a_lock(store: SQLiteStore,
     assert [await ids(store, f"p{i}") for i in range(8)] == [[f"p{i}-{n}" for n in range(0, 40, 2)] for i in range(8)]
 
 
-async def test_ten_processes_make_one_schema(store: SQLiteStore, path: Path) -> None:
+async def test_ten_processes_create_one_schema(store: SQLiteStore, path: Path) -> None:
     barrier = FORK.Barrier(10)
     processes = [FORK.Process(target=_open_and_append, args=(str(path), f"p{i}", barrier)) for i in range(10)]
     for process in processes:
@@ -120,7 +120,7 @@ async def test_a_lock_that_stays_is_reported(path: Path) -> None:
     await store.close()
 
 
-async def test_a_forked_process_goes_on_with_connections_of_its_own(store: SQLiteStore) -> None:
+async def test_a_forked_process_uses_its_own_connections(store: SQLiteStore) -> None:
     await add(store, "s", "a")
     assert await ids(store, "s") == ["a"]
 
@@ -168,12 +168,12 @@ async def test_a_forked_process_takes_its_own_locks(path: Path) -> None:
 
 
 def _in_new_loop(run: Callable[[], Any]) -> Any:
-    # The child has a copy of the loop it was forked in, which believes that it is running.
+    # The child has a copy of the loop of its parent, which is marked as running.
     asyncio._set_running_loop(None)
     return asyncio.run(run())
 
 
-# files that are not ours to write
+# files that cannot be written
 
 
 async def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
@@ -187,7 +187,7 @@ async def test_a_database_of_another_program_is_refused_and_left_alone(path: Pat
     assert path.read_bytes() == before
 
 
-async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(path: Path) -> None:
     path.write_bytes(b"not a database at all, " * 400)
     store = SQLiteStore(path)
     with pytest.raises(StoreCorruptError) as raised:
@@ -231,7 +231,7 @@ async def test_a_file_without_write_permission_can_be_read(
     store = SQLiteStore(path)
     await add(store, "s", "a")
     await store.close()
-    if os.geteuid() == 0:  # nobody must be able to come here
+    if os.geteuid() == 0:  # must not be reached
         base = tmp_path_factory.getbasetemp()
         for parent in (base.parent.parent, base.parent, base, tmp_path):
             if parent != Path(tempfile.gettempdir()):
@@ -282,7 +282,7 @@ def _limit_file_size(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
 
-# reading while nothing can be written
+# reading while writing is impossible
 
 
 async def test_a_view_that_must_be_computed_can_be_read_while_another_process_holds_the_lock(path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Many writers at once, and writers that are killed."""
+"""Many concurrent writers, and writers that are killed."""

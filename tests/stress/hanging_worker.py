@@ -1,4 +1,4 @@
-"""A process whose summariser never answers: `hanging_worker.py URL` says `asked` once a compaction is under way."""
+"""A process whose summariser never answers: `hanging_worker.py URL` prints `asked` when a compaction is in progress."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A process of `test_life`: `life_worker.py URL sweep` sweeps in the background and says which ends its hook was told
-of, until its input ends; `life_worker.py URL new KEYS ROUNDS` begins sessions under keys, and says which."""
+"""A process of `test_life`: `life_worker.py URL sweep` sweeps in the background and prints the calls of its end hook,
+until its input ends; `life_worker.py URL new KEYS ROUNDS` starts sessions under keys, and prints them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def say(*words: str) -> None:
 
 
 class Ends:
-    """A hook that says what it is told."""
+    """A hook that prints its calls."""
 
     async def on_session_end(self, session: Session, reason: str) -> None:
         say(session.id, reason)

@@ -1,4 +1,4 @@
-"""What the stress tests share: worker processes, and the proof that a namespace is sound."""
+"""What the stress tests share: worker processes, and a check that a namespace is valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORKER = Path(__file__).with_name("worker.py")
 
 @contextmanager
 def working(url: str, namespace: str, work: str, name: str, many: int = 0) -> Iterator[subprocess.Popen[str]]:
-    """A worker process; killed if it still works at the end."""
+    """A worker process; killed if it is still running at the end."""
     command = [sys.executable, str(WORKER), url, namespace, work, name, str(many)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -24,8 +24,8 @@ def working(url: str, namespace: str, work: str, name: str, many: int = 0) -> It
             process.kill()
 
 
-async def prove_sound(manager: SessionManager) -> dict[str, list[str]]:
-    """Counters agree with what is there, in every session; gives the ids of each path."""
+async def check_namespace(manager: SessionManager) -> dict[str, list[str]]:
+    """Check that the counters of every session are right; returns the ids of each path."""
     paths: dict[str, list[str]] = {}
     async for info in manager.iterate(limit=1000):
         session = manager.session(info.id)

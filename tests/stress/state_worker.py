@@ -1,4 +1,4 @@
-"""A process that counts: `state_worker.py URL COUNT` increments one state from as many tasks at once."""
+"""A process that counts: `state_worker.py URL COUNT` increments one state from COUNT concurrent tasks."""
 
 from __future__ import annotations
 

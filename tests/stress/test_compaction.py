@@ -1,4 +1,4 @@
-"""Compaction under pressure: a worker dies in the middle of one, and a thousand conversations with a summariser that
+"""Compaction under stress: a worker dies in the middle of one, and a thousand conversations with a summariser that
 fails every fifth time."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from frontdesk import CompactionError, Session, SessionManager
 from frontdesk.messages import SUMMARY_PREFIX
 from tests.public_api.compaction_coverage import Witness, Work, names, prove_covered
-from tests.stress.proof import prove_sound
+from tests.stress.proof import check_namespace
 
 HANGING = Path(__file__).with_name("hanging_worker.py")
 WINDOW = 12_000
@@ -49,18 +49,18 @@ async def test_a_worker_killed_in_the_middle_of_a_compaction_leaves_a_session_th
             await session.append({"id": f"m{number}", "role": "user", "content": f"text {number} " * 20})
             if not await session.needs_compaction():
                 break
-            assert number > appended or not calls, "the lease of the dead worker did not hold"
+            assert number > appended or not calls, "the lease of the dead worker was not respected"
             assert time.monotonic() < deadline
             await asyncio.sleep(0.25)
         assert [message.text for message in await session.history() if message.is_summary] == [
             "made by the other worker"
         ]
-        assert len((await prove_sound(manager))["chat"]) == number + 1
+        assert len((await check_namespace(manager))["chat"]) == number + 1
     assert len(calls) == 1
 
 
 class Conversation(Work):
-    """One conversation through the automatic path; the view is looked at after every turn."""
+    """One conversation with automatic compaction; the view is checked after every turn."""
 
     def __init__(self, manager: SessionManager, name: str, chance: random.Random, told: set[str]) -> None:
         super().__init__(manager, chance)
@@ -77,7 +77,7 @@ class Conversation(Work):
         return session
 
     async def settle(self, session: Session) -> None:
-        """Wait for what the append started; after a failure go on by hand, as the pause is longer than this test."""
+        """Wait for the compaction that the append started; after a failure call it, since the pause is too long."""
         deadline = time.monotonic() + PATIENCE
         while await session.needs_compaction():
             assert time.monotonic() < deadline, session.id
@@ -92,7 +92,7 @@ class Conversation(Work):
 
 
 async def prove_outermost(session: Session, witness: Witness) -> None:
-    """What is outermost on the path covers each message once and was made from exactly that."""
+    """The outermost overlays of the path cover each message once, and were made from exactly those messages."""
     stale = {made.id for made in await session.compactions() if made.stale}
     seen: list[str] = []
     for message in await session.history():

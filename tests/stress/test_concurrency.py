@@ -1,4 +1,4 @@
-"""Many writers at once, in one process and in eight: every acknowledged message is there exactly once."""
+"""Many concurrent writers, in one process and in eight: every acknowledged message is stored exactly once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from frontdesk import SessionManager
 from tests.servers.pooler import TransactionPooler
-from tests.stress.proof import prove_sound, working
+from tests.stress.proof import check_namespace, working
 from tests.stress.worker import SESSIONS, TASKS
 
 PROCESSES = 8
@@ -30,7 +30,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("sessions", [1, SESSIONS], ids=["one session", "many sessions"])
-async def test_64_tasks_append_and_nothing_is_lost_or_doubled(url: str, sessions: int) -> None:
+async def test_64_tasks_append_and_nothing_is_lost_or_duplicated(url: str, sessions: int) -> None:
     async with SessionManager(url) as manager:
 
         async def task(number: int) -> None:
@@ -39,7 +39,7 @@ async def test_64_tasks_append_and_nothing_is_lost_or_doubled(url: str, sessions
                 assert (await manager.append(f"s{(number + n) % sessions}", message)).inserted
 
         await asyncio.gather(*(task(number) for number in range(64)))
-        paths = await prove_sound(manager)
+        paths = await check_namespace(manager)
     assert len(paths) == sessions
     assert sorted(each for path in paths.values() for each in path) == sorted(
         f"{number}-{n}" for number in range(64) for n in range(20)
@@ -47,7 +47,7 @@ async def test_64_tasks_append_and_nothing_is_lost_or_doubled(url: str, sessions
 
 
 @pytest.mark.parametrize("work", ["one", "many"])
-async def test_8_processes_append_and_nothing_is_lost_or_doubled(url: str, work: str) -> None:
+async def test_8_processes_append_and_nothing_is_lost_or_duplicated(url: str, work: str) -> None:
     with ExitStack() as stack:
         workers = [stack.enter_context(working(url, "default", work, f"w{n}", EACH)) for n in range(PROCESSES)]
         outputs = await asyncio.gather(*(asyncio.to_thread(worker.communicate) for worker in workers))
@@ -57,11 +57,11 @@ async def test_8_processes_append_and_nothing_is_lost_or_doubled(url: str, work:
     acknowledged = sorted(line for lines, _ in outputs for line in lines.splitlines())
     assert len(acknowledged) == PROCESSES * TASKS * EACH
     async with SessionManager(url) as manager:
-        paths = await prove_sound(manager)
+        paths = await check_namespace(manager)
     assert sorted(f"{session} {message}" for session, path in paths.items() for message in path) == acknowledged
 
 
-async def test_tasks_that_change_everything_at_once_leave_sound_sessions(url: str) -> None:
+async def test_sessions_stay_valid_when_tasks_change_everything_at_once(url: str) -> None:
     async with SessionManager(url) as manager:
         session = manager.session("shared")
         await session.append_all({"id": f"m{n}", "role": "user", "content": f"text {n}"} for n in range(40))
@@ -80,7 +80,7 @@ async def test_tasks_that_change_everything_at_once_leave_sound_sessions(url: st
                 await manager.delete(f"fork{number}")
 
         await asyncio.gather(*(task(number) for number in range(8)))
-        paths = await prove_sound(manager)
+        paths = await check_namespace(manager)
     gone = {f"m{number * 5 + 1}" for number in range(8)}
     assert paths["shared"] == [f"m{n}" for n in range(40) if f"m{n}" not in gone]
     assert sorted(paths) == ["fork0", "fork2", "fork4", "fork6", "shared"]

@@ -1,4 +1,4 @@
-"""A writing process is killed at random moments: what it had acknowledged is there, and the database is sound."""
+"""A writing process is killed at random moments: everything acknowledged is stored, and the database is valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from frontdesk import SessionManager
-from tests.stress.proof import prove_sound, working
+from tests.stress.proof import check_namespace, working
 
 ROUNDS = range(10)
 
@@ -22,7 +22,7 @@ def database(tmp_path: Path) -> Path:
 
 
 def killed(url: str, namespace: str, work: str, name: str, chance: random.Random) -> list[list[str]]:
-    """What a worker had acknowledged, [session, message] each, when it was killed a moment after some lines."""
+    """What a worker had acknowledged, as [session, message], when it was killed shortly after printing some lines."""
     with working(url, namespace, work, name) as worker:
         assert worker.stdout is not None
         lines = [worker.stdout.readline() for _ in range(chance.randrange(1, 40))]
@@ -48,22 +48,22 @@ async def test_every_acknowledged_append_survives_ten_of_fifty_kills(database: P
         acknowledged = killed(url, f"round{number}", "many", f"w{number}", chance)
         assert acknowledged
         async with SessionManager(url, namespace=f"round{number}") as manager:
-            paths = await prove_sound(manager)
+            paths = await check_namespace(manager)
         for session_id, message_id in acknowledged:
             assert paths[session_id].count(message_id) == 1
         check_integrity(database)
     async with SessionManager(url, namespace="round0") as manager:
-        assert await prove_sound(manager)
+        assert await check_namespace(manager)
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_killed_among_deletes_forks_and_overlays_all_sessions_are_sound(database: Path, seed: int) -> None:
+async def test_all_sessions_are_valid_after_kills_among_deletes_forks_and_overlays(database: Path, seed: int) -> None:
     url = f"sqlite:///{database}"
     chance = random.Random(seed)
     for number in ROUNDS:
         acknowledged = killed(url, f"round{number}", "change", f"w{number}", chance)
         async with SessionManager(url, namespace=f"round{number}") as manager:
-            paths = await prove_sound(manager)
+            paths = await check_namespace(manager)
             for session_id, message_id in acknowledged:
                 assert (await manager.session(session_id).get_message(message_id)).id == message_id
         assert paths
@@ -71,7 +71,7 @@ async def test_killed_among_deletes_forks_and_overlays_all_sessions_are_sound(da
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_killed_while_indexing_nothing_is_lost_to_search(database: Path, seed: int) -> None:
+async def test_after_kills_while_indexing_nothing_is_missing_from_search(database: Path, seed: int) -> None:
     url = f"sqlite:///{database}"
     chance = random.Random(seed)
     for number in range(4):

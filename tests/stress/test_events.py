@@ -1,4 +1,4 @@
-"""Events across processes: a reader here, writers there; every event exactly once, in the order of each session."""
+"""Events across processes: a reader here, writers elsewhere; every event exactly once, in the order of each session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from frontdesk import Event, SessionManager
-from tests.stress.proof import prove_sound, working
+from tests.stress.proof import check_namespace, working
 from tests.stress.worker import SESSIONS, TASKS
 
 PROCESSES = 2
@@ -26,7 +26,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 async def read(manager: SessionManager, many: int) -> list[Event]:
-    """So many events from the beginning on, by readers that give up now and then and are followed by others."""
+    """The first events, by readers that stop now and then and are continued by others."""
     events: list[Event] = []
     while len(events) < many:
         async for event in manager.events(events[-1].position if events else "start"):
@@ -48,7 +48,7 @@ async def test_a_reader_gets_every_event_of_other_processes_once_and_in_order(ur
         told = [event for event in events if event.kind == "message.appended"]
         assert sorted(f"{event.session_id} {event.message_id}" for event in told) == acknowledged
         assert sorted(event.kind for event in events if event not in told) == ["session.created"] * SESSIONS
-        for session_id, path in (await prove_sound(manager)).items():
+        for session_id, path in (await check_namespace(manager)).items():
             assert [event.message_id for event in told if event.session_id == session_id] == path
         rest = [event async for event in manager.events(events[-1].position, follow=False)]
         assert rest == []

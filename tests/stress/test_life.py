@@ -1,4 +1,4 @@
-"""The life of sessions over several processes: what ends is told once, and a key has one current session."""
+"""The life cycle of sessions over several processes: an end is reported once, and a key has one current session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from frontdesk import SessionKey, SessionManager
-from tests.stress.proof import prove_sound
+from tests.stress.proof import check_namespace
 
 WORKER = Path(__file__).with_name("life_worker.py")
 PROCESSES = 4
@@ -27,7 +27,7 @@ async def started(*arguments: str) -> asyncio.subprocess.Process:
 
 
 async def said(processes: list[asyncio.subprocess.Process]) -> list[str]:
-    """All that they say until they end, each by itself."""
+    """Everything that each process prints until it ends."""
     async with asyncio.timeout(PATIENCE):
         answers = await asyncio.gather(*(process.communicate(b"") for process in processes))
     assert [process.returncode for process in processes] == [0] * len(processes)
@@ -42,7 +42,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return found
 
 
-async def test_of_many_that_sweep_one_archives_a_session_and_one_hook_is_told(url: str) -> None:
+async def test_of_many_sweeps_one_archives_a_session_and_calls_the_hook_once(url: str) -> None:
     async with SessionManager(url) as manager:
         for number in range(SESSIONS):
             await manager.append(f"s{number}", {"role": "user", "content": "hello"})
@@ -60,7 +60,7 @@ async def test_of_many_that_sweep_one_archives_a_session_and_one_hook_is_told(ur
         assert Counter(ended) == {f"s{number}": 1 for number in range(SESSIONS)}
 
 
-async def test_of_many_that_begin_sessions_under_a_key_none_is_lost_and_one_is_current(url: str) -> None:
+async def test_of_many_new_sessions_under_a_key_none_is_lost_and_one_is_current(url: str) -> None:
     async with SessionManager(url) as manager:
         await manager.stats()
         begun = await said([await started(url, "new", str(KEYS), str(ROUNDS)) for _ in range(PROCESSES)])
@@ -75,4 +75,4 @@ async def test_of_many_that_begin_sessions_under_a_key_none_is_lost_and_one_is_c
             assert living == [current.id]
         assert {info.end_reason for info in rows if info.status == "archived"} == {"new"}
         assert sum(info.message_count for info in rows) == PROCESSES * ROUNDS
-        await prove_sound(manager)
+        await check_namespace(manager)

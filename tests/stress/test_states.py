@@ -1,4 +1,4 @@
-"""Many processes change one state: no change is lost, and they agree on who made it."""
+"""Many processes change one state: no change is lost, and exactly one creates it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def own_redis_url() -> Iterator[str]:
 
 
 @pytest.mark.timeout(400)
-async def test_200_increments_from_each_of_8_processes_give_1600(url: str) -> None:
+async def test_200_increments_from_each_of_8_processes_make_1600(url: str) -> None:
     command = [sys.executable, str(WORKER), url, str(EACH)]
     with ExitStack() as stack:
         workers = []

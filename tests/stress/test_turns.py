@@ -17,7 +17,7 @@ import pytest
 
 from frontdesk import SessionManager
 from frontdesk.store import TURN, LeaseWanted
-from tests.stress.proof import prove_sound
+from tests.stress.proof import check_namespace
 
 WORKER = Path(__file__).with_name("turn_worker.py")
 NAMESPACE = "turns"
@@ -26,16 +26,16 @@ PATIENCE = 120.0
 
 
 class Worker:
-    """A process that takes turns as it is told."""
+    """A process that takes turns on request."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
-    def tell(self, *words: str) -> None:
+    def send(self, *words: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{' '.join(words)}\n".encode())
 
-    async def says(self) -> str:
+    async def read_line(self) -> str:
         assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE):
             return (await self.process.stdout.readline()).decode().strip()
@@ -54,7 +54,7 @@ async def worker(url: str, ttl: float = TTL) -> AsyncIterator[Worker]:
     )
     try:
         started = Worker(process)
-        assert await started.says() == "ready"
+        assert await started.read_line() == "ready"
         yield started
     finally:
         if process.returncode is None:
@@ -71,27 +71,27 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 async def said(manager: SessionManager) -> list[str]:
-    return (await prove_sound(manager))["chat"]
+    return (await check_namespace(manager))["chat"]
 
 
-async def test_a_killed_holder_is_replaced_after_its_time(url: str) -> None:
+async def test_a_killed_holder_is_replaced_after_its_lease_expires(url: str) -> None:
     async with worker(url) as dies, worker(url) as waits, SessionManager(url, namespace=NAMESPACE) as manager:
-        dies.tell("hold", "first")
-        assert await dies.says() == "held first"
-        waits.tell("take", "second")
+        dies.send("hold", "first")
+        assert await dies.read_line() == "held first"
+        waits.send("take", "second")
         await asyncio.sleep(2 * TTL)
-        assert await said(manager) == ["first"], "a holder that lives is not replaced"
+        assert await said(manager) == ["first"], "a living holder is not replaced"
         killed_at = time.monotonic()
         dies.process.send_signal(signal.SIGKILL)
-        assert await waits.says() == "took second"
+        assert await waits.read_line() == "took second"
         assert TTL / 2 < time.monotonic() - killed_at < TTL + 10
         assert await said(manager) == ["first", "second-asked", "second-answered"]
 
 
 async def test_recover_frees_the_turn_of_a_process_that_was_killed(url: str) -> None:
     async with worker(url, ttl=3600) as dies, SessionManager(url, namespace=NAMESPACE) as manager:
-        dies.tell("hold", "first")
-        assert await dies.says() == "held first"
+        dies.send("hold", "first")
+        assert await dies.read_line() == "held first"
         assert (await manager.recover()).leases_freed == 0
         dies.process.kill()
         await dies.process.wait()
@@ -101,20 +101,20 @@ async def test_recover_frees_the_turn_of_a_process_that_was_killed(url: str) -> 
         assert await said(manager) == ["first", "second"]
 
 
-async def test_the_late_write_of_a_holder_that_was_thought_dead_is_refused(url: str) -> None:
+async def test_a_late_write_of_a_holder_that_was_taken_for_dead_is_refused(url: str) -> None:
     async with worker(url) as stopped, worker(url) as takes_over, SessionManager(url, namespace=NAMESPACE) as manager:
-        stopped.tell("hold", "first")
-        assert await stopped.says() == "held first"
-        stopped.tell("write", "in-time")
-        assert await stopped.says() == "written in-time"
+        stopped.send("hold", "first")
+        assert await stopped.read_line() == "held first"
+        stopped.send("write", "in-time")
+        assert await stopped.read_line() == "written in-time"
         stopped.process.send_signal(signal.SIGSTOP)
-        stopped.tell("write", "late")
-        takes_over.tell("hold", "second")
-        assert await takes_over.says() == "held second"
+        stopped.send("write", "late")
+        takes_over.send("hold", "second")
+        assert await takes_over.read_line() == "held second"
         stopped.process.send_signal(signal.SIGCONT)
-        assert await stopped.says() == "lost late"
-        takes_over.tell("write", "third")
-        assert await takes_over.says() == "written third"
+        assert await stopped.read_line() == "lost late"
+        takes_over.send("write", "third")
+        assert await takes_over.read_line() == "written third"
         assert await said(manager) == ["first", "in-time", "second", "third"]
 
 
@@ -125,7 +125,7 @@ async def test_twenty_waiters_in_four_processes_are_served_in_the_order_of_arriv
         workers = [await stack.enter_async_context(worker(url)) for _ in range(4)]
         async with manager.session("chat").turn():
             for n, name in enumerate(names):
-                workers[n % 4].tell("take", name)
+                workers[n % 4].send("take", name)
                 await line_of(manager, n + 1)
         for each in workers:
             await each.end()
@@ -133,7 +133,7 @@ async def test_twenty_waiters_in_four_processes_are_served_in_the_order_of_arriv
 
 
 async def line_of(manager: SessionManager, length: int) -> None:
-    """Until so many stand in line."""
+    """Wait until this number of waiters is in the queue."""
     looks = LeaseWanted(namespace=NAMESPACE, session_id="chat", name=TURN, holder="looks", ttl=1)
     async with asyncio.timeout(PATIENCE):
         for pause in count(1):
@@ -148,8 +148,8 @@ async def test_messages_queued_from_four_processes_are_each_answered_once(url: s
         manager = await stack.enter_async_context(SessionManager(url, namespace=NAMESPACE))
         workers = [await stack.enter_async_context(worker(url)) for _ in range(4)]
         for n, name in enumerate(names):
-            workers[n % 4].tell("ask", name)
-            workers[(n + 1) % 4].tell("ask", name)
+            workers[n % 4].send("ask", name)
+            workers[(n + 1) % 4].send("ask", name)
         for each in workers:
             await each.end()
         messages = await said(manager)
@@ -159,12 +159,12 @@ async def test_messages_queued_from_four_processes_are_each_answered_once(url: s
 
 async def test_a_question_queued_for_a_holder_that_is_killed_is_answered_by_the_next(url: str) -> None:
     async with worker(url) as dies, worker(url) as next_one, SessionManager(url, namespace=NAMESPACE) as manager:
-        dies.tell("hold", "first")
-        assert await dies.says() == "held first"
-        next_one.tell("ask", "early")
-        assert await next_one.says() == "asked early"
+        dies.send("hold", "first")
+        assert await dies.read_line() == "held first"
+        next_one.send("ask", "early")
+        assert await next_one.read_line() == "asked early"
         dies.process.send_signal(signal.SIGKILL)
         await asyncio.sleep(TTL + 0.5)
-        next_one.tell("ask", "later")
-        assert await next_one.says() == "asked later"
+        next_one.send("ask", "later")
+        assert await next_one.read_line() == "asked later"
         assert await said(manager) == ["first", "early", "early-answered", "later", "later-answered"]

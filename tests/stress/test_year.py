@@ -1,4 +1,4 @@
-"""A year of sweeps by a simulated clock: every session ends in its time, and memory does not grow with their number."""
+"""A year of sweeps with a simulated clock: every session ends on time, and memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def prove_each_ended_in_its_time(year: dict[str, int], sessions: int) -> None:
     def begun_by(day: int) -> int:
         return sessions * day // DAYS
 
-    # Those of the day on which the last sweep counts as a whole number of days ago are due as well.
+    # The sessions of the day that is exactly the threshold before the last sweep are due as well.
     archived = begun_by(DAYS - ARCHIVED_AFTER.days + 1)
     deleted = begun_by(DAYS - ARCHIVED_AFTER.days - DELETED_AFTER.days + 1)
     assert (year["archived"], year["deleted"], year["left"]) == (archived, deleted, sessions - deleted)
 
 
-def test_a_year_of_sweeps_ends_every_session_in_its_time(tmp_path: Path) -> None:
+def test_a_year_of_sweeps_ends_every_session_on_time(tmp_path: Path) -> None:
     prove_each_ended_in_its_time(a_year(tmp_path, 730, 1), 730)
 
 

@@ -1,10 +1,10 @@
-"""A process that takes turns as it is told on its standard input, and says what became of them:
+"""A process that takes turns as requested on its standard input, and prints what happens:
 `turn_worker.py URL NAMESPACE TTL`.
 
-- `hold NAME`: take the turn of the session, append NAME, say `held NAME` and keep the turn until the end;
-- `write NAME`: append NAME in the turn that is held, and say `written NAME` or `lost NAME`;
-- `take NAME`: in a task of its own, take the turn and append two messages, reading before and after; say `took NAME`;
-- `ask NAME`: queue NAME for whoever holds the turn, or be the one who answers; say `asked NAME`.
+- `hold NAME`: take the turn of the session, append NAME, print `held NAME` and keep the turn until the end;
+- `write NAME`: append NAME in the current turn, and print `written NAME` or `lost NAME`;
+- `take NAME`: in a new task, take the turn and append two messages, reading before and after; print `took NAME`;
+- `ask NAME`: queue NAME for the holder of the turn, or else become the holder; print `asked NAME`.
 """
 
 from __future__ import annotations

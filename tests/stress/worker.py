@@ -1,4 +1,4 @@
-"""A process that works on sessions and says on its standard output what was acknowledged, a line each.
+"""A process that works on sessions and prints what was acknowledged, one line each.
 
 Started by the stress tests, and killed by some of them: `worker.py URL NAMESPACE WORK NAME COUNT`.
 """
@@ -22,7 +22,7 @@ def acknowledge(*words: str) -> None:
 
 
 async def append(manager: SessionManager, name: str, many: int, sessions: int) -> None:
-    """Append messages from several tasks at once, to one session or to many; without end if `many` is 0."""
+    """Append messages from several concurrent tasks, to one session or to many; endlessly if `many` is 0."""
 
     async def task(number: int) -> None:
         for n in range(many) if many else count():
@@ -35,7 +35,7 @@ async def append(manager: SessionManager, name: str, many: int, sessions: int) -
 
 
 async def change(manager: SessionManager, name: str) -> None:
-    """Everything that is more than an append, at random and without end."""
+    """All other kinds of changes, at random and endlessly."""
     chance = random.Random(name)
 
     async def task(number: int) -> None:
@@ -60,7 +60,7 @@ async def change(manager: SessionManager, name: str) -> None:
 
 
 async def index(manager: SessionManager, name: str) -> None:
-    """Append messages while the index is brought up to date, and now and then built anew."""
+    """Append messages while the index is brought up to date, and now and then built again."""
 
     async def appending(number: int) -> None:
         for n in count():

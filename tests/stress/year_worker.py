@@ -1,4 +1,4 @@
-"""A process of `test_year`: a year of conversations and sweeps in minutes, by a clock that the test moves."""
+"""A process of `test_year`: a year of conversations and sweeps in minutes, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 async def live(url: str, sessions: int, sweeps_a_day: int) -> dict[str, int]:
-    """Every day its share of new guests; what became of them after a year."""
+    """New guests every day, and what has happened to them after a year."""
     clock = Clock()
     desk = SessionManager(url, clock=clock)
     desk = desk.with_lifecycle(archive_after=ARCHIVED_AFTER, delete_after=DELETED_AFTER, every=None)
