@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +22,7 @@ from frontdesk.records import Page, SessionInfo
 from frontdesk.store import NewSession, SessionQuery, SessionRow
 
 MAX_PAGE = 1000
+_MOMENTS = ("created_after", "created_before")
 
 
 class KeyColumns(NamedTuple):
@@ -143,7 +143,7 @@ class Directory:
 
 
 def _column(what: str, value: Any) -> Any:
-    """A filter as the store takes it."""
+    """A filter as a store expects it. Raises `InvalidInputError`."""
     if value is None:
         return None
-    return to_microseconds(value) if isinstance(value, datetime) else check_text(value, what)
+    return to_microseconds(value) if what in _MOMENTS else check_text(value, what)
