@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import tempfile
+from importlib.metadata import files as installed_files
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,12 +13,24 @@ import frontdesk
 from frontdesk import SessionManager
 from frontdesk.errors import ConfigurationError
 
+CONTRACTS = {"__init__.py", "inputs.py", "state_contract", "store_contract"}
+
+
+def check_contents() -> None:
+    """The wheel has the package and its metadata; of tests it has the contracts for authors of stores, nothing else."""
+    installed = [path for path in installed_files("frontdesk") or [] if "__pycache__" not in path.parts]
+    folders = {path.parts[0].partition("-")[0] for path in installed}
+    assert folders == {"frontdesk"}, f"the wheel has more than one package: {sorted(folders)}"
+    testing = {path.parts[2] for path in installed if path.parts[:2] == ("frontdesk", "testing")}
+    assert testing == CONTRACTS, f"frontdesk.testing ships {sorted(testing)}"
+
 
 async def main() -> None:
     package = Path(frontdesk.__file__).parent
     assert "site-packages" in package.parts, f"{package} is not the installed wheel"
     assert files("frontdesk").joinpath("py.typed").is_file(), "the wheel lacks py.typed"
     assert importlib.util.find_spec("asyncpg") is None, "an extra was installed"
+    check_contents()
 
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/smoke.db"
