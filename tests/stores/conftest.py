@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from tests.servers.postgres import PostgresServer
-from tests.stores.schemas import PostgresSchema
+from tests.stores.dumps import PostgresSchema
 
 numbers = count(1)
 

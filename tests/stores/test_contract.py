@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
-import apsw
 import pytest
 from redis.asyncio import Redis, RedisCluster
 
-from frontdesk.store import StateStore, Store
+from frontdesk.store import StateStore, Store, VectorStore
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.redis import RedisStore
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing import StateContract, StoreContract, StoredText
-from tests.stores.schemas import PostgresSchema
+from tests.stores.dumps import PostgresSchema, read_memory, read_redis, read_sqlite
 
 # Random histories take long on a busy machine.
 pytestmark = pytest.mark.timeout(600)
@@ -31,10 +31,7 @@ class TestMemory(StoreContract):
 
     @pytest.fixture
     def stored_text(self, store: Store) -> StoredText:
-        async def read() -> str:
-            return str(vars(store))
-
-        return read
+        return lambda: read_memory(store)
 
 
 class TestSQLite(StoreContract):
@@ -46,13 +43,7 @@ class TestSQLite(StoreContract):
 
     @pytest.fixture
     def stored_text(self, tmp_path: Path) -> StoredText:
-        async def read() -> str:
-            # Not `sqlite3`: a second SQLite library in one process would drop the store's file locks.
-            with closing(apsw.Connection(str(tmp_path / "agents.db"))) as connection:
-                tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-                return str([connection.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in tables])
-
-        return read
+        return lambda: read_sqlite(tmp_path / "agents.db")
 
 
 class TestPostgres(StoreContract):
@@ -64,7 +55,7 @@ class TestPostgres(StoreContract):
 
     @pytest.fixture
     def stored_text(self, postgres_schema: PostgresSchema) -> StoredText:
-        return postgres_schema.read_all
+        return postgres_schema.read
 
 
 class TestRedis(StateContract):
@@ -76,11 +67,7 @@ class TestRedis(StateContract):
 
     @pytest.fixture
     def stored_text(self, redis_url: str) -> StoredText:
-        async def read() -> str:
-            async with Redis.from_url(redis_url) as client:
-                return await all_hashes(client)
-
-        return read
+        return lambda: read_redis(Redis.from_url(redis_url))
 
 
 class TestRedisCluster(StateContract):
@@ -92,15 +79,39 @@ class TestRedisCluster(StateContract):
 
     @pytest.fixture
     def stored_text(self, redis_cluster_url: str) -> StoredText:
-        async def read() -> str:
-            first_node = redis_cluster_url.removeprefix("redis+cluster://").split(",")[0]
-            async with RedisCluster.from_url(f"redis://{first_node}") as client:
-                return await all_hashes(client)
-
-        return read
+        node = redis_cluster_url.removeprefix("redis+cluster://").split(",")[0]
+        return lambda: read_redis(RedisCluster.from_url(f"redis://{node}"))
 
 
-async def all_hashes(client: Redis | RedisCluster) -> str:
-    """Every state is a hash."""
-    keys = [key async for key in client.scan_iter(_type="hash")]
-    return str([(key, await client.hgetall(key)) for key in keys])
+def without_abilities(store: Store) -> Store:
+    """The same store, without vectors and states."""
+    methods = {name: getattr(store, name) for name in dir(Store) if not name.startswith("_")}
+    return cast(Store, SimpleNamespace(**methods))
+
+
+class TestStoreWithoutAbilities(StoreContract):
+    TestVectors = None
+    TestStates = None
+
+    @pytest.fixture
+    def memory(self) -> Store:
+        return MemoryStore()
+
+    @pytest.fixture
+    async def store(self, memory: Store) -> AsyncIterator[Store]:
+        store = without_abilities(memory)
+        yield store
+        await store.close()
+
+    @pytest.fixture
+    def stored_text(self, memory: Store) -> StoredText:
+        return lambda: read_memory(memory)
+
+
+@pytest.mark.parametrize(("ability", "tests"), [(VectorStore, "TestVectors"), (StateStore, "TestStates")])
+async def test_the_contract_fails_if_what_a_store_can_do_is_not_what_is_tested(ability: Any, tests: str) -> None:
+    able, unable = MemoryStore(), without_abilities(MemoryStore())
+    with pytest.raises(AssertionError, match=f"set `{tests} = None` in StoreContract"):
+        await StoreContract().test_every_ability_of_the_store_is_tested(unable, ability, tests)
+    with pytest.raises(AssertionError, match=f"remove `{tests} = None` in TestStoreWithoutAbilities"):
+        await TestStoreWithoutAbilities().test_every_ability_of_the_store_is_tested(able, ability, tests)

@@ -14,7 +14,7 @@ from frontdesk.stores.postgres import PostgresStore
 from frontdesk.testing import StoreContract, StoredText
 from frontdesk.testing.store_contract.steps import NAMESPACE, add, path
 from tests.servers.pooler import SERVER_CONNECTIONS, TransactionPooler
-from tests.stores.schemas import PostgresSchema
+from tests.stores.dumps import PostgresSchema
 
 CLIENTS = 64
 
@@ -37,7 +37,7 @@ class TestBehindPgBouncer(StoreContract):
 
     @pytest.fixture
     def stored_text(self, postgres_schema: PostgresSchema) -> StoredText:
-        return postgres_schema.read_all
+        return postgres_schema.read
 
 
 async def read_and_write(store: PostgresStore, number: int) -> None:

@@ -14,10 +14,10 @@
 
         @pytest.fixture
         def stored_text(self, tmp_path):
-            async def read() -> str:
-                return (tmp_path / "my.db").read_text()  # everything that the store keeps, to prove what is deleted
+            return lambda: read_everything(tmp_path / "my.db")
 
-            return read
+`stored_text` returns an async function that reads everything the store keeps, past the store itself, as one text: the
+contract searches it for content that was deleted.
 
 The tests of vectors and of typed states, which a store may lack, appear as `TestMyStore::TestVectors` and
 `TestMyStore::TestStates`. A store without them says so with `TestVectors = None` or `TestStates = None`; a test fails
