@@ -49,19 +49,19 @@ EXAMPLES: list[tuple[FrontdeskError, str, dict[str, Any]]] = [
     ),
     (
         TurnBusyError("s", "host/1/x", datetime(2026, 1, 2, tzinfo=UTC)),
-        "session 's' is busy, host/1/x has its turn since 2026-01-02 00:00:00+00:00: try again, wait for longer,"
-        " or take another `on_busy`",
+        "session 's' is busy, host/1/x has had its turn since 2026-01-02 00:00:00+00:00: try again, wait longer,"
+        " or choose another `on_busy`",
         {"session_id": "s", "holder": "host/1/x", "since": datetime(2026, 1, 2, tzinfo=UTC)},
     ),
     (
         SessionEndedError("s", "archived", "new"),
-        "session 's' is archived (reason new): append with reopen=True to go on in it, or start another under its key"
+        "session 's' is archived (reason new): append with reopen=True to continue it, or start another under its key"
         " with `new`",
         {"session_id": "s", "status": "archived", "end_reason": "new"},
     ),
     (
         InvalidTransitionError("s", "archived", "idle", ("active", "suspended")),
-        "session 's' is archived and cannot become idle: from there it can become active or suspended",
+        "session 's' is archived and cannot become idle: it can only become active or suspended",
         {"session_id": "s", "status": "archived", "wanted": "idle", "allowed": ("active", "suspended")},
     ),
     (MessageTooLargeError("too large", size=10, limit=5), "too large", {"size": 10, "limit": 5}),

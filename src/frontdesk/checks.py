@@ -17,9 +17,9 @@ def check_text(value: object, what: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidInputError(f"{what} holds a lone surrogate, which is not text") from None
+        raise InvalidInputError(f"{what} contains a lone surrogate, which is not text") from None
     if "\0" in value:
-        raise InvalidInputError(f"{what} holds a NUL character, which not every store can keep")
+        raise InvalidInputError(f"{what} contains a NUL character, which not every store can keep")
     return value
 
 

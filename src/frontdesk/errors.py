@@ -16,7 +16,7 @@ FrontdeskError
 │   ├── SessionNotFoundError
 │   ├── MessageNotFoundError
 │   ├── CompactionNotFoundError
-│   ├── StateNotFoundError        never made, deleted, or expired
+│   ├── StateNotFoundError        never created, deleted, or expired
 │   └── BlockNotFoundError        no context block with this label
 ├── ChangesTrimmedError           the change log no longer reaches back to this position
 ├── ReadonlyBlockError            a block whose declaration does not allow writes
@@ -57,7 +57,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 
 class FrontdeskError(Exception):
-    """The root of all errors. `details` holds the ids and numbers that the text mentions, by name."""
+    """The root of all errors. `details` contains the ids and numbers that the text mentions, by name."""
 
     details: dict[str, Any]
     template: ClassVar[str]
@@ -172,19 +172,19 @@ class CompactionNotFoundError(NotFoundError):
 
     compaction_id: str
     session_id: str
-    template = "no compaction {compaction_id!r} in session {session_id!r}: `compactions()` lists those there are"
+    template = "no compaction {compaction_id!r} in session {session_id!r}: `compactions()` lists those that exist"
 
 
 @_declared
 class StateNotFoundError(NotFoundError):
-    """There is no state with this id under this name: it was never made, was deleted, or has expired."""
+    """There is no state with this id under this name: it was never created, was deleted, or has expired."""
 
     id: str
     name: str
     namespace: str
     template = (
-        "no state {id!r} in {name!r} of namespace {namespace!r}: it was never made, was deleted, or has expired;"
-        " `get_or_create` makes one"
+        "no state {id!r} in {name!r} of namespace {namespace!r}: it was never created, was deleted, or has expired;"
+        " `get_or_create` creates one"
     )
 
 
@@ -206,8 +206,8 @@ class ChangesTrimmedError(FrontdeskError):
 
     namespace: str
     template = (
-        "the change log of namespace {namespace!r} does not reach back to this position any more: read the state"
-        " that you follow afresh, and go on from `events(after=None)`"
+        "the change log of namespace {namespace!r} no longer reaches back to this position: load the current state"
+        " again, and continue with `events(after=None)`"
     )
 
 
@@ -244,7 +244,7 @@ class SessionExistsError(ConflictError):
 
     name: str
     namespace: str
-    template = "session {name!r} exists in namespace {namespace!r}: use `get_or_create` to accept the one that is there"
+    template = "session {name!r} exists in namespace {namespace!r}: use `get_or_create` to get the existing one"
 
 
 @_declared
@@ -254,10 +254,7 @@ class StateExistsError(ConflictError):
     id: str
     name: str
     namespace: str
-    template = (
-        "state {id!r} exists in {name!r} of namespace {namespace!r}: use `get_or_create` to accept the one that"
-        " is there"
-    )
+    template = "state {id!r} exists in {name!r} of namespace {namespace!r}: use `get_or_create` to get the existing one"
 
 
 @_declared
@@ -291,8 +288,10 @@ class TurnBusyError(ConflictError):
     since: datetime | None
 
     def _text(self) -> str:
-        who = "others wait for its turn" if self.holder is None else f"{self.holder} has its turn since {self.since}"
-        return f"session {self.session_id!r} is busy, {who}: try again, wait for longer, or take another `on_busy`"
+        who = (
+            "others wait for its turn" if self.holder is None else f"{self.holder} has had its turn since {self.since}"
+        )
+        return f"session {self.session_id!r} is busy, {who}: try again, wait longer, or choose another `on_busy`"
 
 
 @_declared
@@ -318,7 +317,7 @@ class SessionEndedError(ConflictError):
     def _text(self) -> str:
         why = f" (reason {self.end_reason})" if self.end_reason else ""
         return (
-            f"session {self.session_id!r} is {self.status}{why}: append with reopen=True to go on in it,"
+            f"session {self.session_id!r} is {self.status}{why}: append with reopen=True to continue it,"
             " or start another under its key with `new`"
         )
 
@@ -334,7 +333,7 @@ class InvalidTransitionError(ConflictError):
 
     def _text(self) -> str:
         return (
-            f"session {self.session_id!r} is {self.status} and cannot become {self.wanted}: from there it can become"
+            f"session {self.session_id!r} is {self.status} and cannot become {self.wanted}: it can only become"
             f" {' or '.join(self.allowed)}"
         )
 
@@ -352,7 +351,7 @@ class StateMismatchError(FrontdeskError):
     kind: str
     reason: str
     template = (
-        "the state {id!r} in {name!r} is no {kind} ({reason}): give new fields a default, use another name for"
+        "the state {id!r} in {name!r} is not a {kind} ({reason}): give new fields a default, use another name for"
         " another type, or delete it"
     )
 
@@ -371,7 +370,7 @@ class ContextOverflowError(FrontdeskError):
     session_id: str
     template = (
         "the last turn of session {session_id!r} needs {needed} tokens, more than max_tokens={max_tokens}:"
-        " raise the figure or shorten the turn"
+        " raise it or shorten the turn"
     )
 
 

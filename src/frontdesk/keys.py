@@ -12,7 +12,7 @@ _MAX_PART = 512
 
 @dataclass(frozen=True, slots=True, order=True)
 class SessionKey(Record):
-    """Where a conversation takes place. Parts may hold any text; `str(key)` and `SessionKey.parse` are exact inverses.
+    """Where a conversation takes place. Parts may be any text; `str(key)` and `SessionKey.parse` are exact inverses.
 
     Raises `InvalidKeyError` for an empty or over-long part and for characters no store can keep (NUL, lone surrogates).
     """
@@ -58,4 +58,4 @@ def _check_part(name: str, value: object) -> None:
     if not 0 < len(value) <= _MAX_PART:
         raise InvalidKeyError(f"the {name} of a key has {len(value)} characters: 1 to {_MAX_PART} are allowed")
     if "\0" in value or (not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value)):
-        raise InvalidKeyError(f"the {name} of a key holds NUL or a lone surrogate, which no store can keep")
+        raise InvalidKeyError(f"the {name} of a key contains NUL or a lone surrogate, which no store can keep")

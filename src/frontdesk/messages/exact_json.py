@@ -1,4 +1,4 @@
-"""JSON in and out without loss: refuses every value that would come back different from how it was given."""
+"""JSON without loss: every value that could not be read back exactly as it was given is refused."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def encode(value: dict[str, Any]) -> bytes:
         raise InvalidMessageError(f"{refused.where()} {refused.reason}", path=refused.where()) from None
     except UnicodeEncodeError:
         where = _path(_find_surrogate(value) or [])
-        raise InvalidMessageError(f"{where} holds a lone surrogate, which is not text", path=where) from None
+        raise InvalidMessageError(f"{where} contains a lone surrogate, which is not text", path=where) from None
     except ValueError as error:
-        raise InvalidMessageError(f"the message holds a number that cannot be written as JSON: {error}") from None
+        raise InvalidMessageError(f"the message contains a number that cannot be written as JSON: {error}") from None
 
 
 def compact(value: Any) -> str:

@@ -23,9 +23,9 @@ def check_id(value: object, what: str = "id") -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidIdError(f"{what} {value!r} holds a lone surrogate, which is not text") from None
+            raise InvalidIdError(f"{what} {value!r} contains a lone surrogate, which is not text") from None
     if "\0" in value:
-        raise InvalidIdError(f"{what} {value!r} holds a NUL character")
+        raise InvalidIdError(f"{what} {value!r} contains a NUL character")
     return value
 
 

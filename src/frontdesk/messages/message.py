@@ -58,12 +58,12 @@ class Message(_Draft):
 
     @classmethod
     def from_stored(cls, stored: StoredMessage, parent_id: str | None) -> Self:
-        """The message a store kept, at its place below `parent_id`."""
+        """The message that a store kept, at its place after `parent_id`."""
         return cls.from_run((stored,), parent_id)[0]
 
     @classmethod
     def from_run(cls, run: Iterable[StoredMessage], parent_id: str | None) -> list[Self]:
-        """Messages a store kept that follow one another, the first of them below `parent_id`."""
+        """Consecutive messages that a store kept, the first of them after `parent_id`."""
         messages: list[Any] = []
         for stored in run:
             message = _Draft()

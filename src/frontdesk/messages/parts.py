@@ -84,7 +84,7 @@ class FilePart(_Part):
 
 @dataclass(frozen=True, slots=True)
 class DataPart(_Part):
-    """Anything else that a message contains, under the type that its format gives it."""
+    """Anything else that a message contains, under the type that it has in its format."""
 
     type: str
     data: Any

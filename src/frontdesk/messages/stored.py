@@ -22,7 +22,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
 
 class Derived(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was found in a message at its append, and is not to be looked for again at each read.
+    """What was found in a message when it was appended, so that no read has to look for it again.
 
     `shape` names the format that it was recognised as (None: Frontdesk's own); `text` is its plain text, where that is
     not simply the content; `calls` and `results` are the ids of tool calls that it makes and answers."""

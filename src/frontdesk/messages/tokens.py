@@ -1,16 +1,16 @@
 """Token counters: how large a text is for a model, without a vocabulary, a download or a dependency.
 
-Kept apart because every append and every budget asks, and because a caller may put an exact counter in its place.
+Separate because every append and every budget needs one, and because a caller may replace it by an exact counter.
 """
 
 import string
 from collections.abc import Callable
 
 TokenCounter = Callable[[str], int]
-"""Anything that says how many tokens a text costs: a non-negative number, 0 for the empty text, and no error."""
+"""Any callable that returns how many tokens a text costs: 0 or more, 0 for the empty text. It must not raise."""
 
 MESSAGE_TOKENS = 4
-"""What each message costs beside its content: the role and the marks around it."""
+"""What each message costs in addition to its content: the role and the marks around it."""
 
 IMAGE_TOKENS = 1_600
 """What an image costs, whatever its size: about a full-page photo or screenshot as large models charge for it."""

@@ -26,7 +26,7 @@ _BY_NAME[None] = own.FORMAT
 
 
 def recognise(raw: dict[str, Any]) -> Format | None:
-    """The format that a raw message is given in, None where it has not even a role."""
+    """The format of a raw message, None if it is in no known format and has no role."""
     for format in _RECOGNISED:
         if format.matches(raw):
             return format

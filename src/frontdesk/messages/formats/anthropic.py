@@ -108,7 +108,7 @@ def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
 
 
 def system_text(messages: Sequence[Source]) -> str:
-    """The text of the system and developer messages, for the `system` parameter beside the list."""
+    """The text of the system and developer messages, for the `system` parameter of the call."""
     texts = [
         message.text for message in messages if role_of(message) in ("system", "developer") and not message.is_summary
     ]

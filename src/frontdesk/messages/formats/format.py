@@ -1,4 +1,4 @@
-"""What a format consists of, and what it may ask of the messages that it writes."""
+"""What a format consists of, and what it needs of the messages that it writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Raw = dict[str, Any]
 
 
 class Source(Protocol):
-    """What a writer asks of a message: `Message` has it all."""
+    """What a writer needs of a message; a `Message` has it all."""
 
     @property
     def id(self) -> str: ...

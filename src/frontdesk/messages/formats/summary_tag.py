@@ -1,4 +1,4 @@
-"""How a compaction's summary is shown to a model: marked as nobody's words, and unable to break out of its mark."""
+"""How a model sees the summary of a compaction: between tags that it cannot close, marked as not the user's words."""
 
 from __future__ import annotations
 
