@@ -11,8 +11,8 @@ import msgspec
 from frontdesk.compaction.planner import Range, leading_system
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import CompactionNotFoundError, InvalidRangeError, MessageNotFoundError
-from frontdesk.history import reading
-from frontdesk.history.reading import LoadedView
+from frontdesk.history import trees, views
+from frontdesk.history.views import LoadedView
 from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.records import Compaction
 from frontdesk.store import EditItem, Item, OverlayItem, OverlayRow, Place, Span
@@ -56,7 +56,7 @@ async def range_between(runtime: Runtime, tree: Tree, from_id: str, to_id: str) 
             to_id=to_id,
         )
     path = tree.lay(end, overlays=False)
-    lead = len(await reading.leading_system(runtime, path))
+    lead = len(await views.leading_system(runtime, path))
     start = _first_place(tree, path, lead, start, end, (from_id, to_id))
     known_from, known_to = from_id if tree.find(from_id) == start else None, to_id if tree.find(to_id) == end else None
     return await _with_ids(runtime, tree, start, end, known_from, known_to)
@@ -73,7 +73,7 @@ async def range_in_view(runtime: Runtime, view: LoadedView, part: Range) -> Path
     if shown[leading_system(shown)].is_summary:
         # Only here the path may begin with system messages that are not visible. Example: a summary covers s2..m5 of
         # u1 s2 m3 m4 m5, and u1 is deleted.
-        lead = len(await reading.leading_system(runtime, path))
+        lead = len(await views.leading_system(runtime, path))
     first, last = shown[part.first], shown[part.last]
     start = _first_place(tree, path, lead, start, end, (first.id, last.id))
     known_from, known_to = (None if message.is_summary else message.id for message in (first, last))
@@ -97,7 +97,7 @@ async def visible_range(runtime: Runtime, tree: Tree) -> tuple[Place, Place] | N
 async def _without_system(runtime: Runtime, tree: Tree) -> tuple[Place | None, int, list[Item]]:
     """The head, how many system messages its path begins with, and the rest of the path."""
     path = tree.lay(tree.session.head, overlays=False)
-    lead = len(await reading.leading_system(runtime, path))
+    lead = len(await views.leading_system(runtime, path))
     return tree.session.head, lead, drop_first(path, lead)
 
 
@@ -132,7 +132,7 @@ async def _with_ids(
 def _ends_of(tree: Tree, message_id: str) -> tuple[Place, Place]:
     """The first and last place that an id means."""
     if not message_id.startswith(SUMMARY_PREFIX):
-        place = reading.place_of(tree, message_id)
+        place = trees.place_of(tree, message_id)
         return place, place
     for overlay in tree.overlays:
         if SUMMARY_PREFIX + overlay.id == message_id:
@@ -184,7 +184,7 @@ async def read_source(runtime: Runtime, view: LoadedView, part: Range, covered: 
     items = source_items(covered)
     if items == first_items(drop_first(view.items, part.first), part.last - part.first + 1):
         return view.messages[part.first : part.last + 1]
-    return await reading.read_items(runtime, items)
+    return await views.read_items(runtime, items)
 
 
 # stored overlays

@@ -11,7 +11,7 @@ from frontdesk import cursors
 from frontdesk.checks import check_count, check_json, check_list, check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidKeyError, SessionExistsError
-from frontdesk.history import reading
+from frontdesk.history import trees
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import check_status, status_query, statuses
 from frontdesk.lifecycle.usage import MAX_TOKENS
@@ -122,13 +122,10 @@ class Directory:
         return Page(await self._infos(shown), next_cursor)
 
     async def _infos(self, rows: list[SessionRow]) -> list[SessionInfo]:
-        measured = [await reading.measured_row(self._runtime, row) for row in rows]
+        measured = [await trees.measure_row(self._runtime, row) for row in rows]
         known = zip(measured, await statuses(self._runtime, measured), strict=True)
         configured = self._runtime.settings.compaction.max_tokens
-        return [
-            SessionInfo.from_row(row, session_window(row.max_tokens, configured, row.model), status)
-            for row, status in known
-        ]
+        return [SessionInfo.from_row(row, session_window(row, configured), status) for row, status in known]
 
     async def iterate(self, filters: dict[str, Any], limit: int) -> AsyncIterator[SessionInfo]:
         """Every session of the list, page by page."""

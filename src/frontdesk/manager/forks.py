@@ -5,7 +5,7 @@ from __future__ import annotations
 from frontdesk.checks import check_summary, check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.history import reading
+from frontdesk.history import trees
 from frontdesk.keys import SessionKey
 from frontdesk.manager.directory import KeyColumns
 from frontdesk.manager.endings import ending
@@ -33,7 +33,7 @@ class Forks:
             return forks.fork_at_head(row, view, _forked(row, made, name, now), now)
 
         async def build(tree: Tree) -> Plan | None:
-            place = tree.session.head if at is None else reading.place_of(tree, at)
+            place = tree.session.head if at is None else trees.place_of(tree, at)
             now = self._runtime.now()
             return forks.fork(tree, _forked(tree.session, made, name, now), place, now)
 

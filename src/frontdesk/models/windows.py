@@ -3,9 +3,12 @@
 A family has the smallest window of its common models. A local server may have loaded a model with a smaller one.
 """
 
+from __future__ import annotations
+
 import re
 
 from frontdesk.messages.tokens import DEFAULT_MAX_TOKENS
+from frontdesk.store import SessionRow
 
 _WINDOWS = {
     # OpenAI
@@ -142,10 +145,10 @@ def context_window(model: str) -> int | None:
     return None
 
 
-def session_window(own: int | None, configured: int | None, model: str | None) -> int:
+def session_window(row: SessionRow | None, configured: int | None) -> int:
     """The context window of a session: its own, or that of `with_compaction`, or that of its model, or the default."""
-    if own is not None:
-        return own
+    if row is not None and row.max_tokens is not None:
+        return row.max_tokens
     if configured is not None:
         return configured
-    return (context_window(model) if model else None) or DEFAULT_MAX_TOKENS
+    return (context_window(row.model) if row is not None and row.model else None) or DEFAULT_MAX_TOKENS

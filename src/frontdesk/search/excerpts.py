@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError, SessionNotFoundError
-from frontdesk.history import reading
+from frontdesk.history import trees, views
 from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.messages.tokens import TokenCounter
 from frontdesk.records import SessionInfo
@@ -41,7 +41,7 @@ async def read_excerpt(runtime: Runtime, session_id: str, around: str | None, be
     The id of a summary means the first message that it covers. Raises `MessageNotFoundError` and
     `SessionNotFoundError`."""
     for _ in range(_ATTEMPTS):
-        tree = await reading.load_tree(runtime, session_id, find=[around] if around else ())
+        tree = await trees.load_tree(runtime, session_id, find=[around] if around else ())
         if tree is None:
             raise SessionNotFoundError(session_id, runtime.namespace)
         place = tree.session.head if around is None else _place(tree, around)
@@ -54,7 +54,7 @@ async def read_excerpt(runtime: Runtime, session_id: str, around: str | None, be
         reach = before + after if around is None else before
         start = max(0, position - reach)
         items = first_items(drop_first(path, start), position + after + 1 - start)
-        messages = await reading.read_items(runtime, items)
+        messages = await views.read_items(runtime, items)
         if len(messages) == count(items):
             return Excerpt(messages, position - start, start, count(path), leaf == tree.session.head)
     raise ConcurrentChangeError(
@@ -70,7 +70,7 @@ def _place(tree: Tree, around: str) -> Place:
         if place is None:
             raise MessageNotFoundError(around, tree.session.id)
         return place
-    return reading.place_of(tree, around)
+    return trees.place_of(tree, around)
 
 
 def _leaf_after(tree: Tree, place: Place) -> Place:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.history.reading import to_messages
+from frontdesk.history.views import to_messages
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
 from frontdesk.records import SearchHit, key_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.history import reading
+from frontdesk.history import trees
 from frontdesk.records import SearchResults
 from frontdesk.search import candidates, index_snapshot, pages, stored_texts
 from frontdesk.search.candidates import CandidatePool
@@ -26,7 +26,7 @@ async def search_session(runtime: Runtime, session_id: str | None, request: Requ
     # The index is read before the tree. A message that is appended in between may be missing, which is correct: it was
     # written after the search began.
     snapshot = await index_snapshot.snapshot_for_session(runtime)
-    tree = await reading.load_tree(runtime, session_id)
+    tree = await trees.load_tree(runtime, session_id)
     if tree is None or not request.accepts(tree.session):
         return pages.NO_RESULTS
     items = stored_texts.items_of(tree)

@@ -13,7 +13,7 @@ from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import SessionFilter
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
-from frontdesk.history import reading
+from frontdesk.history import trees
 from frontdesk.lifecycle import transitions
 from frontdesk.messages import SUMMARY_PREFIX, check_id
 from frontdesk.models.windows import session_window
@@ -70,10 +70,10 @@ class VisibleSessions:
     async def _check(self, session_id: str, row: SessionRow | None) -> None:
         info = None
         if row is not None:
-            row = await reading.measured_row(self._history.runtime, row)
+            row = await trees.measure_row(self._history.runtime, row)
             (status,) = await transitions.statuses(self._history.runtime, [row])
             compaction = self._history.runtime.settings.compaction
-            info = SessionInfo.from_row(row, session_window(row.max_tokens, compaction.max_tokens, row.model), status)
+            info = SessionInfo.from_row(row, session_window(row, compaction.max_tokens), status)
             if self._history.scope is not None and not await call(self._history.scope, info):
                 info = None
         self._known[session_id] = info
@@ -139,7 +139,7 @@ class VisibleSessions:
         messages = [hit for hit in hits if hit.kind != "session"]
         wanted = [hit.message_id for hit in messages if hit.kind == "message"]
         hidden = (
-            await reading.load_tree(self._history.runtime, session_id, find=wanted, family=True) if messages else None
+            await trees.load_tree(self._history.runtime, session_id, find=wanted, family=True) if messages else None
         )
         if hidden is None or len(hidden.rows.sessions) < 2:
             return {}

@@ -23,8 +23,8 @@ from frontdesk.errors import (
     MessageNotFoundError,
     SessionNotFoundError,
 )
-from frontdesk.history import reading
-from frontdesk.history.reading import LoadedView
+from frontdesk.history import trees, views
+from frontdesk.history.views import LoadedView
 from frontdesk.lifecycle.leases import hold_lease
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.messages import Message
@@ -78,7 +78,7 @@ class Compactor:
     async def known_row(self) -> SessionRow | None:
         """The session's row with the totals of its view, which are computed if they are not known."""
         row = await self._handle.find_row()
-        return None if row is None else await reading.settled_row(self._runtime, row)
+        return None if row is None else await trees.complete_row(self._runtime, row)
 
     def is_full(self, row: SessionRow, used: int) -> bool:
         """Whether a view that uses so many tokens is to be compacted."""
@@ -88,9 +88,7 @@ class Compactor:
 
     def window(self, row: SessionRow | None) -> int:
         """How many tokens the model takes."""
-        if row is None:
-            return session_window(None, self._settings.max_tokens, None)
-        return session_window(row.max_tokens, self._settings.max_tokens, row.model)
+        return session_window(row, self._settings.max_tokens)
 
     # one compaction
 
@@ -125,7 +123,7 @@ class Compactor:
             return None
         async with hold_lease(self._runtime, before.id, COMPACTION_LEASE):
             for _ in range(_TRIES):
-                view = await reading.load_view(self._runtime, before.id)
+                view = await views.load_view(self._runtime, before.id)
                 if view is None:
                     raise SessionNotFoundError(self._handle.name, self._runtime.namespace)
                 if (joined := _compacted_since(view.tree, before.revision)) is not None:
@@ -190,7 +188,7 @@ class Compactor:
 
         None if there is nothing to summarise, or nothing but a summary, which the other session inherits."""
         session_id = await self._handle.readable_id()
-        view = None if session_id is None else await reading.load_view(self._runtime, session_id)
+        view = None if session_id is None else await views.load_view(self._runtime, session_id)
         lead = 0 if view is None else leading_system(view.messages)
         if view is None or lead == len(view.messages):
             return None

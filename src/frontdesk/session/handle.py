@@ -12,7 +12,7 @@ import msgspec
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError, TurnLostError
-from frontdesk.history import reading
+from frontdesk.history import trees, views
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.store import NewSession, Place, Plan, SessionRow, ViewRow
@@ -120,7 +120,7 @@ class Handle:
         session_id = await self.readable_id()
         if session_id is None:
             return None
-        return await reading.load_tree(self.runtime, session_id, find=find, family=family)
+        return await trees.load_tree(self.runtime, session_id, find=find, family=family)
 
     async def read_places(
         self, choose: Callable[[Tree], Sequence[Place]], *, find: Sequence[str] = ()
@@ -131,7 +131,7 @@ class Handle:
             if tree is None:
                 return None
             items = [item for place in choose(tree) for item in tree.between(place, place)]
-            messages = await reading.read_items(self.runtime, items)
+            messages = await views.read_items(self.runtime, items)
             if len(messages) == len(items):
                 return messages
             await _pause(attempt)
@@ -169,7 +169,7 @@ class Handle:
         needed."""
         session_id = await self.readable_id()
         for attempt in range(_ATTEMPTS):
-            known = None if session_id is None else await reading.view_at_head(self.runtime, session_id)
+            known = None if session_id is None else await views.view_at_head(self.runtime, session_id)
             plan = None if known is None else build(*known)
             if plan is None:
                 return False

@@ -13,7 +13,7 @@ from frontdesk.compaction.expand_tool import expand_tool
 from frontdesk.compaction.overlays import PathRange
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.errors import CompactionNotFoundError, MessageNotFoundError
-from frontdesk.history import reading
+from frontdesk.history import transcripts, views
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.records import Compaction
 from frontdesk.search.ranking import rank_texts
@@ -64,8 +64,8 @@ class Overlays:
         session_id = await self._handle.readable_id()
         if session_id is None:
             raise CompactionNotFoundError(compaction_id, self._handle.name)
-        load = reading.covered_load(self._runtime, session_id, compaction_id, overlays.find)
-        async for portion in reading.portions(self._runtime, load):
+        load = transcripts.covered_loader(self._runtime, session_id, compaction_id, overlays.find)
+        async for portion in transcripts.portions(self._runtime, load):
             for message in portion:
                 yield message
 
@@ -122,7 +122,7 @@ class Overlays:
     async def _check_source(self, draft: Draft, covered: PathRange) -> None:
         if not draft.source:
             return
-        present = await reading.read_items(self._runtime, overlays.source_items(covered))
+        present = await views.read_items(self._runtime, overlays.source_items(covered))
         if [message.stored for message in present] != [message.stored for message in draft.source]:
             raise RangeChangedError
 
@@ -150,7 +150,8 @@ class Overlays:
         hidden: list[Message] = []
         for _, _, overlay in tree.outermost(tree.path(tree.session.head)):
             if overlay.kind != "reset":
-                async for portion in reading.portions(self._runtime, reading.fixed(tree.covered_items(overlay))):
+                covered = transcripts.fixed_loader(tree.covered_items(overlay))
+                async for portion in transcripts.portions(self._runtime, covered):
                     hidden += portion
         terms = tokeniser(self._runtime.settings.search)
         ranked = rank_texts(question, map(searchable_text, hidden), terms, consecutive=True)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from frontdesk.checks import check_count
 from frontdesk.errors import MessageNotFoundError
-from frontdesk.history import reading
+from frontdesk.history import transcripts, trees
 from frontdesk.lifecycle import transitions
 from frontdesk.messages import Message
 from frontdesk.models.windows import session_window
@@ -26,9 +26,9 @@ class Reader:
     async def info(self) -> SessionInfo:
         """What is known of the session. Raises `SessionNotFoundError`."""
         runtime = self._handle.runtime
-        row = await reading.settled_row(runtime, await self._handle.row())
+        row = await trees.complete_row(runtime, await self._handle.row())
         (status,) = await transitions.statuses(runtime, [row])
-        window = session_window(row.max_tokens, runtime.settings.compaction.max_tokens, row.model)
+        window = session_window(row, runtime.settings.compaction.max_tokens)
         return SessionInfo.from_row(row, window, status)
 
     async def transcript(
@@ -38,8 +38,8 @@ class Reader:
         check_count(limit, "limit")
         runtime, session_id = self._handle.runtime, await self._handle.readable_id()
         if session_id is not None:
-            load = reading.transcript_load(runtime, session_id, leaf, after, limit, reverse)
-            async for portion in reading.portions(runtime, load, reverse=reverse):
+            load = transcripts.transcript_loader(runtime, session_id, leaf, after, limit, reverse)
+            async for portion in transcripts.portions(runtime, load, reverse=reverse):
                 for message in portion:
                     yield message
         elif leaf or after:
@@ -84,4 +84,4 @@ class Reader:
 
 
 def _place(tree: Tree, message_id: str) -> Place:
-    return reading.place_of(tree, message_id)
+    return trees.place_of(tree, message_id)

@@ -15,7 +15,7 @@ from frontdesk.compaction.summariser import ask, total_usage
 from frontdesk.config.settings import MemorySettings
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
-from frontdesk.history import reading
+from frontdesk.history import trees, views
 from frontdesk.lifecycle.leases import hold_lease
 from frontdesk.lifecycle.usage import usage_entry
 from frontdesk.messages import Message, new_id
@@ -54,9 +54,9 @@ class MemoryRefresher:
         """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
         if not self._runtime.settings.memory.is_on or (row := await self._handle.find_row()) is None:
             return False
-        row = await reading.settled_row(self._runtime, row)
+        row = await trees.complete_row(self._runtime, row)
         settings = self._runtime.settings.compaction
-        if row.view_tokens < settings.soft_ratio * session_window(row.max_tokens, settings.max_tokens, row.model):
+        if row.view_tokens < settings.soft_ratio * session_window(row, settings.max_tokens):
             return False
         return await self._is_enough()
 
@@ -140,7 +140,7 @@ class MemoryRefresher:
         places = [place for message_id in reversed(known.recent) if (place := tree.find(message_id)) is not None]
         positions = (position_of(items, place) for place in places)
         new = drop_first(items, next((position + 1 for position in positions if position is not None), 0))
-        messages = await reading.read_items(self._runtime, new) if count(new) else []
+        messages = await views.read_items(self._runtime, new) if count(new) else []
         return [message for message in messages if message.role != "system"], known
 
     async def _hand_over(

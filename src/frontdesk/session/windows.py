@@ -5,7 +5,7 @@ from __future__ import annotations
 from frontdesk.compaction.shorten import shorten
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.history import reading
+from frontdesk.history import views, windows
 from frontdesk.messages import Message
 from frontdesk.session.handle import Handle
 from frontdesk.store.changes import RESERVED_PREFIX
@@ -35,10 +35,10 @@ class WindowReader:
         if session_id is None:
             return []
         if max_tokens is None:
-            return await reading.read_view(self._runtime, session_id, leaf, last)
+            return await views.read_view(self._runtime, session_id, leaf, last)
 
-        async def fit(until: str | None) -> reading.Fitted:
-            return await reading.fit_view(self._runtime, session_id, leaf, last, max_tokens, self._shorten, until)
+        async def fit(until: str | None) -> windows.Window:
+            return await windows.read_window(self._runtime, session_id, leaf, last, max_tokens, self._shorten, until)
 
         row = await self._blocks.document(_MARK) if shortens else None
         fitted = await fit(None if row is None else row.content)

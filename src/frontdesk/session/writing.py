@@ -20,7 +20,7 @@ from frontdesk.errors import (
     SessionEndedError,
     SessionNotFoundError,
 )
-from frontdesk.history import reading
+from frontdesk.history import trees, views
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, ingest
 from frontdesk.records import Appended
 from frontdesk.search import background
@@ -175,7 +175,7 @@ class Writer:
             if place is None:
                 current = None
                 return None
-            messages = await reading.read_items(self._handle.runtime, tree.between(place, place))
+            messages = await views.read_items(self._handle.runtime, tree.between(place, place))
             if not messages:
                 moved = await self._handle.tree(find=[stored.id])
                 return None if moved is None else await build(moved)
@@ -226,7 +226,7 @@ class Writer:
         """Make a message the head. Raises `MessageNotFoundError`."""
 
         async def build(tree: Tree) -> Plan | None:
-            place = reading.place_of(tree, leaf)
+            place = trees.place_of(tree, leaf)
             return None if place == tree.session.head else plans.switch(tree, place, self._handle.runtime.now())
 
         if not await self._handle.change(build, find=[leaf]):

@@ -1,7 +1,7 @@
 """Pure: turns a wanted change of a session into the `Plan` that a store applies: of its row, its head, its overlays, or
 all of its messages. Changes of single messages are in `edits`.
 
-A plan that changes what is seen leaves the view "stale"; the next reader computes it and stores it (`settle`).
+A plan that changes what is seen leaves the view "stale"; the next reader computes and stores it (`store_view`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def changed_row(session: SessionRow, plan: Plan) -> SessionRow:
     return replace(session, revision=session.revision + 1, **plan.set)
 
 
-def settle(tree: Tree, view: View, tokens: int, messages: int, now: int) -> Plan:
+def store_view(tree: Tree, view: View, tokens: int, messages: int, now: int) -> Plan:
     """Store a view that a change had left to be computed."""
     known: Columns = {
         "view": "stored" if view.row.items or view.row.before else "plain",
@@ -58,7 +58,7 @@ def settle(tree: Tree, view: View, tokens: int, messages: int, now: int) -> Plan
 
 
 def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
-    """The row as it reads once its view is settled."""
+    """The row as it reads once its view is stored."""
     return replace(session, view_tokens=tokens, view_messages=messages)
 
 

@@ -104,7 +104,7 @@ class PlanContract:
         await add(store, "s", "m1")
         seen = await tree(store, "s")
         after = (await add(store, "s", "m2")).session
-        plan = plans.settle(seen, seen.view(seen.session.head), 3, 1, NOW)
+        plan = plans.store_view(seen, seen.view(seen.session.head), 3, 1, NOW)
         assert plan.guards == ((after.number, after.revision),)
         assert not await store.apply(plan)
         assert await row(store, "s") == after

@@ -293,7 +293,7 @@ class StoreMachine(RuleBasedStateMachine):
             items = tree.lay(tree.session.head)
             tokens = await self._tokens(tree, items)
             view = tree.view(tree.session.head)
-            assert await self._store.apply(plans.settle(tree, view, tokens, count(items), self._tick()))
+            assert await self._store.apply(plans.store_view(tree, view, tokens, count(items), self._tick()))
 
     # what must hold
 

@@ -196,7 +196,7 @@ async def settle(store: Store, session_id: str) -> SessionRow:
     """Compute a session's view and store it, as its next reader would."""
     seen = await tree(store, session_id)
     items = seen.lay(seen.session.head)
-    plan = plans.settle(seen, seen.view(seen.session.head), await measure(store, seen, items), count(items), NOW)
+    plan = plans.store_view(seen, seen.view(seen.session.head), await measure(store, seen, items), count(items), NOW)
     assert await store.apply(plan)
     return await row(store, session_id)
 

@@ -1,0 +1,149 @@
+"""Reading the view at a session's head or at a leaf, and turning rows into messages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from frontdesk.config.runtime import Runtime
+from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError
+from frontdesk.history.trees import items_at_head, load_tree, place_of, store_view
+from frontdesk.messages import Message
+from frontdesk.store import Item, Piece, SessionRow, ViewRow
+from frontdesk.tree.items import batches, count, last_items
+from frontdesk.tree.tree import Tree, whole_view
+
+T = TypeVar("T")
+_LEAD = 16
+_ATTEMPTS = 100
+
+
+class MovedError(Exception):
+    """Rows were deleted or replaced between loading the tree and reading them: read again."""
+
+
+class LoadedView(NamedTuple):
+    """The view at the head: the tree that it is laid from, its items, and its messages."""
+
+    tree: Tree
+    items: list[Item]
+    messages: list[Message]
+
+
+async def read_view(
+    runtime: Runtime, session_id: str, leaf: str | None = None, last: int | None = None
+) -> list[Message]:
+    """The messages the model sees; see `Session.history`."""
+    messages = await _read_at_head(runtime, session_id, last) if leaf is None else None
+    if messages is not None:
+        return messages
+
+    async def read() -> list[Message]:
+        return await read_all(runtime, await view_items(runtime, session_id, leaf, last))
+
+    return await retry_if_moved(read, session_id)
+
+
+async def load_view(runtime: Runtime, session_id: str) -> LoadedView | None:
+    """The view at the head with its tree; None without a session. Nothing is stored, even if the view was stale."""
+
+    async def read() -> LoadedView | None:
+        tree = await load_tree(runtime, session_id)
+        if tree is None:
+            return None
+        items = items_at_head(tree)
+        return LoadedView(tree, items, await read_all(runtime, items))
+
+    return await retry_if_moved(read, session_id)
+
+
+async def _read_at_head(runtime: Runtime, session_id: str, last: int | None) -> list[Message] | None:
+    """The common case in one trip to the store; None if the view must be computed first."""
+
+    def choose(session: SessionRow, view: ViewRow) -> Sequence[Item]:
+        if session.view == "stale":
+            return ()
+        items = whole_view(session, view)
+        return items if last is None else last_items(items, last)
+
+    read = await runtime.store.view(runtime.namespace, session_id, choose)
+    if read is None:
+        return []
+    return None if read.session.view == "stale" else to_messages(read.items, read.pieces)
+
+
+async def view_at_head(runtime: Runtime, session_id: str) -> tuple[SessionRow, ViewRow] | None:
+    """A session's row and its view as stored, with nothing read of its messages."""
+    views: list[ViewRow] = []
+
+    def choose(session: SessionRow, view: ViewRow) -> Sequence[Item]:
+        views.append(view)
+        return ()
+
+    read = await runtime.store.view(runtime.namespace, session_id, choose)
+    return None if read is None else (read.session, views[-1])
+
+
+async def view_items(runtime: Runtime, session_id: str, leaf: str | None, last: int | None) -> list[Item]:
+    """The items of the view at the head or at a leaf; a stale one is computed and stored. Raises
+    `MessageNotFoundError`."""
+    tree = await load_tree(runtime, session_id, find=() if leaf is None else (leaf,))
+    if tree is None:
+        if leaf is not None:
+            raise MessageNotFoundError(leaf, session_id)
+        return []
+    if leaf is not None:
+        items = tree.lay(place_of(tree, leaf))
+    elif tree.session.view == "stale":
+        items = (await store_view(runtime, tree))[1]
+    else:
+        items = items_at_head(tree)
+    return items if last is None else last_items(items, last)
+
+
+async def leading_system(runtime: Runtime, items: Sequence[Item]) -> list[Message]:
+    """The system messages that a path begins with, summaries excepted."""
+    lead: list[Message] = []
+    for batch in batches(items, _LEAD):
+        for message in await read_items(runtime, batch):
+            if message.role != "system" or message.is_summary:
+                return lead
+            lead.append(message)
+    return lead
+
+
+async def read_items(runtime: Runtime, items: Sequence[Item]) -> list[Message]:
+    """The messages of some items, without those that were deleted since."""
+    return to_messages(items, await runtime.store.read(items)) if items else []
+
+
+async def read_all(runtime: Runtime, items: Sequence[Item]) -> list[Message]:
+    """The messages of some items. Raises `MovedError` if one was deleted since."""
+    messages = await read_items(runtime, items)
+    if len(messages) != count(items):
+        raise MovedError
+    return messages
+
+
+async def retry_if_moved(read: Callable[[], Awaitable[T]], session_id: str) -> T:
+    """What `read` returns once nothing is deleted while it reads. Raises `ConcurrentChangeError`."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return await read()
+        except MovedError:
+            continue
+    raise ConcurrentChangeError(
+        f"session {session_id!r} was changed by others {_ATTEMPTS} times while it was read: try again",
+        session_id=session_id,
+    )
+
+
+def to_messages(items: Iterable[Item], pieces: Iterable[Piece]) -> list[Message]:
+    """What was read for some items, as messages."""
+    messages: list[Message] = []
+    for _, piece in zip(items, pieces, strict=True):
+        if piece.overlay is not None:
+            row = piece.overlay
+            messages.append(Message.summary(row.id, row.summary or "", row.tokens, row.created_at, piece.before_id))
+        messages += Message.from_run(piece.messages, piece.before_id)
+    return messages
