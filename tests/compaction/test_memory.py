@@ -6,13 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontdesk.compaction.memory import (
-    EXTRACT_PROMPT,
-    build_extract_prompt,
-    memory_fingerprint,
-    merge_memory,
-    normalise_memory,
-)
+from frontdesk.compaction.memory import memory_fingerprint, merge_memory, normalise_memory
+from frontdesk.compaction.prompts import EXTRACT_PROMPT, build_extract_prompt
 
 TRANSIENT = """\
 /tmp/report.csv holds the figures

@@ -1,6 +1,6 @@
-"""Compaction: overlays that stand in for ranges of a path while the range itself stays, and memory that outlives them.
+"""Compaction: which messages an overlay replaces in the view, and the summaries and facts that models make of them.
 
-For those with their own loop, its parts are plain functions: `plan` chooses what to compact in a view."""
+An application with its own loop can call the planner by itself: `plan` chooses what to compact in a view."""
 
 from frontdesk.compaction.planner import Range, plan
 

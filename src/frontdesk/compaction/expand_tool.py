@@ -1,10 +1,10 @@
-"""The tool that lets a model look under a summary: by the summary's id, or by a question."""
+"""The tool with which a model reads the messages under a summary: by the summary's id, or by a question."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from frontdesk.compaction.prompts import render_for_summary
+from frontdesk.compaction.render import render_for_summary
 from frontdesk.messages import Message
 from frontdesk.messages.formats.excerpts import cut_middle
 from frontdesk.tools import Tool, schema
@@ -27,14 +27,14 @@ def expand_tool(
 
     return Tool(
         name="expand_summary",
-        description="Read what stands behind a summary of earlier messages, word for word: all by the summary's id,"
-        " or what answers a question best.",
+        description="Read the original messages behind a summary, word for word: all of them by the summary's id, or"
+        " those that answer a question best.",
         parameters=schema(
             {},
             {
                 "summary_id": {"type": "string", "description": "The id of the summary message."},
                 "question": {"type": "string", "description": "What you want to know, in plain words."},
-                "skip": {"type": "integer", "minimum": 0, "description": "How many messages to pass over, for more."},
+                "skip": {"type": "integer", "minimum": 0, "description": "How many messages to skip, to read on."},
             },
         ),
         run=run,

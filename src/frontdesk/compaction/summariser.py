@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontdesk.calls import call
-from frontdesk.compaction import prompts
+from frontdesk.compaction.chunks import slices, split_into_chunks
+from frontdesk.compaction.identifiers import identifiers, keep_identifiers, listed, quoted_by_user
+from frontdesk.compaction.prompts import build_summary_prompt
+from frontdesk.compaction.render import render_for_summary
 from frontdesk.config.settings import CompactionSettings, Model
 from frontdesk.errors import CompactionError, ModelRefusedError
 from frontdesk.messages import Message
+from frontdesk.messages.counting import count_text
 from frontdesk.messages.tokens import MESSAGE_TOKENS, TokenCounter
 from frontdesk.models.overflow import is_context_overflow
 
@@ -90,12 +94,12 @@ class Summariser:
         again = None if refused is None else f"An earlier attempt was refused: {refused}"
         wishes = "\n".join(wish for wish in (self._instructions, again) if wish) or None
         seen = 0 if previous is None else self._count(previous)
-        chunks = prompts.split_into_chunks(rest, room, self._count)
+        chunks = split_into_chunks(rest, room, self._count)
         pieces = [piece for chunk in chunks for piece in _pieces(chunk, room, self._count)]
         for number, (piece, tokens) in enumerate(pieces, 1):
             carried = 0 if previous is None else self._count(previous)
             seen += tokens
-            question = prompts.build_summary_prompt(
+            question = build_summary_prompt(
                 piece,
                 previous_summary=previous,
                 target_tokens=self._target(carried, tokens, before),
@@ -106,7 +110,7 @@ class Summariser:
             self.answers.append(answer)
             previous = answer.replace("\0", "").encode("utf-8", "replace").decode().strip()
             replaced = seen if number < len(pieces) else before - MESSAGE_TOKENS
-            reason = prompts.refuse_summary(previous, tokens_before=replaced, counter=self._count)
+            reason = refuse_summary(previous, tokens_before=replaced, counter=self._count)
             if reason is not None:
                 raise _RefusedError(reason)
         return previous or ""
@@ -121,7 +125,7 @@ class Summariser:
 
 def _pieces(chunk: Sequence[Message], room: int, counter: TokenCounter) -> list[tuple[str, int]]:
     """A chunk as the model reads it, in slices if it is too long for one call, each with its share of the tokens."""
-    parts = prompts.slices(prompts.render_for_summary(chunk), room, counter)
+    parts = slices(render_for_summary(chunk), room, counter)
     tokens = sum(message.tokens for message in chunk)
     return [(part, tokens // len(parts)) for part in parts]
 
@@ -144,13 +148,23 @@ def total_usage(answers: Sequence[Any]) -> dict[str, int]:
     return {name: sum(int(getattr(usage, name, 0) or 0) for usage in usages) for name in _TOKENS}
 
 
+def refuse_summary(summary: str, *, tokens_before: int, counter: TokenCounter) -> str | None:
+    """Why this summary must not be stored in place of `tokens_before` tokens, None where it may."""
+    if not any(map(str.isalnum, summary)):
+        return "the summary is empty"
+    tokens = count_text(summary, counter)
+    if tokens >= tokens_before:
+        return f"the summary has {tokens} tokens, not fewer than the {tokens_before} it replaces"
+    return None
+
+
 def _with_identifiers(text: str, messages: Sequence[Message], before: int, counter: TokenCounter) -> str:
     """The summary with the identifiers that it dropped, as many as fit without outgrowing what it replaces."""
-    needed = [name for message in messages for name in prompts.identifiers(prompts.render_for_summary([message]))]
-    needed += prompts.quoted_by_user(messages)
-    needed = [name for message in messages if message.is_summary for name in prompts.listed(message.text)] + needed
+    needed = [name for message in messages for name in identifiers(render_for_summary([message]))]
+    needed += quoted_by_user(messages)
+    needed = [name for message in messages if message.is_summary for name in listed(message.text)] + needed
     for limit in (_MOST_IDENTIFIERS, _MOST_IDENTIFIERS // 4):
-        longer = prompts.keep_identifiers(text, needed, limit)
+        longer = keep_identifiers(text, needed, limit)
         if counter(longer) < before:
             return longer
     return text

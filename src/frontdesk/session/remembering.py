@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 
 from frontdesk.calls import call
-from frontdesk.compaction import memory, prompts
+from frontdesk.compaction import memory
+from frontdesk.compaction.chunks import split_into_chunks
 from frontdesk.compaction.failures import report_failure
+from frontdesk.compaction.prompts import build_extract_prompt
+from frontdesk.compaction.render import render_for_summary
 from frontdesk.compaction.summariser import ask, total_usage
 from frontdesk.config.settings import MemorySettings
 from frontdesk.context.session_blocks import SessionBlocks
@@ -121,9 +124,9 @@ class MemoryRefresher:
         """The facts that the model finds in some messages."""
         assert settings.extract is not None
         facts: list[str] = []
-        for chunk in prompts.split_into_chunks(messages, settings.input_tokens, self._runtime.settings.counter):
-            conversation = prompts.render_for_summary(chunk)
-            question = memory.build_extract_prompt(conversation, settings.max_extract_tokens, settings.prompt)
+        for chunk in split_into_chunks(messages, settings.input_tokens, self._runtime.settings.counter):
+            conversation = render_for_summary(chunk)
+            question = build_extract_prompt(conversation, settings.max_extract_tokens, settings.prompt)
             answer = await ask(settings.extract, question, settings.timeout)
             await self.record_usage([answer])
             facts += memory.normalise_memory(answer)

@@ -8,17 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontdesk.compaction.prompts import (
-    SUMMARY_PROMPT,
-    build_summary_prompt,
-    identifiers,
-    keep_identifiers,
-    quoted_by_user,
-    refuse_summary,
-    render_for_summary,
-    slices,
-    split_into_chunks,
-)
+from frontdesk.compaction.chunks import slices, split_into_chunks
+from frontdesk.compaction.identifiers import identifiers, keep_identifiers, quoted_by_user
+from frontdesk.compaction.prompts import SUMMARY_PROMPT, build_summary_prompt
+from frontdesk.compaction.render import render_for_summary
+from frontdesk.compaction.summariser import refuse_summary
 from frontdesk.messages import Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ingest
 from frontdesk.messages.tokens import estimate_tokens
 
