@@ -21,7 +21,7 @@ from frontdesk.errors import (
     StoreURLError,
 )
 from frontdesk.messages import StoredMessage
-from frontdesk.store import Append, AppendResult, Span, StatsQuery
+from frontdesk.store import Append, AppendResult, StatsQuery
 from frontdesk.stores.postgres import PostgresStore
 from tests.servers.postgres import PostgresServer
 
@@ -43,11 +43,7 @@ async def add(store: PostgresStore, session_id: str, *ids: str, raw: str = "{}",
 
 
 async def ids_in(store: PostgresStore, session_id: str) -> list[str]:
-    read = await store.view(
-        NAMESPACE,
-        session_id,
-        lambda session, _: [Span(session.head.segment, 0, session.head.position, None)],  # type: ignore[union-attr]
-    )
+    read = await store.view(NAMESPACE, session_id)
     assert read is not None
     return [message.id for message in read.pieces[0].messages]
 

@@ -22,9 +22,10 @@ from frontdesk.errors import (
     StoreURLError,
 )
 from frontdesk.messages import new_id
-from frontdesk.store import AppendResult, Item, Place, SessionRow, Span, ViewRow
+from frontdesk.store import AppendResult, ViewRead
 from frontdesk.stores import open_url
-from frontdesk.stores.sqlite import SQLiteStore
+from frontdesk.stores.sqlite import SQLiteStore, reading
+from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.testing.store_contract.steps import NAMESPACE, add, message
 from frontdesk.testing.store_contract.steps import path as ids
 
@@ -288,18 +289,17 @@ async def test_a_long_read_sees_one_moment_and_blocks_no_writer(store: SQLiteSto
     await add(store, "s", "a")
     begun, end = threading.Event(), threading.Event()
 
-    def choose(session: SessionRow, view: ViewRow) -> list[Item]:
+    def read_twice(connection: Connection) -> list[ViewRead | None]:
+        first = reading.view(connection, NAMESPACE, "s", None)
         begun.set()
         end.wait()
-        assert session.head is not None
-        return [Span(session.head.segment, 0, 100, Place(session.head.segment, 0))]
+        return [first, reading.view(connection, NAMESPACE, "s", None)]
 
-    reading = asyncio.ensure_future(store.view(NAMESPACE, "s", choose))
+    long_read = asyncio.ensure_future(store._engine.read(read_twice))
     await asyncio.to_thread(begun.wait)
     await add(store, "s", "b")
     assert await ids(store, "s") == ["a", "b"]
     end.set()
-    read = await reading
-    assert read is not None
-    assert [message.id for message in read.pieces[0].messages] == ["a"]
-    assert read.pieces[0].before_id == "a"
+    for read in await long_read:
+        assert read is not None
+        assert [message.id for message in read.pieces[0].messages] == ["a"]

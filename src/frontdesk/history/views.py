@@ -9,9 +9,9 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError
 from frontdesk.history.trees import items_at_head, load_tree, place_of, store_view
 from frontdesk.messages import Message
-from frontdesk.store import Item, Piece, SessionRow, ViewRow
+from frontdesk.store import Item, Piece
 from frontdesk.tree.items import batches, count, last_items
-from frontdesk.tree.tree import Tree, whole_view
+from frontdesk.tree.tree import Tree
 
 T = TypeVar("T")
 _LEAD = 16
@@ -59,29 +59,10 @@ async def load_view(runtime: Runtime, session_id: str) -> LoadedView | None:
 
 async def _read_at_head(runtime: Runtime, session_id: str, last: int | None) -> list[Message] | None:
     """The common case in one trip to the store; None if the view must be computed first."""
-
-    def choose(session: SessionRow, view: ViewRow) -> Sequence[Item]:
-        if session.view == "stale":
-            return ()
-        items = whole_view(session, view)
-        return items if last is None else last_items(items, last)
-
-    read = await runtime.store.view(runtime.namespace, session_id, choose)
+    read = await runtime.store.view(runtime.namespace, session_id, last)
     if read is None:
         return []
     return None if read.session.view == "stale" else to_messages(read.items, read.pieces)
-
-
-async def view_at_head(runtime: Runtime, session_id: str) -> tuple[SessionRow, ViewRow] | None:
-    """A session's row and its view as stored, with nothing read of its messages."""
-    views: list[ViewRow] = []
-
-    def choose(session: SessionRow, view: ViewRow) -> Sequence[Item]:
-        views.append(view)
-        return ()
-
-    read = await runtime.store.view(runtime.namespace, session_id, choose)
-    return None if read is None else (read.session, views[-1])
 
 
 async def view_items(runtime: Runtime, session_id: str, leaf: str | None, last: int | None) -> list[Item]:

@@ -169,8 +169,8 @@ class Handle:
         needed."""
         session_id = await self.readable_id()
         for attempt in range(_ATTEMPTS):
-            known = None if session_id is None else await views.view_at_head(self.runtime, session_id)
-            plan = None if known is None else build(*known)
+            read = None if session_id is None else await self.runtime.store.view(self.runtime.namespace, session_id, 0)
+            plan = None if read is None else build(read.session, read.view)
             if plan is None:
                 return False
             if await self.apply(plan):

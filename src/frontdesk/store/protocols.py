@@ -11,7 +11,6 @@ from frontdesk.store.index import IndexStore
 from frontdesk.store.requests import (
     Append,
     AppendResult,
-    Choose,
     DueQuery,
     LeaseWanted,
     NewSession,
@@ -181,8 +180,9 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
         `SessionNotFoundError`, `SessionEndedError`, `HeadMovedError` or `MessageNotFoundError`. When this returns, the
         messages are durable."""
 
-    async def view(self, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
-        """A session and its view as of one moment, and the rows of the items that `choose` picks from them."""
+    async def view(self, namespace: str, session_id: str, last: int | None = None) -> ViewRead | None:
+        """Session and view as of one moment, and the rows of its items, or of its `last` messages (0: none), as
+        `tree.tree.stored_items` says."""
 
     async def tree(
         self, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False

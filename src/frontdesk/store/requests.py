@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypedDict
 
 import msgspec
 
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store.changes import NewChange
-from frontdesk.store.rows import NEVER, EditKind, Item, Place, SessionRow, Span, StoredStatus, ViewRow, ViewState
-
-Choose = Callable[[SessionRow, ViewRow], Sequence[Item]]
+from frontdesk.store.rows import NEVER, EditKind, Place, SessionRow, Span, StoredStatus, ViewRow, ViewState
 
 
 class FollowHead:

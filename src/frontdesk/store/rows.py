@@ -231,9 +231,10 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class ViewRead(NamedTuple):
-    """A session, and the pieces of the items that were chosen."""
+    """A session, its view as stored, and the items of the view that were read, with their pieces."""
 
     session: SessionRow
+    view: ViewRow
     items: tuple[Item, ...]
     pieces: tuple[Piece, ...]
 

@@ -27,6 +27,7 @@ from frontdesk.store import (
     TreeRows,
     ViewRow,
 )
+from frontdesk.tree.items import last_items
 from frontdesk.tree.visibility import SEGMENT_END, Visibility
 
 
@@ -279,6 +280,12 @@ def whole_view(session: SessionRow, view: ViewRow) -> list[Item]:
     if session.head is not None and session.tail <= session.head.position:
         items.append(Span(session.head.segment, session.tail, session.head.position, view.before))
     return items
+
+
+def stored_items(session: SessionRow, view: ViewRow, last: int | None = None) -> list[Item]:
+    """The items of a known view, or those of its `last` messages; none of a stale view."""
+    items = [] if session.view == "stale" else whole_view(session, view)
+    return items if last is None else last_items(items, last)
 
 
 def _ends(span: Span) -> tuple[Place, Place]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from frontdesk.store import (
-    Choose,
     EditItem,
     EditRow,
     Found,
@@ -24,16 +23,18 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.stores.memory.rows import Rows
+from frontdesk.tree.tree import stored_items
 
 _EVERY_REVISION = 1 << 62
 
 
-def view(rows: Rows, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
+def view(rows: Rows, namespace: str, session_id: str, last: int | None = None) -> ViewRead | None:
     session = rows.get(namespace, session_id)
     if session is None:
         return None
-    items = tuple(choose(session, rows.views.get(session.number, ViewRow())))
-    return ViewRead(session, items, read(rows, items))
+    stored = rows.views.get(session.number, ViewRow())
+    items = tuple(stored_items(session, stored, last))
+    return ViewRead(session, stored, items, read(rows, items))
 
 
 def read(rows: Rows, items: Sequence[Item]) -> tuple[Piece, ...]:

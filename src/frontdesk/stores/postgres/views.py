@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from frontdesk.messages.stored import StoredMessage
-from frontdesk.store import Choose, EditItem, Item, OverlayItem, OverlayRow, Piece, Place, ViewRead
+from frontdesk.store import EditItem, Item, OverlayItem, OverlayRow, Piece, Place, ViewRead
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import (
     HERE,
@@ -20,6 +20,7 @@ from frontdesk.stores.postgres.rows import (
     session_row,
     view_row,
 )
+from frontdesk.tree.tree import stored_items
 
 _OPTIMISTIC_READS = 3
 _decode_overlay = msgspec.json.Decoder(OverlayRow).decode
@@ -69,28 +70,29 @@ SELECT 4, 0, 0, NULL::text, NULL::text, x.revision, NULL::bigint, NULL::text, NU
 FROM {schema}.sessions x WHERE x.ns = ({0}::bigint >> 39)::integer AND x.number = {0}::bigint"""
 
 
-async def view(connection: Connection, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
+async def view(connection: Connection, namespace: str, session_id: str, last: int | None = None) -> ViewRead | None:
     """Optimistic: two statements, repeated if the session was changed (not only appended to) between them."""
     for _ in range(_OPTIMISTIC_READS):
-        found, revision = await _view_once(connection, namespace, session_id, choose)
+        found, revision = await _view_once(connection, namespace, session_id, last)
         if found is None or found.session.revision == revision:
             return found
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        return (await _view_once(connection, namespace, session_id, choose))[0]
+        return (await _view_once(connection, namespace, session_id, last))[0]
 
 
 async def _view_once(
-    connection: Connection, namespace: str, session_id: str, choose: Choose
+    connection: Connection, namespace: str, session_id: str, last: int | None = None
 ) -> tuple[ViewRead | None, int | None]:
     row = await connection.fetch_row(_VIEW, namespace, session_id)
     if row is None:
         return None, None
     session = session_row(namespace, row)
-    items = tuple(choose(session, view_row(row[SESSION_WIDTH])))
+    stored = view_row(row[SESSION_WIDTH])
+    items = tuple(stored_items(session, stored, last))
     if not items:
-        return ViewRead(session, (), ()), session.revision
+        return ViewRead(session, stored, (), ()), session.revision
     pieces, revision = await _read(connection, items, session.number)
-    return ViewRead(session, items, pieces), revision
+    return ViewRead(session, stored, items, pieces), revision
 
 
 async def read(connection: Connection, items: Sequence[Item]) -> tuple[Piece, ...]:

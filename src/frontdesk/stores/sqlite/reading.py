@@ -9,7 +9,6 @@ from typing import Any
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     SEGMENT_SIZE,
-    Choose,
     EditItem,
     Found,
     Item,
@@ -42,6 +41,7 @@ from frontdesk.stores.sqlite.rows import (
     session_row,
     unpack,
 )
+from frontdesk.tree.tree import stored_items
 from frontdesk.tree.visibility import Visibility
 
 _EVER = 1 << 62
@@ -71,12 +71,13 @@ _LINEAGE_OF_ALL = (
 )
 
 
-def view(connection: Connection, namespace: str, session_id: str, choose: Choose) -> ViewRead | None:
+def view(connection: Connection, namespace: str, session_id: str, last: int | None = None) -> ViewRead | None:
     session = sessions.get(connection, namespace, session_id)
     if session is None:
         return None
-    items = tuple(choose(session, _view_of(connection, session)))
-    return ViewRead(session, items, read(connection, items))
+    stored = _view_of(connection, session)
+    items = tuple(stored_items(session, stored, last))
+    return ViewRead(session, stored, items, read(connection, items))
 
 
 def _view_of(connection: Connection, session: SessionRow) -> ViewRow:

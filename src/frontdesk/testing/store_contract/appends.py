@@ -21,7 +21,6 @@ from frontdesk.testing.store_contract.steps import (
     settle,
     tree,
 )
-from frontdesk.tree.tree import whole_view
 
 RAW_TEXTS = (
     '{"content":"nul \\u0000 and \\ud83e\\udd8a escaped"}',
@@ -214,7 +213,7 @@ class AppendContract:
         await settle(store, "s")
         made = (await add(store, "s", message("r1", tokens=9), parent=None)).session
         assert (made.view, made.tail, made.view_tokens, made.view_messages) == ("plain", 0, 9, 1)
-        read = await store.view(NAMESPACE, "s", whole_view)
+        read = await store.view(NAMESPACE, "s")
         assert read is not None
         assert [[m.id for m in piece.messages] for piece in read.pieces] == [["r1"]]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from frontdesk.store import EditItem, Item, OverlayItem, Place, SessionRow, Span, Store, ViewRow
+from frontdesk.store import EditItem, OverlayItem, Place, Span, Store
 from frontdesk.testing.store_contract.steps import (
     NAMESPACE,
     NOW,
@@ -22,26 +20,18 @@ from frontdesk.testing.store_contract.steps import (
     settle,
     tree,
 )
-from frontdesk.tree.tree import whole_view
 
 
 class ReadContract:
     # views
 
-    async def test_a_view_is_chosen_from_the_session_and_its_stored_view(self, store: Store) -> None:
+    async def test_a_view_comes_with_the_session_and_the_stored_view(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3", "m4")
         await cover(store, "s", "o", "m2", "m3", summary="two and three")
         session = await settle(store, "s")
-        given: list[tuple[SessionRow, ViewRow]] = []
-
-        def choose(seen: SessionRow, view: ViewRow) -> Sequence[Item]:
-            given.append((seen, view))
-            return whole_view(seen, view)
-
-        read = await store.view(NAMESPACE, "s", choose)
+        read = await store.view(NAMESPACE, "s")
         assert read is not None
-        assert given == [(session, (await tree(store, "s")).rows.view)]
-        assert read.session == session
+        assert (read.session, read.view) == (session, (await tree(store, "s")).rows.view)
         assert [type(item) for item in read.items] == [Span, OverlayItem, Span]
         first, summary, last = read.pieces
         assert ([m.id for m in first.messages], first.before_id, first.overlay) == (["m1"], None, None)
@@ -49,30 +39,42 @@ class ReadContract:
         assert (summary.overlay.id, summary.overlay.summary, summary.before_id) == ("o", "two and three", "m1")
         assert ([m.id for m in last.messages], last.before_id) == (["m4"], "m3")
 
-    async def test_a_view_may_choose_nothing(self, store: Store) -> None:
-        await add(store, "s", "m1")
-        read = await store.view(NAMESPACE, "s", lambda session, view: ())
+    async def test_a_view_can_be_read_without_messages(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await cover(store, "s", "o", "m1", "m1")
+        await settle(store, "s")
+        read = await store.view(NAMESPACE, "s", 0)
         assert read is not None
         assert (read.items, read.pieces) == ((), ())
-        assert read.session == await row(store, "s")
+        assert (read.session, read.view) == (await row(store, "s"), (await tree(store, "s")).rows.view)
+
+    async def test_nothing_is_read_of_a_stale_view(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await cover(store, "s", "o", "m1", "m1")
+        for last in (None, 1):
+            read = await store.view(NAMESPACE, "s", last)
+            assert read is not None
+            assert (read.session.view, read.items, read.pieces) == ("stale", (), ())
 
     async def test_an_empty_session_has_an_empty_view(self, store: Store) -> None:
         await store.create(new("s"))
-        read = await store.view(NAMESPACE, "s", whole_view)
+        read = await store.view(NAMESPACE, "s")
         assert read is not None
         assert read.pieces == ()
 
     async def test_a_missing_session_has_no_view_and_no_tree(self, store: Store) -> None:
-        assert await store.view(NAMESPACE, "nobody", whole_view) is None
+        assert await store.view(NAMESPACE, "nobody") is None
         assert await store.tree(NAMESPACE, "nobody") is None
         assert await store.tree(NAMESPACE, "nobody", family=True) is None
 
-    async def test_the_last_messages_of_a_view_know_the_one_ahead_of_them(self, store: Store) -> None:
+    async def test_the_last_messages_of_a_view_know_the_one_before_them(self, store: Store) -> None:
         await add(store, "s", *(f"m{number}" for number in range(10)))
         head = await place(store, "s", "m9")
-        wanted = Span(head.segment, head.position - 1, head.position, Place(head.segment, head.position - 2))
-        read = await store.view(NAMESPACE, "s", lambda session, view: [wanted])
+        read = await store.view(NAMESPACE, "s", 2)
         assert read is not None
+        assert read.items == (
+            Span(head.segment, head.position - 1, head.position, Place(head.segment, head.position - 2)),
+        )
         assert ([m.id for m in read.pieces[0].messages], read.pieces[0].before_id) == (["m8", "m9"], "m7")
 
     # ranges

@@ -261,7 +261,7 @@ class SessionContract:
             lambda: store.due(DueQuery(namespace=NAMESPACE, what="archive", now=NOW, limit=1, threshold=1)),
             lambda: store.held_leases(NAMESPACE),
             lambda: add(store, "s", "m"),
-            lambda: store.view(NAMESPACE, "s", lambda session, view: ()),
+            lambda: store.view(NAMESPACE, "s"),
             lambda: store.tree(NAMESPACE, "s"),
             lambda: store.read([]),
             lambda: store.sums([]),

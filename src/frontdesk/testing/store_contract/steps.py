@@ -20,7 +20,6 @@ from frontdesk.store import (
     Plan,
     SessionRow,
     Store,
-    ViewRow,
 )
 from frontdesk.tree import edits, forks, plans
 from frontdesk.tree.items import count
@@ -126,15 +125,9 @@ async def change(store: Store, session_id: str, build: Callable[[Tree], Plan], *
 
 async def fork_at_head(store: Store, session_id: str, fork_id: str) -> NewFork | None:
     """Fork by the session's row and its view alone; None, and nothing done, where the view is not known."""
-    views: list[ViewRow] = []
-
-    def choose(_: SessionRow, view: ViewRow) -> Sequence[Item]:
-        views.append(view)
-        return ()
-
-    read = await store.view(NAMESPACE, session_id, choose)
+    read = await store.view(NAMESPACE, session_id, 0)
     assert read is not None
-    plan = forks.fork_at_head(read.session, views[-1], new(fork_id), NOW)
+    plan = forks.fork_at_head(read.session, read.view, new(fork_id), NOW)
     assert plan is None or await store.apply(plan)
     return None if plan is None else plan.fork
 
