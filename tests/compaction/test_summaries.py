@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontdesk.compaction.chunks import slices, split_into_chunks
+from frontdesk.compaction.chunks import Chunk, slices, split_into_chunks
 from frontdesk.compaction.identifiers import identifiers, keep_identifiers, quoted_by_user
 from frontdesk.compaction.prompts import SUMMARY_PROMPT, build_summary_prompt
 from frontdesk.compaction.render import render_for_summary
@@ -142,8 +142,8 @@ def test_other_tags_in_a_text_are_unchanged() -> None:
     assert "if a<b: <p></p> <conversations>" in build_summary_prompt("if a<b: <p></p> <conversations>", target_tokens=5)
 
 
-def sizes(chunks: list[list[Message]]) -> list[int]:
-    return [len(chunk) for chunk in chunks]
+def sizes(chunks: list[Chunk]) -> list[int]:
+    return [len(chunk.messages) for chunk in chunks]
 
 
 def test_chunks_are_as_large_as_the_limit_allows() -> None:
@@ -178,10 +178,11 @@ turns = st.one_of(
 def test_chunks_contain_every_message_once_in_order_and_fit_or_have_one_message(raws: list[Raw], limit: int) -> None:
     messages = history(*raws)
     chunks = split_into_chunks(messages, limit, len)
-    assert [message for chunk in chunks for message in chunk] == messages
-    assert all(chunks)
-    for chunk in chunks:
-        assert len(chunk) == 1 or len(render_for_summary(chunk)) <= limit
+    assert [message for chunk in chunks for message in chunk.messages] == messages
+    for messages, text in chunks:
+        assert messages
+        assert text == render_for_summary(messages)
+        assert len(messages) == 1 or len(text) <= limit
 
 
 @pytest.mark.parametrize(
@@ -286,5 +287,5 @@ def test_no_chunk_is_too_large_even_if_its_messages_count_less_one_by_one() -> N
         estimate_tokens(render_for_summary([message]) + "\n") for message in messages
     )
     chunks = split_into_chunks(messages, 100, estimate_tokens)
-    assert [message for chunk in chunks for message in chunk] == messages
-    assert all(estimate_tokens(render_for_summary(chunk)) <= 100 for chunk in chunks)
+    assert [message for chunk in chunks for message in chunk.messages] == messages
+    assert all(estimate_tokens(chunk.text) <= 100 for chunk in chunks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from frontdesk.compaction.render import render_for_summary
 from frontdesk.messages import Message
@@ -10,7 +11,14 @@ from frontdesk.messages.counting import count_text
 from frontdesk.messages.tokens import TokenCounter
 
 
-def split_into_chunks(messages: Sequence[Message], max_tokens: int, counter: TokenCounter) -> list[list[Message]]:
+class Chunk(NamedTuple):
+    """Some messages, and how a model reads them."""
+
+    messages: list[Message]
+    text: str
+
+
+def split_into_chunks(messages: Sequence[Message], max_tokens: int, counter: TokenCounter) -> list[Chunk]:
     """`messages` in runs of at most `max_tokens` as `render_for_summary` shows them, in few runs.
 
     A call stays with its results unless they are too large together; a message that is too large is a run of its own.
@@ -28,12 +36,13 @@ def split_into_chunks(messages: Sequence[Message], max_tokens: int, counter: Tok
     return [part for chunk in chunks for part in _fitting(chunk, max_tokens, counter)]
 
 
-def _fitting(units: list[Sequence[Message]], max_tokens: int, counter: TokenCounter) -> list[list[Message]]:
+def _fitting(units: list[Sequence[Message]], max_tokens: int, counter: TokenCounter) -> list[Chunk]:
     """Units as one chunk, or halved until each half fits. Counters round, and some count a text as more than the sum of
     its parts: 100 messages of 5.2 tokens that count as 5 each are 520 tokens together, not 500."""
     joined = [message for unit in units for message in unit]
-    if len(joined) == 1 or count_text(render_for_summary(joined), counter) <= max_tokens:
-        return [joined]
+    text = render_for_summary(joined)
+    if len(joined) == 1 or count_text(text, counter) <= max_tokens:
+        return [Chunk(joined, text)]
     if len(units) == 1:
         units = [[message] for message in joined]
     half = len(units) // 2

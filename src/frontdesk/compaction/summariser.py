@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontdesk.calls import call
-from frontdesk.compaction.chunks import slices, split_into_chunks
+from frontdesk.compaction.chunks import Chunk, slices, split_into_chunks
 from frontdesk.compaction.identifiers import identifiers, keep_identifiers, listed, quoted_by_user
 from frontdesk.compaction.prompts import build_summary_prompt
 from frontdesk.compaction.render import render_for_summary
@@ -123,10 +123,10 @@ class Summariser:
         return min(max(_LEAST_TARGET, wanted), max(1, before // 2))
 
 
-def _pieces(chunk: Sequence[Message], room: int, counter: TokenCounter) -> list[tuple[str, int]]:
+def _pieces(chunk: Chunk, room: int, counter: TokenCounter) -> list[tuple[str, int]]:
     """A chunk as the model reads it, in slices if it is too long for one call, each with its share of the tokens."""
-    parts = slices(render_for_summary(chunk), room, counter)
-    tokens = sum(message.tokens for message in chunk)
+    parts = slices(chunk.text, room, counter)
+    tokens = sum(message.tokens for message in chunk.messages)
     return [(part, tokens // len(parts)) for part in parts]
 
 

@@ -13,7 +13,6 @@ from frontdesk.compaction import memory
 from frontdesk.compaction.chunks import split_into_chunks
 from frontdesk.compaction.failures import report_failure
 from frontdesk.compaction.prompts import build_extract_prompt
-from frontdesk.compaction.render import render_for_summary
 from frontdesk.compaction.summariser import ask, total_usage
 from frontdesk.config.settings import MemorySettings
 from frontdesk.context.session_blocks import SessionBlocks
@@ -125,8 +124,7 @@ class MemoryRefresher:
         assert settings.extract is not None
         facts: list[str] = []
         for chunk in split_into_chunks(messages, settings.input_tokens, self._runtime.settings.counter):
-            conversation = render_for_summary(chunk)
-            question = build_extract_prompt(conversation, settings.max_extract_tokens, settings.prompt)
+            question = build_extract_prompt(chunk.text, settings.max_extract_tokens, settings.prompt)
             answer = await ask(settings.extract, question, settings.timeout)
             await self.record_usage([answer])
             facts += memory.normalise_memory(answer)
