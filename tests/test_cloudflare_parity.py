@@ -56,7 +56,7 @@ import pytest
 from frontdesk import Session, SessionManager
 from frontdesk.store import Store
 from frontdesk.stores import open_url
-from tests.public_api import PublicApiContract
+from tests.public_api import PublicApiTests
 
 LONG = 10_050
 
@@ -101,7 +101,7 @@ def test_every_test_that_the_table_above_names_is_part_of_the_contract() -> None
     wanted = [name.strip().rstrip(".") for row in rows if "stress:" not in row for name in row.split(",")]
     assert len(wanted) > 30
     for name in wanted:
-        assert any(test.startswith(f"test_{name}") for test in dir(PublicApiContract)), name
+        assert any(test.startswith(f"test_{name}") for test in dir(PublicApiTests)), name
 
 
 # reloading

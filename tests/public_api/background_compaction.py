@@ -12,7 +12,7 @@ from frontdesk.compaction.planner import Range, plan
 from frontdesk.messages import Message
 from frontdesk.store import LeaseRow
 from tests.public_api.scripted_models import LENGTH, Scripted, compacting, eventually, said
-from tests.public_api.setup import SessionSetup, call, ids, path, result, say, user, view
+from tests.public_api.steps import call, ids, path, result, say, user, view
 
 
 async def fill(session: Session, first: int, last: int) -> None:
@@ -59,7 +59,7 @@ class LeaseWatch:
         return lease
 
 
-class BackgroundCompactionContract(SessionSetup):
+class BackgroundCompactionTests:
     """What compaction promises about time: policy, flight, range and failure."""
 
     # policy

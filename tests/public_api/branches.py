@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from frontdesk import MessageNotFoundError, Session, SessionManager
-from tests.public_api.setup import SessionSetup, ids, path, say, user, view
+from tests.public_api.steps import ids, path, say, user, view
 
 
-class BranchContract(SessionSetup):
+class BranchTests:
     """What branching and walking a path promise."""
 
     @pytest.fixture

@@ -18,7 +18,7 @@ from frontdesk import (
 )
 from frontdesk.models import Completion, Usage
 from tests.public_api.scripted_models import LENGTH, Scripted, compacting, said
-from tests.public_api.setup import SessionSetup, call, ids, path, result, system, user, view
+from tests.public_api.steps import call, ids, path, result, system, user, view
 
 
 def answered(id: str, call_id: str) -> dict[str, Any]:
@@ -45,7 +45,7 @@ async def covered_by(session: Session, compaction_id: str) -> list[str]:
     return [message.id async for message in session.expand(compaction_id)]
 
 
-class CompactionContract(SessionSetup):
+class CompactionTests:
     """What compaction promises about content."""
 
     # choosing

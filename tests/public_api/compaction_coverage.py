@@ -12,7 +12,7 @@ import pytest
 
 from frontdesk import Compaction, CompactionError, FrontdeskError, Message, Session, SessionManager, Store
 from frontdesk.messages import SUMMARY_PREFIX, new_id
-from tests.public_api.setup import SessionSetup, call, result, user
+from tests.public_api.steps import call, result, user
 
 NAMED = re.compile(r"\b(?:m\d+v\d+|S\d+)\b")
 
@@ -182,7 +182,7 @@ async def run_covered(store: Store, seed: int, steps: int) -> None:
             await prove_covered(manager.session(name), witness)
 
 
-class CompactionCoverageContract(SessionSetup):
+class CompactionCoverageTests:
     """The invariants of compaction under random work."""
 
     async def test_every_message_is_visible_or_covered_once_and_summaries_are_of_what_they_cover(

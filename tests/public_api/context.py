@@ -20,33 +20,33 @@ from frontdesk import (
     Store,
 )
 from frontdesk.context import BlockKind, CallableProvider
-from tests.public_api.setup import SessionSetup, say
+from tests.public_api.steps import say
 
 RULE = "═" * 46
 
 
-class ContextSetup(SessionSetup):
+def declared(store: Store, namespace: str, *, soul: str = "You are helpful.") -> SessionManager:
     """A manager with a readonly, a writable and a shared block."""
+    return (
+        SessionManager(store, namespace=namespace)
+        .with_context("soul", default_content=soul, readonly=True)
+        .with_context("memory", description="Learned facts", max_tokens=100)
+        .with_context("house", shared=True)
+        .with_cached_prompt()
+    )
 
-    def declared(self, store: Store, namespace: str, *, soul: str = "You are helpful.") -> SessionManager:
-        return (
-            SessionManager(store, namespace=namespace)
-            .with_context("soul", default_content=soul, readonly=True)
-            .with_context("memory", description="Learned facts", max_tokens=100)
-            .with_context("house", shared=True)
-            .with_cached_prompt()
-        )
 
+class ContextFixtures:
     @pytest.fixture
     def desk(self, store: Store, namespace: str) -> SessionManager:
-        return self.declared(store, namespace)
+        return declared(store, namespace)
 
     @pytest.fixture
     def guest(self, desk: SessionManager) -> Session:
         return desk.session("guest")
 
 
-class ContextContract(ContextSetup):
+class ContextTests:
     """What blocks and prompts promise."""
 
     # blocks
@@ -97,7 +97,7 @@ class ContextContract(ContextSetup):
         assert (await desk.session("b").context_block("memory")).content == ""
 
     async def test_namespaces_share_no_block(self, store: Store, namespace: str) -> None:
-        one, other = self.declared(store, namespace), self.declared(store, namespace + "-other")
+        one, other = declared(store, namespace), declared(store, namespace + "-other")
         await one.session("x").replace_context_block("house", "ours")
         assert (await other.session("x").context_block("house")).content == ""
 
@@ -211,10 +211,10 @@ class ContextContract(ContextSetup):
         assert "second news" in await guest.freeze_system_prompt()
 
     async def test_a_deploy_that_changes_the_persona_takes_effect(self, store: Store, namespace: str) -> None:
-        before = self.declared(store, namespace).session("guest")
+        before = declared(store, namespace).session("guest")
         await before.replace_context_block("memory", "kept")
         await before.freeze_system_prompt()
-        after = self.declared(store, namespace, soul="You are a pirate.").session("guest")
+        after = declared(store, namespace, soul="You are a pirate.").session("guest")
         prompt = await after.freeze_system_prompt()
         assert "You are a pirate." in prompt
         assert "You are helpful." not in prompt

@@ -9,8 +9,7 @@ import pytest
 
 from frontdesk import Session, SessionManager, Store
 from frontdesk.context import SharedStoreSearch, StoreSearch
-from tests.public_api.context import ContextSetup
-from tests.public_api.setup import call, view
+from tests.public_api.steps import call, view
 
 
 class Skills:
@@ -34,7 +33,7 @@ class Skills:
         self.texts[key] = content
 
 
-class ContextToolContract(ContextSetup):
+class ContextToolTests:
     """What the tools for blocks promise."""
 
     async def test_tools_are_there_only_where_a_block_can_use_them(self, store: Store, namespace: str) -> None:

@@ -22,7 +22,7 @@ from frontdesk import (
     StoreClosedError,
     estimate_tokens,
 )
-from tests.public_api.setup import SessionSetup, path, say, user, view
+from tests.public_api.steps import path, say, user, view
 
 ADA = SessionKey("bot", "web", "ada")
 
@@ -31,7 +31,7 @@ async def everything(manager: SessionManager, **filters: Any) -> list[SessionInf
     return [info async for info in manager.iterate(**filters)]
 
 
-class DirectoryContract(SessionSetup):
+class DirectoryTests:
     """What `SessionManager` promises about sessions as a whole."""
 
     async def test_create_makes_a_session_with_its_attributes(self, manager: SessionManager) -> None:

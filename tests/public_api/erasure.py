@@ -19,7 +19,7 @@ from frontdesk import (
     SessionManager,
     Store,
 )
-from tests.public_api.setup import SessionSetup, path, say, user
+from tests.public_api.steps import path, say, user
 
 ADA = SessionKey("bot", "web", "ada")
 BOB = SessionKey("bot", "web", "bob")
@@ -65,7 +65,7 @@ class Listener:
             self.breaks.cancel()
 
 
-class ErasureContract(SessionSetup):
+class ErasureTests:
     """What `erase` promises."""
 
     async def test_everything_of_a_peer_goes_and_everything_of_others_stays(self, manager: SessionManager) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from frontdesk import ChangesTrimmedError, Event, InvalidCursorError, InvalidInputError, Session, SessionManager, Store
 from frontdesk.messages import new_id
-from tests.public_api.setup import SessionSetup, path, say, user
+from tests.public_api.steps import path, say, user
 
 PATIENCE = 60.0
 
@@ -44,7 +44,7 @@ class Following:
         return self.events
 
 
-class EventContract(SessionSetup):
+class EventTests:
     """What the stream of events promises."""
 
     async def test_each_message_is_an_event_of_its_own(self, manager: SessionManager, session: Session) -> None:

@@ -15,10 +15,10 @@ from frontdesk import (
     SessionManager,
     SessionNotFoundError,
 )
-from tests.public_api.setup import SessionSetup, ids, path, say, user, view
+from tests.public_api.steps import ids, path, say, user, view
 
 
-class ForkContract(SessionSetup):
+class ForkTests:
     """What a fork sees, and what it never does to its source."""
 
     @pytest.fixture

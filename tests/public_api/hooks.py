@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from frontdesk import Compaction, ConfigurationError, EndReason, Message, Session, SessionManager
-from tests.public_api.lifecycle import ADA, Clock, ClockSetup, status
-from tests.public_api.setup import path, say, user, view
+from tests.public_api.lifecycle import ADA, Clock, status
+from tests.public_api.steps import path, say, user, view
 
 
 class Diary:
@@ -63,7 +63,7 @@ class Failing:
         raise ValueError("secret words")
 
 
-class HookContract(ClockSetup):
+class HookTests:
     """What `register_hook` promises."""
 
     async def test_a_hook_can_write_to_the_session_after_the_turn_that_it_was_told_of(

@@ -22,7 +22,7 @@ from frontdesk import (
     Store,
 )
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE, TRANSITIONS
-from tests.public_api.setup import SessionSetup, path, say, system, user, view
+from tests.public_api.steps import path, say, system, user, view
 
 ADA = SessionKey("bot", "web", "ada")
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -41,7 +41,7 @@ class Clock:
         self.time += span
 
 
-class ClockSetup(SessionSetup):
+class ClockFixtures:
     """A manager whose time the test decides."""
 
     @pytest.fixture
@@ -64,7 +64,7 @@ async def listed(manager: SessionManager, status: Any) -> list[str]:
     return [info.id for info in await manager.list(status=status)]
 
 
-class LifecycleContract(ClockSetup):
+class LifecycleTests:
     """What `SessionManager` promises about how sessions live and end."""
 
     # status

@@ -18,7 +18,7 @@ from frontdesk import (
 )
 from frontdesk.models import Completion, Usage
 from tests.public_api.scripted_models import Scripted, eventually, said
-from tests.public_api.setup import SessionSetup, call, ids, result, user
+from tests.public_api.steps import call, ids, result, user
 
 
 def remembering(store: Store, namespace: str, extract: Any, sink: Any = None, **options: Any) -> SessionManager:
@@ -38,7 +38,7 @@ async def block(session: Session) -> str:
     return (await session.context_block("memory")).content
 
 
-class MemoryContract(SessionSetup):
+class MemoryTests:
     """What memory refresh and shortening promise."""
 
     # facts

@@ -16,10 +16,10 @@ from frontdesk import (
     SessionManager,
     SessionNotFoundError,
 )
-from tests.public_api.setup import SessionSetup, ids, path, say, user, view
+from tests.public_api.steps import ids, path, say, user, view
 
 
-class MessageContract(SessionSetup):
+class MessageTests:
     """What appending, updating and deleting promise."""
 
     async def test_a_session_nobody_wrote_to_is_empty_and_unknown(

@@ -12,14 +12,14 @@ from frontdesk import (
     MessageNotFoundError,
     Session,
 )
-from tests.public_api.setup import SessionSetup, ids, path, say, system, user, view
+from tests.public_api.steps import ids, path, say, system, user, view
 
 
 async def expanded(session: Session, compaction_id: str) -> list[str]:
     return [message.id async for message in session.expand(compaction_id)]
 
 
-class OverlayContract(SessionSetup):
+class OverlayTests:
     """What overlays promise."""
 
     @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from frontdesk import FOLLOW_HEAD, Compaction, InvalidRangeError, Session, SessionManager, Store
 from frontdesk.messages import SUMMARY_PREFIX, new_id
-from tests.public_api.setup import SessionSetup, path
+from tests.public_api.steps import path
 
 T = TypeVar("T")
 WORDS = ("amber", "birch", "cedar")
@@ -325,7 +325,7 @@ async def run_model(store: Store, *, examples: int, steps: int) -> None:
     await asyncio.to_thread(run_state_machine_as_test, bound, settings=chosen)
 
 
-class RandomHistoryContract(SessionSetup):
+class RandomHistoryTests:
     """Random sequences of everything, against the model."""
 
     async def test_random_work_reads_as_a_naive_model_says(self, store: Store) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from frontdesk import SessionManager, Store
-from tests.public_api.setup import user
+from tests.public_api.steps import user
 
 PATIENCE = 20.0
 LENGTH = 100

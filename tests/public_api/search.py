@@ -20,7 +20,7 @@ from frontdesk import (
     Store,
 )
 from frontdesk.tree import plans
-from tests.public_api.setup import SessionSetup, say, user
+from tests.public_api.steps import say, user
 
 Ready = Callable[[], Coroutine[Any, Any, None]]
 
@@ -33,7 +33,7 @@ def lamp(id: str, at: str = "2024-01-01", **more: Any) -> dict[str, Any]:
     return {"id": id, "role": "user", "content": "a lamp", "created_at": f"{at}T00:00:00Z", **more}
 
 
-class SearchContract(SessionSetup):
+class SearchTests:
     """Most of it holds both for what is not indexed yet and for what is."""
 
     @pytest.fixture(params=["read directly", "indexed"])

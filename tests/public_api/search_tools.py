@@ -9,7 +9,7 @@ import pytest
 
 from frontdesk import ConfigurationError, InvalidInputError, SessionInfo, SessionManager, Store, Tool
 from frontdesk.messages.tokens import estimate_tokens
-from tests.public_api.setup import SessionSetup, say, user
+from tests.public_api.steps import say, user
 
 SECRET = "the vault opens with a marzipan key"
 
@@ -28,7 +28,7 @@ def found_in(answer: str) -> list[str]:
     return re.findall(r"^\[.*· message ([\w:-]+)\]$", answer, re.MULTILINE)
 
 
-class SearchToolContract(SessionSetup):
+class SearchToolTests:
     """What `session_search`, `read_session` and a searchable history promise."""
 
     # finding

@@ -17,7 +17,7 @@ import pytest
 
 from frontdesk import EmbeddingError, ModelError, SearchResults, Session, SessionManager, Store
 from tests.public_api.scripted_models import eventually
-from tests.public_api.setup import SessionSetup, user
+from tests.public_api.steps import user
 
 Vectors = list[list[float]]
 Opened = Callable[..., Awaitable[SessionManager]]
@@ -59,7 +59,7 @@ def hanging(texts: list[str]) -> Any:
     return asyncio.Event().wait()
 
 
-class SemanticSearchContract(SessionSetup):
+class SemanticSearchTests:
     """What `with_embeddings` adds to search."""
 
     @pytest.fixture

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from frontdesk import SessionKey, SessionManager, Store
-from tests.public_api.setup import SessionSetup, say
+from tests.public_api.steps import say
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Note:
     count: int = 0
 
 
-class StatesContract(SessionSetup):
+class StatesTests:
     async def test_deleting_a_session_deletes_its_states_of_every_name(self, manager: SessionManager) -> None:
         notes, marks = manager.states(Note), manager.states(Note, name="marks")
         for id in ("chat", "other"):

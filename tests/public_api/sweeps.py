@@ -12,8 +12,8 @@ from frontdesk import Session, SessionKey, SessionManager, Store, SweepReport
 from frontdesk.lifecycle.leases import hold_lease, holder
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.store import TURN, StateKey, StateStore
-from tests.public_api.lifecycle import ADA, HOUR, Clock, ClockSetup, listed, status
-from tests.public_api.setup import path, say, user
+from tests.public_api.lifecycle import ADA, HOUR, Clock, listed, status
+from tests.public_api.steps import path, say, user
 
 DAY = timedelta(days=1)
 
@@ -35,7 +35,7 @@ class Ended:
         self.seen.set()
 
 
-class SweepContract(ClockSetup):
+class SweepTests:
     """What `sweep`, `recover` and `with_lifecycle` promise."""
 
     @pytest.fixture

@@ -9,17 +9,17 @@ import pytest
 
 from frontdesk.store import Store
 from frontdesk.stores import open_url
-from tests.public_api import PublicApiContract
+from tests.public_api import PublicApiTests
 from tests.servers.postgres import PostgresServer
 
 
-class TestMemory(PublicApiContract):
+class TestMemory(PublicApiTests):
     @pytest.fixture
     def store(self) -> Store:
         return open_url("memory://")
 
 
-class TestSQLite(PublicApiContract):
+class TestSQLite(PublicApiTests):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
         store = open_url(f"sqlite:///{tmp_path}/sessions.db")
@@ -35,7 +35,7 @@ def database(postgres: PostgresServer) -> Iterator[str]:
     postgres.drop_database(url)
 
 
-class TestPostgres(PublicApiContract):
+class TestPostgres(PublicApiTests):
     @pytest.fixture
     async def store(self, database: str) -> AsyncIterator[Store]:
         store = open_url(database)

@@ -22,7 +22,7 @@ from frontdesk import (
     TurnLostError,
 )
 from frontdesk.store import TURN, LeaseWanted
-from tests.public_api.setup import SessionSetup, ids, path, say, user, view
+from tests.public_api.steps import ids, path, say, user, view
 
 SOON = 30.0
 """seconds that are more than enough for what is to happen soon"""
@@ -50,7 +50,7 @@ async def die(store: Store, namespace: str, session: Session, seconds: float) ->
     return lease.number
 
 
-class TurnContract(SessionSetup):
+class TurnTests:
     """`Session.turn` and `Turn`."""
 
     # one after the other

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from frontdesk import ContextOverflowError, MessageFormat, Session, SessionManager
-from tests.public_api.setup import SessionSetup, call, ids, result, say, system, user
+from tests.public_api.steps import call, ids, result, say, system, user
 
 
 def letters(text: str) -> int:
     return len(text)
 
 
-class WindowContract(SessionSetup):
+class WindowTests:
     """What `history` promises when it is asked for a part."""
 
     async def test_last_keeps_the_last_messages(self, session: Session) -> None:

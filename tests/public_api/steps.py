@@ -1,4 +1,4 @@
-"""What every part of the session contract starts from: the fixtures, and short ways to write and read messages."""
+"""Fixtures of the suite, and short ways to write and read messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from frontdesk import Message, Session, SessionManager, Store
 from frontdesk.messages import new_id
 
 
-class SessionSetup:
-    """Fixtures of the contract. A subclass gives `store`; each test works in a namespace of its own."""
-
-    @pytest.fixture
-    def store(self) -> Store:
-        raise NotImplementedError("a session contract needs a fixture `store` that gives the store under test")
+class SessionFixtures:
+    """Each test has a namespace of its own, in the store that the fixture `store` of a subclass supplies."""
 
     @pytest.fixture
     def namespace(self) -> str:
