@@ -7,8 +7,8 @@ returns no row, and nothing has happened to it: `append` then decides, in a tran
 The statement cannot wait for its locks and then look for duplicates, as a transaction does: all of it sees the database
 as it was when it began. Suppose another append of the same id commits after that moment, and before the session's row
 is locked. The locked row would be the new one, but the search for the id would not find the new message, and store it
-twice. So a session is taken only if the row that was locked (`version`) is the one that the statement sees: then no
-append has come in between, for each replaces that row. Rows that others have locked are not waited for.
+twice. So a session is taken only if the row that was locked (`version`) is one that the statement sees: then no append
+has come in between, for each replaces that row. Rows that others have locked are not waited for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, SEGMENT_SIZE, TURN, Append, AppendedRow, AppendResult, Place, SessionRow
 from frontdesk.stores.postgres.connection import Connection, Row
-from frontdesk.stores.postgres.rows import NOW, columns_of, session_columns, session_row
+from frontdesk.stores.postgres.rows import NOW, SESSION, columns_of, session_row
 
 _GROUP = {
     "number": "integer",
@@ -57,48 +57,44 @@ WITH locked AS MATERIALIZED (
     FROM {{groups}} g CROSS JOIN LATERAL (
         SELECT x.number AS ns FROM {{schema}}.namespaces x WHERE x.name = g.namespace OFFSET 0
     ) n CROSS JOIN LATERAL (
-        SELECT x.ctid, x.ns, x.number, x.family, x.status, x.head_segment, x.head_id, x.head_next, x.head_tokens,
-            x.changed_in
+        SELECT x.ctid, x.ns, x.number, x.family, x.head_segment, x.head_id, x.head_next, x.head_tokens
         FROM {{schema}}.sessions x WHERE x.ns = n.ns AND x.id = g.session AND x.id <> '' FOR UPDATE SKIP LOCKED
-    ) s(version, in_ns, owner, family, status, head_segment, head_id, head_next, head_tokens, changed_in)
+    ) s(version, in_ns, owner, family, segment, head_id, first, sum)
 ), known AS MATERIALIZED (
     SELECT m.number FROM {{ids}} m JOIN locked l ON l.number = m.number, LATERAL (
         SELECT FROM {{schema}}.messages x WHERE x.ns = l.in_ns AND x.family = l.family AND x.id = m.id LIMIT 1
     ) x
-), ready AS MATERIALIZED (
-    SELECT l.* FROM locked l
-    WHERE l.status = 'active' AND l.head_next <= {SEGMENT_SIZE} - l.size
-        AND (l.expected IS NULL OR l.expected = l.head_id)
-        AND EXISTS (SELECT FROM {{schema}}.sessions x WHERE x.ctid = l.version)
-        AND l.number NOT IN (SELECT number FROM known)
+), moved AS MATERIALIZED (
+    UPDATE {{schema}}.sessions x SET
+        head_position = l.first + l.size - 1, head_id = l.last_id, head_next = l.first + l.size,
+        head_tokens = l.sum + l.tokens, message_count = x.message_count + l.size,
+        view_tokens = x.view_tokens + l.tokens, view_messages = x.view_messages + l.size,
+        updated_at = greatest(x.updated_at, l.now), last_active_at = greatest(x.last_active_at, l.now),
+        changed_in = greatest(x.changed_in, {{schema}}.this_xid())
+    FROM locked l
+    WHERE x.ctid = l.version AND x.status = 'active' AND l.first <= {SEGMENT_SIZE} - l.size
+        AND (l.expected IS NULL OR l.expected = l.head_id) AND l.number NOT IN (SELECT number FROM known)
         AND (l.fence IS NULL OR EXISTS (
-            SELECT FROM {{schema}}.leases x WHERE x.ns = l.in_ns AND x.session = l.owner AND x.name = '{TURN}'
-                AND x.number = l.fence AND x.expires_at > {NOW} FOR SHARE SKIP LOCKED
+            SELECT FROM {{schema}}.leases y WHERE y.ns = l.in_ns AND y.session = l.owner AND y.name = '{TURN}'
+                AND y.number = l.fence AND y.expires_at > {NOW} FOR SHARE SKIP LOCKED
         ))
+    RETURNING l.number AS part, l.head_id AS parent_id, l.size, l.tokens AS added_tokens, l.now, l.first, l.sum, x.*
 ), added AS (
     INSERT INTO {{schema}}.messages
         (ns, position, segment, family, call, created_at, tokens, running, id, role, raw, derived)
-    SELECT r.in_ns, r.head_next + m.step, r.head_segment, r.family, m.call, m.created_at, m.tokens,
-        r.head_tokens + m.sum, m.id, m.role, m.raw, m.derived
-    FROM {{messages}} m JOIN ready r ON r.number = m.number
+    SELECT s.ns, s.first + m.step, s.head_segment, s.family, m.call, m.created_at, m.tokens, s.sum + m.sum, m.id,
+        m.role, m.raw, m.derived
+    FROM {{messages}} m JOIN moved s ON s.part = m.number
 ), grown AS (
-    UPDATE {{schema}}.segments x
-    SET last = r.head_next + r.size - 1, next = r.head_next + r.size, tokens = r.head_tokens + r.tokens
-    FROM ready r WHERE x.ns = r.in_ns AND x.number = r.head_segment
+    UPDATE {{schema}}.segments x SET last = s.head_position, next = s.head_next, tokens = s.head_tokens
+    FROM moved s WHERE x.ns = s.ns AND x.number = s.head_segment
 ), logged AS (
     INSERT INTO {{schema}}.changes (ns, xid, position, at, session, segment, first, last, kind)
-    SELECT r.in_ns, greatest(r.changed_in, {{schema}}.this_xid()), nextval('{{schema}}.change_positions'), r.now,
-        r.owner, r.head_segment, r.head_next, r.head_next + r.size - 1, 'message.appended'
-    FROM ready r
+    SELECT s.ns, s.changed_in, nextval('{{schema}}.change_positions'), s.now, s.number, s.head_segment, s.first,
+        s.head_position, 'message.appended'
+    FROM moved s
 )
-UPDATE {{schema}}.sessions x SET
-    head_position = r.head_next + r.size - 1, head_id = r.last_id, head_next = r.head_next + r.size,
-    head_tokens = r.head_tokens + r.tokens, message_count = x.message_count + r.size,
-    view_tokens = x.view_tokens + r.tokens, view_messages = x.view_messages + r.size,
-    updated_at = greatest(x.updated_at, r.now), last_active_at = greatest(x.last_active_at, r.now),
-    changed_in = greatest(x.changed_in, {{schema}}.this_xid())
-FROM ready r WHERE x.ctid = r.version
-RETURNING r.number, r.head_id, {session_columns("x")}"""
+SELECT s.part, s.parent_id, {SESSION} FROM moved s"""
 
 
 def _source(columns: dict[str, str], first: int, names: Iterable[str] = (), *, single: bool) -> str:
