@@ -10,7 +10,7 @@ from frontdesk.stores.postgres.rows import HERE, columns_of, namespace_of
 
 _ENTRIES = 2_000
 TABLES = (
-    *("sessions", "session_tags", "views", "segments", "messages", "overlays", "edits", "lineage", "usage_lines"),
+    *("sessions", "session_tags", "views", "segments", "messages", "overlays", "edits", "lineage", "usage_entries"),
     *("documents", "prompts", "leases", "lease_waiters", "queued_messages", "states", "changes", "search_texts"),
     "vectors",
 )
@@ -21,7 +21,7 @@ _COUNT = (
     " JOIN {schema}.messages m ON m.ns = $1 AND m.segment = d.segment AND m.position BETWEEN d.first AND d.last), "
     + ", ".join(
         f"(SELECT count(*) FROM {{schema}}.{table} WHERE ns = $1 AND session = $2)"
-        for table in ("documents", "usage_lines", "queued_messages")
+        for table in ("documents", "usage_entries", "queued_messages")
     )
 )
 _ENTRY = "c.ns = $1 AND (c.xid, c.position) > ($2, $3) AND (c.xid, c.position) <= ($4, $5)"

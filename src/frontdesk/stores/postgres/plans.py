@@ -66,7 +66,7 @@ _DELETE_STATES = (
     " AND t.ns = s.ns AND t.id = s.id"
 )
 _OF_SESSIONS = (
-    *("views", "session_tags", "usage_lines", "documents", "prompts", "leases", "lease_waiters", "queued_messages"),
+    *("views", "session_tags", "usage_entries", "documents", "prompts", "leases", "lease_waiters", "queued_messages"),
 )
 
 

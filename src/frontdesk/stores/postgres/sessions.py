@@ -1,22 +1,19 @@
-"""Sessions one by one or by their numbers, and the ledger of what they used."""
+"""Sessions: finding them one by one or by their numbers, and making them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 
 import asyncpg
 from msgspec.structs import replace
 
-from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import NewSession, SessionRow, UsageRow, ViewRow
+from frontdesk.store import NewSession, SessionRow, ViewRow
 from frontdesk.store.changes import session_created
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import (
     HERE,
     SESSION,
     SESSION_COLUMNS,
-    digest,
     json_text,
     key_digest,
     namespace_of,
@@ -127,41 +124,3 @@ async def take_key(connection: Connection, session: int) -> bool:
             return await connection.execute(statement, namespace_of(session), session) == 1
     except asyncpg.UniqueViolationError:
         return False
-
-
-# the ledger
-
-_SIZES = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "cost")
-_ADD_USAGE = (
-    f"WITH s AS (SELECT ns, number FROM {{schema}}.sessions WHERE ns = {HERE} AND id = $2 AND id <> '' FOR UPDATE),"
-    " line AS (INSERT INTO {schema}.usage_lines SELECT s.ns, s.number, $3, $4, $5, $6, $7, $8, $9, $10,"
-    " $11, $12 FROM s ON CONFLICT DO NOTHING RETURNING *),"
-    " total AS (UPDATE {schema}.sessions x SET input_tokens = x.input_tokens + line.input_tokens,"
-    " output_tokens = x.output_tokens + line.output_tokens, cost = x.cost + line.cost,"
-    " updated_at = greatest(x.updated_at, line.at), changed_in = greatest(x.changed_in, {schema}.this_xid())"
-    " FROM line WHERE x.ns = line.ns AND x.number = line.session RETURNING x.*),"
-    " logged AS (INSERT INTO {schema}.changes (ns, xid, position, at, session, kind) SELECT ns, changed_in,"
-    " nextval('{schema}.change_positions'), updated_at, number, 'usage.added' FROM total),"
-    f" day AS (INSERT INTO {{schema}}.usage_days AS d SELECT ns, day, $13, model, {', '.join(_SIZES)} FROM line"
-    " ON CONFLICT (ns, day, digest) DO UPDATE SET "
-    + ", ".join(f"{name} = d.{name} + excluded.{name}" for name in _SIZES)
-    + ") SELECT (SELECT count(*) FROM s), (SELECT count(*) FROM line)"
-)
-
-
-async def add_usage(connection: Connection, namespace: str, session_id: str, line: UsageRow) -> bool:
-    """False if the session has a usage entry with this id. Raises `SessionNotFoundError`."""
-    found, added = await connection.fetch_one(
-        _ADD_USAGE,
-        namespace,
-        session_id,
-        line.id,
-        line.day,
-        line.model,
-        line.at,
-        *(Decimal(line.cost) if name == "cost" else getattr(line, name) for name in _SIZES),
-        b"" if line.model is None else digest(line.model),
-    )
-    if not found:
-        raise SessionNotFoundError(session_id, namespace)
-    return bool(added)

@@ -22,8 +22,8 @@ from frontdesk.stores.postgres import (
     plans,
     sessions,
     states,
-    totals,
     trees,
+    usage,
     vectors,
     views,
 )
@@ -243,9 +243,9 @@ class PostgresStore:
 
     # usage and totals
 
-    add_usage = _logged(_once(sessions.add_usage))
-    usage = _read(totals.usage)
-    stats = _read(totals.stats)
+    add_usage = _logged(_once(usage.add))
+    stats = _read(usage.stats)
+    usage = _read(usage.usage)
 
     # what searching reads in bulk; last, for these names hide the modules
 

@@ -39,7 +39,7 @@ def count(connection: Connection, session: int, spans: Sequence[Span]) -> RowCou
             for span in spans
         ),
         counted("documents WHERE session = ?", session),
-        counted("usage_lines WHERE session = ?", session),
+        counted("usage_entries WHERE session = ?", session),
         counted("queued_messages WHERE session = ?", session),
     )
 

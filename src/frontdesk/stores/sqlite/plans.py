@@ -46,7 +46,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("sessions", "number"),
         ("views", "session"),
         ("session_tags", "session"),
-        ("usage_lines", "session"),
+        ("usage_entries", "session"),
         ("documents", "session"),
         ("prompts", "session"),
         ("leases", "session"),

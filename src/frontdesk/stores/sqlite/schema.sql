@@ -147,7 +147,7 @@ CREATE TABLE lineage (
 ) STRICT;
 CREATE INDEX lineage_by_ancestor ON lineage (ancestor, until);
 
-CREATE TABLE usage_lines (
+CREATE TABLE usage_entries (
     session INTEGER NOT NULL,
     id TEXT NOT NULL,
     day TEXT NOT NULL,
@@ -297,8 +297,9 @@ CREATE TABLE queued_messages (
 
 -- The search index: its position in the change log for each namespace, the texts in it, and their terms.
 --
--- `key` is the place of a message, or -(number << 2 | code) of another text, by `frontdesk.store.TEXT_KINDS`. Terms come
--- ready made, so that the tokenizer only splits them at spaces. Each begins with the number of its namespace and a mark.
+-- `key` is the place of a message, or -(number << 2 | code) of another text, by `frontdesk.store.TEXT_KINDS`. Terms
+-- come ready made, so that the tokenizer only splits them at spaces. Each begins with the number of its namespace and a
+-- mark.
 
 CREATE TABLE search_states (
     number INTEGER PRIMARY KEY,
@@ -329,7 +330,8 @@ INSERT INTO search_terms (search_terms, rank) VALUES ('hashsize', 16777216);
 CREATE VIRTUAL TABLE search_words USING fts5vocab (search_terms, row);
 
 
--- Vectors of texts: an ordinary table, so that they are deleted with their texts even where sqlite-vec is not installed.
+-- Vectors of texts: an ordinary table, so that they are deleted with their texts even where sqlite-vec is not
+-- installed.
 
 CREATE TABLE vector_spaces (
     number INTEGER PRIMARY KEY,

@@ -14,11 +14,11 @@ _ENTRY = ("id", "at", *_TOTALS)
 
 def add(connection: Connection, namespace: str, session_id: str, entry: UsageRow) -> bool:
     session = sessions.get_known(connection, namespace, session_id)
-    found = connection.execute("SELECT 1 FROM usage_lines WHERE session = ? AND id = ?", (session.number, entry.id))
+    found = connection.execute("SELECT 1 FROM usage_entries WHERE session = ? AND id = ?", (session.number, entry.id))
     if found.fetchone() is not None:
         return False
     connection.execute(
-        f"INSERT INTO usage_lines (session, {', '.join(_ENTRY)}) VALUES (?, {', '.join('?' * len(_ENTRY))})",
+        f"INSERT INTO usage_entries (session, {', '.join(_ENTRY)}) VALUES (?, {', '.join('?' * len(_ENTRY))})",
         (session.number, *(getattr(entry, name) for name in _ENTRY)),
     )
     connection.execute(
@@ -56,7 +56,7 @@ def totals(connection: Connection, query: UsageQuery) -> list[UsageRow]:
     owner: str | int = query.namespace
     if query.session_id is not None:
         owner = sessions.get_known(connection, query.namespace, query.session_id).number
-        source = "usage_lines WHERE session = ?"
+        source = "usage_entries WHERE session = ?"
     rows = connection.execute(
         f"SELECT {', '.join(_TOTALS)} FROM {source} AND day >= ? AND day <= ?",
         (owner, query.first_day or "", query.last_day or "~"),

@@ -1,8 +1,9 @@
-"""Sums: usage by day and model, and the figures of a namespace."""
+"""Usage: its entries, its sums by day and model, and the figures of a namespace."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from frontdesk.errors import SessionNotFoundError
@@ -10,9 +11,25 @@ from frontdesk.moments import DAY, to_day
 from frontdesk.store import StatsQuery, StatsRow, UsageQuery, UsageRow
 from frontdesk.stores.postgres import sessions
 from frontdesk.stores.postgres.connection import Connection, Row
-from frontdesk.stores.postgres.rows import HERE, NOW
+from frontdesk.stores.postgres.rows import HERE, NOW, digest
 
 _SIZES = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+_AMOUNTS = (*_SIZES, "cost")
+_ADD_USAGE = (
+    f"WITH s AS (SELECT ns, number FROM {{schema}}.sessions WHERE ns = {HERE} AND id = $2 AND id <> '' FOR UPDATE),"
+    " entry AS (INSERT INTO {schema}.usage_entries SELECT s.ns, s.number, $3, $4, $5, $6, $7, $8, $9, $10,"
+    " $11, $12 FROM s ON CONFLICT DO NOTHING RETURNING *),"
+    " total AS (UPDATE {schema}.sessions x SET input_tokens = x.input_tokens + entry.input_tokens,"
+    " output_tokens = x.output_tokens + entry.output_tokens, cost = x.cost + entry.cost,"
+    " updated_at = greatest(x.updated_at, entry.at), changed_in = greatest(x.changed_in, {schema}.this_xid())"
+    " FROM entry WHERE x.ns = entry.ns AND x.number = entry.session RETURNING x.*),"
+    " logged AS (INSERT INTO {schema}.changes (ns, xid, position, at, session, kind) SELECT ns, changed_in,"
+    " nextval('{schema}.change_positions'), updated_at, number, 'usage.added' FROM total),"
+    f" day AS (INSERT INTO {{schema}}.usage_days AS d SELECT ns, day, $13, model, {', '.join(_AMOUNTS)} FROM entry"
+    " ON CONFLICT (ns, day, digest) DO UPDATE SET "
+    + ", ".join(f"{name} = d.{name} + excluded.{name}" for name in _AMOUNTS)
+    + ") SELECT (SELECT count(*) FROM s), (SELECT count(*) FROM entry)"
+)
 _SUMS = ", ".join(f"sum(u.{name})::bigint" for name in _SIZES)
 _SESSION = f"(SELECT s.number FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> '')"
 _SESSIONS = (
@@ -35,6 +52,24 @@ _BYTES = (
 )
 
 
+async def add(connection: Connection, namespace: str, session_id: str, entry: UsageRow) -> bool:
+    """False if the session has a usage entry with this id. Raises `SessionNotFoundError`."""
+    found, added = await connection.fetch_one(
+        _ADD_USAGE,
+        namespace,
+        session_id,
+        entry.id,
+        entry.day,
+        entry.model,
+        entry.at,
+        *(Decimal(entry.cost) if name == "cost" else getattr(entry, name) for name in _AMOUNTS),
+        b"" if entry.model is None else digest(entry.model),
+    )
+    if not found:
+        raise SessionNotFoundError(session_id, namespace)
+    return bool(added)
+
+
 async def usage(connection: Connection, query: UsageQuery) -> list[UsageRow]:
     """Raises `SessionNotFoundError`."""
     values: list[Any] = [query.namespace]
@@ -43,7 +78,7 @@ async def usage(connection: Connection, query: UsageQuery) -> list[UsageRow]:
         if await sessions.get(connection, query.namespace, query.session_id) is None:
             raise SessionNotFoundError(query.session_id, query.namespace)
         values.append(query.session_id)
-        source = f"{{schema}}.usage_lines u WHERE u.ns = {HERE} AND u.session = {_SESSION}"
+        source = f"{{schema}}.usage_entries u WHERE u.ns = {HERE} AND u.session = {_SESSION}"
     for comparison, day in ((">=", query.first_day), ("<=", query.last_day)):
         if day is not None:
             values.append(day)
