@@ -51,10 +51,6 @@ class UnsteadyStore(MemoryStore):
         await self._wait()
         return await super().renew_lease(namespace, session_id, name, number, ttl)
 
-    async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
-        await self._wait()
-        return await super().release_lease(namespace, session_id, name, number)
-
     def falls_silent(self) -> None:
         self.asked.clear()
         self.answers.clear()

@@ -94,7 +94,7 @@ class LifecycleTests:
         await timed.suspend("s")
         assert (await listed(timed, "compacting"), await listed(timed, "suspended")) == ([], ["s"])
         await timed.resume("s")
-        await store.release_lease(timed.namespace, "s", COMPACTION_LEASE, lease.number)
+        await store.renew_lease(timed.namespace, "s", COMPACTION_LEASE, lease.number, 0)
         assert (await listed(timed, "compacting"), await listed(timed, "active")) == ([], ["s"])
 
     async def test_lists_by_status_are_what_each_session_says_of_itself(

@@ -135,7 +135,7 @@ class SweepTests:
         lease = await store.acquire_lease(namespace, None, "sweep", "another worker", 60_000_000)
         assert lease is not None
         assert await timed.sweep() == SweepReport(ran=False)
-        await store.release_lease(namespace, None, "sweep", lease.number)
+        await store.renew_lease(namespace, None, "sweep", lease.number, 0)
 
     async def test_a_sweep_leaves_other_namespaces_alone(
         self, store: Store, namespace: str, timed: SessionManager, clock: Clock

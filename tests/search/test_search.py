@@ -196,11 +196,13 @@ class InterruptedStore(MemoryStore):
         super().__init__()
         self.interruption: Callable[[], Awaitable[Any]] | None = None
 
-    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
+    async def trees(
+        self, namespace: str, session_ids: Sequence[str], *, find: Sequence[str] = (), family: bool = False
+    ) -> list[TreeRows]:
         happens, self.interruption = self.interruption, None
         if happens is not None:
             await happens()
-        return await super().trees(namespace, session_ids, family=family)
+        return await super().trees(namespace, session_ids, find=find, family=family)
 
 
 async def test_a_message_deleted_during_a_search_is_left_out() -> None:

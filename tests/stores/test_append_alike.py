@@ -181,10 +181,10 @@ class Actor:
         return answer.rows, answer.created, session.id, session.status, session.message_count, session.revision
 
     async def _change(self, step: Step) -> Any:
-        rows = await self._store.tree(self._namespace, step.session, find=[step.id], family=True)
-        if rows is None:
+        found = await self._store.trees(self._namespace, [step.session], find=[step.id], family=True)
+        if not found:
             return None
-        row, tree = rows.session, Tree(rows)
+        row, tree = found[0].session, Tree(found[0])
         match step.what:
             case "fork":
                 return await self._apply(forks.fork(tree, self._new("fork"), row.head, self._now))
@@ -202,7 +202,7 @@ class Actor:
                 return place and await self._apply(edits.delete_messages(tree, [place], self._now))
             case "give back":
                 turns = self._turns.get(row.id, [])
-                return bool(turns) and await self._store.release_lease(self._namespace, row.id, TURN, turns[-1])
+                return bool(turns) and await self._store.renew_lease(self._namespace, row.id, TURN, turns[-1], 0)
             case _:
                 return await self._turn(step)
 
@@ -237,11 +237,8 @@ class Actor:
 
     async def state(self) -> dict[str, Any]:
         """Everything that can be read, with numbers represented by their rank."""
-        trees = {
-            id: rows
-            for id in SESSIONS
-            if (rows := await self._store.tree(self._namespace, id, family=True)) is not None
-        }
+        found = await self._store.trees(self._namespace, SESSIONS, family=True)
+        trees = {rows.session.id: rows for rows in found}
         segments = {segment.number for rows in trees.values() for segment in rows.segments}
         sessions = {rows.session.number for rows in trees.values()} | {rows.session.tree for rows in trees.values()}
         ranks = Ranks(sorted(sessions), [0, *sorted(segments)])

@@ -48,8 +48,8 @@ async def read_and_write(store: PostgresStore, number: int) -> None:
         await store.get(NAMESPACE, session_id)
         lease = await store.acquire_lease(NAMESPACE, session_id, f"work {number}", f"holder {number}", 60_000_000)
         assert lease is not None
-        await store.tree(NAMESPACE, session_id, find=[f"{number}-{round}"])
-        assert await store.release_lease(NAMESPACE, session_id, f"work {number}", lease.number)
+        await store.trees(NAMESPACE, [session_id], find=[f"{number}-{round}"])
+        assert await store.renew_lease(NAMESPACE, session_id, f"work {number}", lease.number, 0)
 
 
 async def test_the_pooler_uses_another_connection_for_every_transaction(pooled_url: str) -> None:

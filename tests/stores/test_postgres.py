@@ -296,7 +296,7 @@ async def test_behind_a_transaction_pooler_no_statement_has_a_name(postgres_url:
         store = PostgresStore.from_url(f"{wire.url}&pooler=transaction")
         await asyncio.gather(*(add(store, f"s{number}", "first", "second") for number in range(8)))
         assert await ids_in(store, "s0") == ["first", "second"]
-        await store.tree(NAMESPACE, "s0", find=["first"], family=True)
+        await store.trees(NAMESPACE, ["s0"], find=["first"], family=True)
         await store.stats(StatsQuery(namespace=NAMESPACE))
         await store.close()
         assert wire.statement_names == {b""}

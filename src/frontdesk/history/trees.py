@@ -22,8 +22,8 @@ async def load_tree(
     messages with. None without a session."""
     for message_id in find:
         check_id(message_id, "message id")
-    rows = await runtime.store.tree(runtime.namespace, session_id, find=find, family=family)
-    return None if rows is None else Tree(rows)
+    rows = await runtime.store.trees(runtime.namespace, [session_id], find=find, family=family)
+    return Tree(rows[0]) if rows else None
 
 
 def place_of(tree: Tree, message_id: str) -> Place:

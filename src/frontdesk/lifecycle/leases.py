@@ -83,7 +83,7 @@ async def _renewed(store: Store, namespace: str, session_id: str | None, lease: 
     finally:
         renewal.cancel()
         await asyncio.gather(renewal, return_exceptions=True)
-        await store.release_lease(namespace, session_id, lease.name, lease.number)
+        await store.renew_lease(namespace, session_id, lease.name, lease.number, 0)
 
 
 async def _renew(store: Store, namespace: str, session_id: str | None, name: str, number: int) -> None:

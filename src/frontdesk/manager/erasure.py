@@ -118,8 +118,8 @@ class Eraser:
     async def _below(self, session_id: str, whose: _Whose) -> list[str]:
         """Those that were forked from a session, oldest first, and those that were begun under it and are nobody
         else's. Sessions of others that were begun under it stay, and forget it."""
-        rows = await self._runtime.store.tree(self._runtime.namespace, session_id, family=True)
-        found = [] if rows is None else plans.descendants(rows)
+        rows = await self._runtime.store.trees(self._runtime.namespace, [session_id], family=True)
+        found = plans.descendants(rows[0]) if rows else []
         query = SessionQuery(namespace=self._runtime.namespace, limit=_BATCH, parent=session_id)
         while children := await self._runtime.store.page(query):
             for child in children:

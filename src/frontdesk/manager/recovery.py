@@ -16,7 +16,7 @@ async def recover(runtime: Runtime) -> RecoveryReport:
         held
         for held in await store.held_leases(namespace)
         if is_dead(held.lease.holder)
-        and await store.release_lease(namespace, held.session_id, held.lease.name, held.lease.number)
+        and await store.renew_lease(namespace, held.session_id, held.lease.name, held.lease.number, 0)
     ]
     compacting = sorted(held.session_id for held in freed if held.session_id and held.lease.name == COMPACTION_LEASE)
     unindexed = await index_snapshot.count_missing(runtime)

@@ -82,7 +82,7 @@ class Follower(ABC):
             await work()
         finally:
             with suppress(StoreError):
-                await store.release_lease(namespace, None, self.lease, self._held.number)
+                await store.renew_lease(namespace, None, self.lease, self._held.number, 0)
         return True
 
     async def wait_and_run(self, work: Callable[[], Any]) -> None:

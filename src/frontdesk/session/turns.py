@@ -242,7 +242,7 @@ class Holding:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         try:
-            await self._runtime.store.release_lease(self._runtime.namespace, self.session_id, TURN, self.number)
+            await self._runtime.store.renew_lease(self._runtime.namespace, self.session_id, TURN, self.number, 0)
         except FrontdeskError:
             pass  # out of reach, or deleted: the work is done, and the turn expires by itself
         finally:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from frontdesk.store.rows import Place, SegmentRow, SessionRow, TreeRows
+from frontdesk.store.rows import Place, SegmentRow, SessionRow
 
 TextKind = Literal["message", "edit", "overlay", "session"]
 TEXT_KINDS: tuple[TextKind, ...] = ("session", "overlay", "edit", "message")
@@ -139,6 +139,3 @@ class IndexStore(Protocol):
 
     async def families(self, namespace: str, after: int, limit: int) -> list[int]:
         """The families of the namespace with higher numbers than `after`, lowest first."""
-
-    async def trees(self, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
-        """`Store.tree` of several sessions, of those that exist."""

@@ -92,13 +92,10 @@ class LeaseStore(Protocol):
         Raises `SessionNotFoundError`."""
 
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
-        """Let a lease end `ttl` from now; False if it is not held under this number any more."""
+        """Let a lease end `ttl` from now (0: release it); False if it is not held under this number any more."""
 
     async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
         """The leases with this name (any, if not given) that somebody holds now."""
-
-    async def release_lease(self, namespace: str, session_id: str | None, name: str, number: int) -> bool:
-        """Release a lease; False if it is not held under this number any more."""
 
     async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
         """Take a lease, leave a message for its holder, or wait in the queue. Raises `SessionNotFoundError`."""
@@ -184,10 +181,11 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
         """Session and view as of one moment, and the rows of its items, or of its `last` messages (0: none), as
         `tree.tree.stored_items` says."""
 
-    async def tree(
-        self, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
-    ) -> TreeRows | None:
-        """The shape of a session's messages as of one moment, and the places of the ids in `find` in the family."""
+    async def trees(
+        self, namespace: str, session_ids: Sequence[str], *, find: Sequence[str] = (), family: bool = False
+    ) -> list[TreeRows]:
+        """The shapes of some sessions' messages as of one moment, of those that exist, in their order; and the places
+        of the ids in `find` in their families."""
 
     async def read(self, items: Sequence[Item]) -> tuple[Piece, ...]:
         """The rows of these items, as of one moment; rows deleted since the items were computed are left out."""

@@ -51,10 +51,6 @@ def renew(rows: Rows, namespace: str, session_id: str | None, name: str, number:
     return _put(rows, key, rules.renew(rows.leases.get(key), number, ttl, now())) is not None
 
 
-def release(rows: Rows, namespace: str, session_id: str | None, name: str, number: int) -> bool:
-    return renew(rows, namespace, session_id, name, number, 0)
-
-
 def queue(rows: Rows, wanted: LeaseWanted) -> LeaseAnswer:
     key = _known_key(rows, wanted.namespace, wanted.session_id, wanted.name)
     waiters = rows.waiters.get(key, [])

@@ -61,16 +61,11 @@ def sums(rows: Rows, places: Sequence[Place]) -> list[tuple[int, int]]:
     return [(0, 0) if row is None else (row.message.tokens, row.running) for row in found]
 
 
-def tree(
-    rows: Rows, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
-) -> TreeRows | None:
-    session = rows.get(namespace, session_id)
-    return None if session is None else _tree(rows, session, find, family)
-
-
-def trees(rows: Rows, namespace: str, session_ids: Sequence[str], *, family: bool = False) -> list[TreeRows]:
-    found = (tree(rows, namespace, session_id, family=family) for session_id in session_ids)
-    return [one for one in found if one is not None]
+def trees(
+    rows: Rows, namespace: str, session_ids: Sequence[str], *, find: Sequence[str] = (), family: bool = False
+) -> list[TreeRows]:
+    found = (rows.get(namespace, session_id) for session_id in session_ids)
+    return [_tree(rows, session, find, family) for session in found if session is not None]
 
 
 def _tree(rows: Rows, session: SessionRow, find: Sequence[str], family: bool) -> TreeRows:

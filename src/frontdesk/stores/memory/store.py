@@ -75,7 +75,6 @@ class MemoryStore:
 
     append = _step(append.append)
     view = _step(reading.view)
-    tree = _step(reading.tree)
     trees = _step(reading.trees)
     read = _step(reading.read)
     sums = _step(reading.sums)
@@ -95,7 +94,6 @@ class MemoryStore:
     get_lease = _step(leases.get)
     acquire_lease = _step(leases.acquire)
     renew_lease = _step(leases.renew)
-    release_lease = _step(leases.release)
     held_leases = _step(leases.held)
     queue_lease = _step(leases.queue)
     leave_lease = _step(leases.leave)

@@ -133,10 +133,6 @@ async def renew(
     return await connection.execute(_END_AT, namespace, session_id, name, number, ttl) == 1
 
 
-async def release(connection: Connection, namespace: str, session_id: str | None, name: str, number: int) -> bool:
-    return await renew(connection, namespace, session_id, name, number, 0)
-
-
 async def leave(connection: Connection, namespace: str, session_id: str, name: str, holder: str) -> None:
     await connection.execute(_LEAVE, namespace, session_id, name, holder)
 

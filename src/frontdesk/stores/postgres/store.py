@@ -154,7 +154,6 @@ class PostgresStore:
     view = _read(views.view)
     read = _read(views.read)
     sums = _read(views.sums)
-    tree = _read(trees.tree)
     apply = _logged(_transaction(plans.apply))
 
     # documents
@@ -172,7 +171,6 @@ class PostgresStore:
     held_leases = _read(leases.held)
     acquire_lease = _once(leases.acquire)
     renew_lease = _once(leases.renew)
-    release_lease = _once(leases.release)
     queue_lease = _read(leases.queue)
     leave_lease = _read(leases.leave)
     next_queued = _read(leases.next_queued)

@@ -98,17 +98,15 @@ _TREES = (
 )
 
 
-async def tree(
-    connection: Connection, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
-) -> TreeRows | None:
-    row = await connection.fetch_row(_TREE, namespace, session_id, list(find), family)
-    return None if row is None else _tree_rows(namespace, row)
-
-
 async def trees(
-    connection: Connection, namespace: str, session_ids: Sequence[str], *, family: bool = False
+    connection: Connection,
+    namespace: str,
+    session_ids: Sequence[str],
+    *,
+    find: Sequence[str] = (),
+    family: bool = False,
 ) -> list[TreeRows]:
-    rows = await connection.fetch(_TREES, namespace, list(session_ids), [], family) if session_ids else []
+    rows = await connection.fetch(_TREES, namespace, list(session_ids), list(find), family) if session_ids else []
     return [_tree_rows(namespace, row) for row in rows]
 
 

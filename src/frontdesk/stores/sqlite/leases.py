@@ -57,10 +57,6 @@ def renew(connection: Connection, namespace: str, session_id: str | None, name: 
     return _put(connection, owner, namespace, lease) is not None
 
 
-def release(connection: Connection, namespace: str, session_id: str | None, name: str, number: int) -> bool:
-    return renew(connection, namespace, session_id, name, number, 0)
-
-
 def queue(connection: Connection, wanted: LeaseWanted) -> LeaseAnswer:
     owner = owner_of(connection, wanted.namespace, wanted.session_id)
     if owner is None:

@@ -121,18 +121,18 @@ def sums(connection: Connection, places: Sequence[Place]) -> list[tuple[int, int
 
 
 def trees(
-    connection: Connection, namespace: str, session_ids: Sequence[str], *, family: bool = False
+    connection: Connection,
+    namespace: str,
+    session_ids: Sequence[str],
+    *,
+    find: Sequence[str] = (),
+    family: bool = False,
 ) -> list[TreeRows]:
-    found = (tree(connection, namespace, session_id, family=family) for session_id in session_ids)
-    return [rows for rows in found if rows is not None]
+    found = (sessions.get(connection, namespace, session_id) for session_id in session_ids)
+    return [_tree(connection, session, find, family) for session in found if session is not None]
 
 
-def tree(
-    connection: Connection, namespace: str, session_id: str, *, find: Sequence[str] = (), family: bool = False
-) -> TreeRows | None:
-    session = sessions.get(connection, namespace, session_id)
-    if session is None:
-        return None
+def _tree(connection: Connection, session: SessionRow, find: Sequence[str], family: bool) -> TreeRows:
     relatives: tuple[SessionRow, ...] = ()
     if family:
         rows = connection.execute(f"SELECT {SESSION} FROM sessions WHERE family = ? ORDER BY number", (session.family,))

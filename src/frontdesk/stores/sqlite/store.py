@@ -123,7 +123,6 @@ class SQLiteStore:
 
     append = _write(append.append)
     view = _read(reading.view)
-    tree = _read(reading.tree)
     trees = _read(reading.trees)
     read = _read(reading.read)
     sums = _read(reading.sums)
@@ -144,7 +143,6 @@ class SQLiteStore:
     held_leases = _read(leases.held)
     acquire_lease = _write(leases.acquire)
     renew_lease = _write(leases.renew)
-    release_lease = _write(leases.release)
     queue_lease = _write(leases.queue)
     leave_lease = _write(leases.leave)
     next_queued = _write(leases.next_queued)

@@ -92,8 +92,8 @@ class ConcurrencyContract:
         await store.create(new("s"))
 
         async def delete() -> None:
-            while (rows := await store.tree(NAMESPACE, "s", family=True)) is not None:
-                if await store.apply(plans.delete_session(rows, NOW)):
+            while rows := await store.trees(NAMESPACE, ["s"], family=True):
+                if await store.apply(plans.delete_session(rows[0], NOW)):
                     return
 
         await asyncio.gather(*(add(store, "s", f"m{number}") for number in range(20)), delete())

@@ -29,8 +29,8 @@ class LeaseContract:
             assert held is not None
             assert (held.holder, held.number) == ("ana", first.number)
             assert await store.renew_lease("ns", owner, "work", first.number, MINUTE)
-            assert not await store.release_lease("ns", owner, "work", first.number + 1)
-            assert await store.release_lease("ns", owner, "work", first.number)
+            assert not await store.renew_lease("ns", owner, "work", first.number + 1, 0)
+            assert await store.renew_lease("ns", owner, "work", first.number, 0)
             assert await store.get_lease("ns", owner, "work") is None
             assert not await store.renew_lease("ns", owner, "work", first.number, MINUTE)
             second = await store.acquire_lease("ns", owner, "work", "ben", MINUTE)

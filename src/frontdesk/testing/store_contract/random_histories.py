@@ -283,8 +283,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._wait(change())
 
     async def _tree(self, name: str, find: Sequence[str] = (), family: bool = False) -> Tree:
-        rows = await self._store.tree(self._mark, name, find=find, family=family)
-        assert rows is not None
+        [rows] = await self._store.trees(self._mark, [name], find=find, family=family)
         return Tree(rows)
 
     async def _settle(self, name: str) -> None:

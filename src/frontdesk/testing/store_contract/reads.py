@@ -64,8 +64,8 @@ class ReadContract:
 
     async def test_a_missing_session_has_no_view_and_no_tree(self, store: Store) -> None:
         assert await store.view(NAMESPACE, "nobody") is None
-        assert await store.tree(NAMESPACE, "nobody") is None
-        assert await store.tree(NAMESPACE, "nobody", family=True) is None
+        assert await store.trees(NAMESPACE, ["nobody"]) == []
+        assert await store.trees(NAMESPACE, ["nobody"], family=True) == []
 
     async def test_the_last_messages_of_a_view_know_the_one_before_them(self, store: Store) -> None:
         await add(store, "s", *(f"m{number}" for number in range(10)))

@@ -141,7 +141,7 @@ class SessionContract:
         assert there is not None
         assert there.name == "there"
         assert await pages(store, 10) == [["s"]]
-        assert await store.tree("elsewhere", "s") is None
+        assert await store.trees("elsewhere", ["s"]) == []
 
     async def test_hostile_session_ids_are_kept_apart(self, store: Store) -> None:
         for number, id in enumerate(HOSTILE_IDS):
@@ -262,7 +262,7 @@ class SessionContract:
             lambda: store.held_leases(NAMESPACE),
             lambda: add(store, "s", "m"),
             lambda: store.view(NAMESPACE, "s"),
-            lambda: store.tree(NAMESPACE, "s"),
+            lambda: store.trees(NAMESPACE, ["s"]),
             lambda: store.read([]),
             lambda: store.sums([]),
             lambda: store.apply(Plan(guards=((made.number, made.revision),), now=NOW)),

@@ -72,8 +72,7 @@ async def row(store: Store, session_id: str) -> SessionRow:
 
 
 async def tree(store: Store, session_id: str, *find: str, family: bool = False) -> Tree:
-    rows = await store.tree(NAMESPACE, session_id, find=find, family=family)
-    assert rows is not None
+    [rows] = await store.trees(NAMESPACE, [session_id], find=find, family=family)
     return Tree(rows)
 
 

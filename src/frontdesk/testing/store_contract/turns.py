@@ -42,7 +42,7 @@ async def turn(store: Store, holder: str, session_id: str = "s", **values: objec
 
 
 async def end(store: Store, lease: LeaseRow) -> None:
-    assert await store.release_lease(NAMESPACE, "s", TURN, lease.number)
+    assert await store.renew_lease(NAMESPACE, "s", TURN, lease.number, 0)
 
 
 def write(*ids: str, fence: int | None, **values: object) -> Append:
@@ -275,7 +275,7 @@ class TurnContract:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         await store.queue_lease(wish("ben", message=message("b")))
-        assert await store.release_lease(NAMESPACE, "s", TURN, lease.number)
+        assert await store.renew_lease(NAMESPACE, "s", TURN, lease.number, 0)
         with pytest.raises(TurnLostError):
             await store.next_queued(NAMESPACE, "s", TURN, lease.number)
         lease = await turn(store, "cid")
