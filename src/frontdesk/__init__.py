@@ -70,9 +70,6 @@ from frontdesk.records import (
     GrowthDay,
     Page,
     RecoveryReport,
-    SearchHit,
-    SearchInfo,
-    SearchResults,
     SessionInfo,
     SessionStatus,
     Stats,
@@ -80,6 +77,7 @@ from frontdesk.records import (
     Usage,
     UsageDay,
 )
+from frontdesk.search.results import SearchHit, SearchInfo, SearchResults
 from frontdesk.session.session import Session, StandaloneSession, Turn
 from frontdesk.states import StateInfo, States
 from frontdesk.states.orchestration import OrchestrationState, Orchestrator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frontdesk.records import SearchHit
+from frontdesk.search.results import SearchHit
 from frontdesk.search.tool import search_as_text
 from frontdesk.search.visibility import ScopedHistory
 

@@ -36,8 +36,6 @@ from frontdesk.records import (
     ErasureReport,
     Page,
     RecoveryReport,
-    SearchInfo,
-    SearchResults,
     SessionInfo,
     Stats,
     SweepReport,
@@ -46,6 +44,7 @@ from frontdesk.records import (
 from frontdesk.search import index_snapshot, indexing, vectors
 from frontdesk.search.namespace_search import search_namespace
 from frontdesk.search.request import parse_request
+from frontdesk.search.results import SearchInfo, SearchResults
 from frontdesk.search.tool import history_tools
 from frontdesk.search.visibility import ScopedHistory
 from frontdesk.session import Session

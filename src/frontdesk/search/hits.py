@@ -10,10 +10,11 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.history.views import to_messages
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
-from frontdesk.records import SearchHit, key_of
+from frontdesk.records import key_of
 from frontdesk.search import stored_texts
 from frontdesk.search.owners import Entry, sees
 from frontdesk.search.request import Request
+from frontdesk.search.results import SearchHit
 from frontdesk.search.settings import tokeniser
 from frontdesk.search.snippets import snippet
 from frontdesk.search.stored_texts import StoredText, TextSelection

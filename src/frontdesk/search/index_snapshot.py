@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ChangesTrimmedError, ConfigurationError, EmbeddingError
 from frontdesk.moments import to_datetime
-from frontdesk.records import SearchInfo
 from frontdesk.search import indexing
 from frontdesk.search.embeddings import EmbeddingHealth, vector_row, vector_store
 from frontdesk.search.follower import LOG_BATCH
+from frontdesk.search.results import SearchInfo
 from frontdesk.search.settings import made_with
 from frontdesk.search.stored_texts import TextSelection
 from frontdesk.store import ChangeRow, IndexRow, StatsQuery

@@ -6,7 +6,6 @@ import msgspec
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.lifecycle.transitions import status_query
-from frontdesk.records import SearchResults
 from frontdesk.search import candidates, index_snapshot, pages, stored_texts
 from frontdesk.search.candidates import CandidatePool
 from frontdesk.search.facets import KINDS
@@ -14,6 +13,7 @@ from frontdesk.search.index_snapshot import IndexSnapshot
 from frontdesk.search.nearest import find_nearest
 from frontdesk.search.owners import attribute_hits
 from frontdesk.search.request import Request
+from frontdesk.search.results import SearchResults
 from frontdesk.search.settings import tokeniser as tokeniser_of
 from frontdesk.search.tokeniser import fold
 from frontdesk.store import LONGEST_STRETCH, IndexQuery, IndexRow, SessionQuery, SessionRow

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.records import SearchResults
 from frontdesk.search.fusion import fuse
 from frontdesk.search.hits import load_hits
 from frontdesk.search.owners import Entry
 from frontdesk.search.request import Request
+from frontdesk.search.results import SearchResults
 from frontdesk.store import IndexMatch
 from frontdesk.tree.tree import Tree
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from frontdesk.messages.tokens import TokenCounter
-from frontdesk.records import SearchHit
+from frontdesk.search.results import SearchHit
 
 _SIMPLE = re.compile(r"[\w.:@/+#~=-]+")
 _SPACES = re.compile(r"\s+")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.history import trees
-from frontdesk.records import SearchResults
 from frontdesk.search import candidates, index_snapshot, pages, stored_texts
 from frontdesk.search.candidates import CandidatePool
 from frontdesk.search.index_snapshot import IndexSnapshot
 from frontdesk.search.nearest import find_nearest
 from frontdesk.search.owners import Entry, sees
 from frontdesk.search.request import Request
+from frontdesk.search.results import SearchResults
 from frontdesk.search.stored_texts import TextSelection
 from frontdesk.store import IndexRow, Item, Span, TextKind
 from frontdesk.tree.items import count

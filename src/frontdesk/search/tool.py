@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from frontdesk.errors import InvalidInputError
-from frontdesk.records import SearchHit
 from frontdesk.search.excerpts import read_excerpt, render_excerpt
 from frontdesk.search.query import parse
 from frontdesk.search.render import render_hits
+from frontdesk.search.results import SearchHit
 from frontdesk.search.tokeniser import TOKENISER
 from frontdesk.search.visibility import ScopedHistory
 from frontdesk.tools import Tool, schema

@@ -17,9 +17,10 @@ from frontdesk.history import trees
 from frontdesk.lifecycle import transitions
 from frontdesk.messages import SUMMARY_PREFIX, check_id
 from frontdesk.models.windows import session_window
-from frontdesk.records import SearchHit, SearchResults, SessionInfo
+from frontdesk.records import SessionInfo
 from frontdesk.search.namespace_search import search_namespace
 from frontdesk.search.request import parse_request
+from frontdesk.search.results import SearchHit, SearchResults
 from frontdesk.search.session_search import search_session
 from frontdesk.store import EditItem, SessionRow
 from frontdesk.tree.tree import Tree

@@ -20,8 +20,9 @@ from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.messages import Message, formats
 from frontdesk.messages.formats import MessageFormat
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
-from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SearchResults, SessionInfo
+from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SessionInfo
 from frontdesk.search.request import parse_request
+from frontdesk.search.results import SearchResults
 from frontdesk.search.session_search import search_session
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
