@@ -9,7 +9,7 @@ from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import SYSTEM_LABEL, Declaration
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
-from frontdesk.context.sources import BlockSource, SourceCache
+from frontdesk.context.sources import BlockSource, SearchHistory, SourceCache
 from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
@@ -24,7 +24,8 @@ from frontdesk.store import DocumentRow, SessionRow
 
 
 class SessionBlocks:
-    """All blocks of one session handle. `find` returns the id of the session, if there is one; `make` creates it.
+    """All blocks of one session handle. `find` returns the id of the session, if there is one; `make` creates it;
+    `search_history` makes the provider of a block that searches other conversations.
 
     Only a write by the user creates a session, and only if there was none when the call began."""
 
@@ -33,10 +34,12 @@ class SessionBlocks:
         runtime: Runtime,
         find: Callable[[], Awaitable[str | None]],
         make: Callable[[], Awaitable[SessionRow]],
+        search_history: SearchHistory,
     ) -> None:
         self._runtime = runtime
         self.find_session = find
         self._make = make
+        self._search_history = search_history
         self._added: dict[str, BlockSource] = {}
         self._removed: set[str] = set()
 
@@ -78,7 +81,7 @@ class SessionBlocks:
         sources = [*(self._runtime.shared(SourceCache).get(session_id, one) for one in declared), *self._added.values()]
         for source in sources:
             if not source.ready:
-                await source.prepare(self._runtime, session_id)
+                await source.prepare(self._runtime, session_id, self._search_history)
         return sources
 
     async def source(self, label: str) -> BlockSource:

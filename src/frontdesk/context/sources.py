@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from frontdesk.calls import call
@@ -12,9 +13,10 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import Declaration, HistorySearch
 from frontdesk.context.blocks import BlockKind, is_writable, kind_of
 from frontdesk.context.entries import StoreSearch
-from frontdesk.context.history_block import SearchableHistory
 from frontdesk.errors import ConfigurationError
-from frontdesk.search.visibility import ScopedHistory
+
+SearchHistory: TypeAlias = Callable[[HistorySearch, str], object]
+"""(declaration, session id) -> the provider of a block that searches other conversations"""
 
 _MAX_SOURCES = 10_000
 
@@ -44,8 +46,8 @@ class BlockSource:
     def is_keyed(self) -> bool:
         return self.kind in (BlockKind.SKILL, BlockKind.SEARCHABLE)
 
-    async def prepare(self, runtime: Runtime, session_id: str) -> None:
-        """Make the provider and initialise it, once."""
+    async def prepare(self, runtime: Runtime, session_id: str, search_history: SearchHistory) -> None:
+        """Make the provider and initialise it, once; `search_history` makes that of `with_searchable_history`."""
         async with self._making:
             if self.ready:
                 return
@@ -54,8 +56,7 @@ class BlockSource:
                 if not hasattr(self.provider, "get"):
                     raise ConfigurationError(f"the factory of block {self.label!r} returned an object without `get`")
             if isinstance(self.provider, HistorySearch):
-                history = ScopedHistory(runtime, self.provider.scope)
-                self.provider = SearchableHistory(history, session_id, self.provider.max_tokens)
+                self.provider = search_history(self.provider, session_id)
             if isinstance(self.provider, StoreSearch):
                 self.provider.attach(runtime, self.label)
             if hasattr(self.provider, "init"):

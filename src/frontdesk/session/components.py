@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.context.session_blocks import SessionBlocks
+from frontdesk.search.history_block import SearchableHistory
 from frontdesk.session.attributes import Attributes
 from frontdesk.session.background import BackgroundCompactor
 from frontdesk.session.compacting import Compactor
@@ -35,7 +36,9 @@ class Components:
     def context(self) -> SessionBlocks:
         if self._outside is not self:
             return self._outside.context  # blocks are guarded by their versions, not by the turn
-        return SessionBlocks(self.handle.runtime, self.handle.readable_id, self.handle.ensure)
+        handle = self.handle
+        search_history = partial(SearchableHistory, handle.runtime)
+        return SessionBlocks(handle.runtime, handle.readable_id, handle.ensure, search_history)
 
     @cached_property
     def prompt(self) -> FrozenPrompt:

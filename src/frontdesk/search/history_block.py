@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import HistorySearch
 from frontdesk.search.results import SearchHit
 from frontdesk.search.tool import search_as_text
 from frontdesk.search.visibility import ScopedHistory
@@ -13,10 +15,10 @@ class SearchableHistory:
     Messages in the session's own history are left out, since the model sees them already. Those that were compacted
     away, or that are on another branch, are found."""
 
-    def __init__(self, history: ScopedHistory, session_id: str, max_tokens: int) -> None:
-        self._history = history
+    def __init__(self, runtime: Runtime, declared: HistorySearch, session_id: str) -> None:
+        self._history = ScopedHistory(runtime, declared.scope)
+        self._max_tokens = declared.max_tokens
         self._session_id = session_id
-        self._max_tokens = max_tokens
 
     def get(self) -> str:
         return "Everything that was said in all conversations. Ask in plain words: any of them may match."
