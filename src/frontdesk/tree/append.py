@@ -101,11 +101,11 @@ def decide(request: Append, facts: Facts, draw: Draw) -> Writes:
     if session is None and request.existing:
         raise SessionNotFoundError(request.session_id, request.namespace)
     woken = False
-    if not known or any(message.id not in known for message in request.messages):
-        if session is not None and session.status != "active" and request.messages:
+    adds = any(message.id not in known for message in request.messages) if known else bool(request.messages)
+    if adds:
+        if session is not None and session.status != "active":
             session, woken = _awake(session, request, facts), True
-        if request.messages:
-            _check_place(request, facts)
+        _check_place(request, facts)
     created = session is None
     if session is None:
         new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
@@ -121,6 +121,7 @@ def decide(request: Append, facts: Facts, draw: Draw) -> Writes:
 
 
 def _awake(session: SessionRow, request: Append, facts: Facts) -> SessionRow:
+    """The row of a session that a message makes active again; raises `SessionEndedError` if it may not."""
     if session.end_reason != "timeout" and not request.reopen:
         raise SessionEndedError(session.id, session.status, session.end_reason)
     return replace(
@@ -142,7 +143,7 @@ def _check_place(request: Append, facts: Facts) -> None:
 
 
 def _continues_head(request: Append, session: SessionRow, facts: Facts) -> bool:
-    """Whether all messages follow the head in its own segment: so it is with nearly every append."""
+    """Whether all messages are new and extend the head's segment, as in nearly every append."""
     head, messages = session.head, request.messages
     if head is None or not messages or request.parent is not FOLLOW_HEAD:
         return False
@@ -156,7 +157,7 @@ def _continues_head(request: Append, session: SessionRow, facts: Facts) -> bool:
 
 
 def _append_to_head(request: Append, session: SessionRow, facts: Facts) -> Writes:
-    """What `_Chain` would come to if all messages extend the head's segment: neither view, tail nor revision change."""
+    """The short form of `_Chain` for messages that extend the head's segment: view, tail and revision do not change."""
     assert session.head is not None
     messages = request.messages
     before = facts.segments[session.head.segment]
