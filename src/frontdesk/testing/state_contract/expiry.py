@@ -1,4 +1,4 @@
-"""Expiry: it slides with use, is exact to the millisecond, and what has expired is not there, swept or not."""
+"""Expiry: it slides with use, is exact to the millisecond, and an expired state does not exist, swept or not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from frontdesk.testing.state_contract.steps import HOUR, MILLISECOND, make, make
 
 
 class Clock(NamedTuple):
-    """How far the store's clock is ahead of this process's, at least and at most, in microseconds."""
+    """The lead of the store's clock over the clock of this process, at least and at most, in microseconds."""
 
     least: int
     most: int
 
 
 class ExpiryContract:
-    async def test_reading_moves_the_expiry_and_leaves_the_rest(self, store: StateStore, key: StateKey) -> None:
+    async def test_reading_extends_the_expiry_and_changes_nothing_else(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key)
         await pass_time(MILLISECOND)
         read = await store.get_state(key)
@@ -28,7 +28,7 @@ class ExpiryContract:
         assert _unmoved(read) == _unmoved(made)
         assert await store.peek_state(key) == read
 
-    async def test_a_touch_moves_the_expiry_and_a_look_does_not(self, store: StateStore, key: StateKey) -> None:
+    async def test_touching_extends_the_expiry_and_peeking_does_not(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key)
         await pass_time(MILLISECOND)
         assert await store.peek_state(key) == made
@@ -38,7 +38,7 @@ class ExpiryContract:
         assert touched.accessed_at > made.accessed_at
         assert _unmoved(touched) == _unmoved(made)
 
-    async def test_a_state_keeps_the_ttl_that_it_was_made_with(self, store: StateStore, key: StateKey) -> None:
+    async def test_a_state_keeps_the_ttl_it_was_created_with(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, ttl=HOUR + 7)
         read = await store.get_state(key)
         assert read is not None
@@ -46,7 +46,7 @@ class ExpiryContract:
         assert replaced is not None
         assert read.ttl == replaced.ttl == HOUR + 7
 
-    async def test_without_a_ttl_a_state_stays(self, store: StateStore, key: StateKey) -> None:
+    async def test_a_state_without_a_ttl_does_not_expire(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, ttl=None)
         assert made.expires_at is None
         await _sweep(store)
@@ -54,7 +54,7 @@ class ExpiryContract:
         assert read is not None
         assert read.ttl is None
 
-    async def test_what_has_expired_is_not_there_though_nobody_swept_it(
+    async def test_an_expired_state_does_not_exist_even_before_it_is_swept(
         self, store: StateStore, namespace: str
     ) -> None:
         keys = [StateKey(namespace, f"chat{n}", "sessions") for n in range(5)]
@@ -66,7 +66,9 @@ class ExpiryContract:
         assert await store.delete_states(namespace, keys[3].id) == 0
         assert await store.peek_state(keys[1]) is None, "touching must not bring it back"
 
-    async def test_what_has_expired_cannot_be_changed_but_made_anew(self, store: StateStore, key: StateKey) -> None:
+    async def test_an_expired_state_cannot_be_replaced_but_can_be_created_again(
+        self, store: StateStore, key: StateKey
+    ) -> None:
         old = await make(store, key, '"old"', MILLISECOND)
         await pass_time(4 * MILLISECOND)
         assert await store.replace_state(key, '"changed"', mark(), old.mark) is None
@@ -77,7 +79,7 @@ class ExpiryContract:
         assert await store.peek_state(key) == new
 
     async def test_expiry_is_exact_to_the_millisecond(self, store: StateStore, namespace: str) -> None:
-        """No look that ended before the moment misses the state, none that began after it finds it."""
+        """No read that ended before the expiry misses the state, and no read that began after it finds it."""
         clock = await _clock(store, StateKey(namespace, "clock", "sessions"))
         alive = gone = 0
         for number in range(10):
@@ -100,7 +102,7 @@ class ExpiryContract:
         assert alive
         assert gone == 10
 
-    async def test_a_sweep_removes_what_has_expired_and_nothing_else(
+    async def test_a_sweep_removes_expired_states_and_nothing_else(
         self, store: StateStore, namespace: str, stored_text: StoredText
     ) -> None:
         kept = [StateKey(namespace, f"kept{n}", "sessions") for n in range(2)]
@@ -115,7 +117,7 @@ class ExpiryContract:
         assert "the second" not in text
         assert all([await store.peek_state(key) for key in kept])
 
-    async def test_a_sweep_spares_what_was_used_since_and_comes_back_for_it(
+    async def test_a_sweep_keeps_a_state_that_was_used_and_removes_it_later(
         self, store: StateStore, key: StateKey, stored_text: StoredText
     ) -> None:
         clock = await _clock(store, key._replace(name="clock"))
@@ -133,7 +135,7 @@ class ExpiryContract:
         text = await stored_text()
         assert "the last secret" not in text
 
-    async def test_a_sweep_takes_no_more_than_it_is_told(self, store: StateStore, namespace: str) -> None:
+    async def test_a_sweep_removes_no_more_than_its_limit(self, store: StateStore, namespace: str) -> None:
         await _sweep(store)
         await make_expired(store, *(StateKey(namespace, f"chat{n}", "sessions") for n in range(5)))
         assert (await store.sweep_states(3)).removed <= 3
@@ -150,7 +152,7 @@ async def _sweep(store: StateStore, limit: int = 100) -> int:
 
 
 async def _clock(store: StateStore, key: StateKey) -> Clock:
-    """The difference of the clocks, as narrow as some looks can tell."""
+    """The difference of the clocks, narrowed down by a number of reads."""
     await make(store, key)
     least, most = -HOUR, HOUR
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""Random histories: after each step the store must hold exactly what a naive dictionary holds."""
+"""Random histories: after each step the store must contain exactly what a plain dictionary contains."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def run_histories(store: StateStore, how: settings) -> None:
 
 @dataclass
 class Kept:
-    """A state as the model remembers it."""
+    """A state in the model."""
 
     value: str
     mark: str

@@ -1,4 +1,4 @@
-"""What every part of the contract of states starts from."""
+"""Fixtures of the contract, and short ways to create states."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ async def make(store: StateStore, key: StateKey, value: str = "{}", ttl: int | N
 
 
 async def make_expired(store: StateStore, *keys: StateKey, value: str = "{}") -> None:
-    """States that have expired, and were not asked for since."""
+    """Create states that have expired and were not read since."""
     for key in keys:
         await make(store, key, value, MILLISECOND)
     await pass_time(4 * MILLISECOND)
 
 
 async def pass_time(microseconds: int) -> None:
-    """Let the clock move on by at least this."""
+    """Wait until the clock has advanced by at least this much."""
     end = time.time_ns() + microseconds * 1000
     left = microseconds * 1000
     while left >= 0:

@@ -1,4 +1,4 @@
-"""Keeping states: what is written comes back, to whom it belongs and to nobody else."""
+"""Storage: what is written comes back exactly, under its own key and no other."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from frontdesk.testing.state_contract.steps import HOUR, make, mark
 
 
 class StorageContract:
-    async def test_a_new_state_comes_back_with_version_1(self, store: StateStore, key: StateKey) -> None:
+    async def test_a_new_state_has_version_1(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, '{"n": 1}')
         assert (made.value, made.version, made.ttl, made.created_at) == ('{"n": 1}', 1, HOUR, made.accessed_at)
         assert await store.peek_state(key) == made
 
-    async def test_what_was_never_made_is_not_there(self, store: StateStore, key: StateKey) -> None:
+    async def test_a_state_that_was_never_created_does_not_exist(self, store: StateStore, key: StateKey) -> None:
         assert await store.get_state(key) is None
         assert await store.peek_state(key) is None
         assert not await store.touch_state(key)
@@ -29,7 +29,7 @@ class StorageContract:
         assert not await store.delete_state(key)
         assert await store.delete_states(key.namespace, key.id) == 0
 
-    async def test_creating_what_is_there_changes_nothing(self, store: StateStore, key: StateKey) -> None:
+    async def test_creating_an_existing_state_changes_nothing(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, '"first"')
         assert await store.create_state(key, '"second"', None, mark()) is None
         assert await store.peek_state(key) == made
@@ -60,7 +60,7 @@ class StorageContract:
             assert await store.delete_state(key)
         assert [key for key in keys if await store.peek_state(key)] == keys[1::2]
 
-    async def test_deleting_by_id_takes_every_name_and_nothing_else(self, store: StateStore, namespace: str) -> None:
+    async def test_deleting_by_id_deletes_every_name_and_nothing_else(self, store: StateStore, namespace: str) -> None:
         gone = [StateKey(namespace, "chat", name) for name in ("sessions", "cart", "a:b")]
         kept = [StateKey(namespace, "chat2", "sessions"), StateKey(f"{namespace}2", "chat", "sessions")]
         for key in gone + kept:
@@ -71,7 +71,7 @@ class StorageContract:
         assert all([await store.peek_state(key) for key in kept])
         assert await store.delete_states(namespace, "chat") == 0
 
-    async def test_every_loop_may_use_the_store(self, store: StateStore, key: StateKey) -> None:
+    async def test_several_event_loops_can_use_the_store(self, store: StateStore, key: StateKey) -> None:
         await make(store, key, '"here"')
         found: list[str] = []
 
@@ -87,7 +87,7 @@ class StorageContract:
         assert found == ['"here"'] * 4
         assert await store.get_state(key) is not None
 
-    async def test_a_closed_store_says_so(self, store: StateStore, key: StateKey) -> None:
+    async def test_every_call_of_a_closed_store_raises_store_closed(self, store: StateStore, key: StateKey) -> None:
         await make(store, key)
         await store.close()
         await store.close()

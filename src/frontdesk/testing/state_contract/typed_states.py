@@ -1,4 +1,4 @@
-"""`States` over the store: what a user of `manager.states(...)` is promised."""
+"""What `manager.states(...)` promises to its users, over the store."""
 
 from __future__ import annotations
 
@@ -45,27 +45,29 @@ class TypedStateContract:
     def states(self, manager: SessionManager, store: StateStore) -> States[Basket]:
         return manager.states(Basket, default=lambda id: Basket(owner=id), store=store)
 
-    async def test_a_fresh_state_comes_from_the_default_and_has_an_id(self, states: States[Basket]) -> None:
+    async def test_a_new_state_has_the_default_value_and_an_id(self, states: States[Basket]) -> None:
         id, basket = await states.create()
         assert basket == Basket(owner=id)
         assert await states.get(id) == basket
         assert (await states.create())[0] != id
 
-    async def test_creating_twice_says_so_and_leaves_the_first(self, states: States[Basket]) -> None:
+    async def test_creating_an_existing_state_raises_and_keeps_the_first(self, states: States[Basket]) -> None:
         await states.create("chat")
         await states.update("chat", add_one)
         with pytest.raises(StateExistsError, match="'chat'"):
             await states.create("chat")
         assert await states.get("chat") == Basket("chat", 1)
 
-    async def test_many_who_get_or_create_get_one_state(self, manager: SessionManager, store: StateStore) -> None:
+    async def test_many_concurrent_get_or_create_calls_get_one_state(
+        self, manager: SessionManager, store: StateStore
+    ) -> None:
         numbers = iter(range(1000))
         states = manager.states(Basket, default=lambda id: Basket(id, next(numbers)), store=store)
         found = await asyncio.gather(*(states.get_or_create("chat") for _ in range(40)))
         assert found == [await states.get("chat")] * 40
         assert (await states.info("chat")).version == 1
 
-    async def test_two_who_create_at_once_do_not_both_have_a_state(self, states: States[Basket]) -> None:
+    async def test_of_two_concurrent_create_calls_one_succeeds(self, states: States[Basket]) -> None:
         for number in range(10):
             made = await asyncio.gather(*(states.create(f"chat{number}") for _ in range(2)), return_exceptions=True)
             assert [type(each) for each in made].count(StateExistsError) == 1
@@ -78,7 +80,7 @@ class TypedStateContract:
         )
         assert (await states.info("chat")).version == 201
 
-    async def test_threads_with_loops_of_their_own_lose_no_increment(self, states: States[Basket]) -> None:
+    async def test_threads_with_their_own_event_loops_lose_no_increment(self, states: States[Basket]) -> None:
         await states.create("chat")
         failures: list[BaseException] = []
 
@@ -99,7 +101,9 @@ class TypedStateContract:
         assert failures == []
         assert await states.get("chat") == Basket("chat", 200)
 
-    async def test_increments_survive_reads_deletes_of_others_and_touches(self, states: States[Basket]) -> None:
+    async def test_increments_survive_concurrent_reads_touches_and_deletes_of_other_states(
+        self, states: States[Basket]
+    ) -> None:
         await states.create("chat")
 
         async def disturb(number: int) -> None:
@@ -113,7 +117,7 @@ class TypedStateContract:
         )
         assert await states.get("chat") == Basket("chat", 50)
 
-    async def test_an_async_change_may_take_its_time(self, states: States[Basket]) -> None:
+    async def test_an_async_update_function_may_be_slow(self, states: States[Basket]) -> None:
         await states.create("chat")
 
         async def slowly(basket: Basket) -> Basket:
@@ -123,7 +127,7 @@ class TypedStateContract:
         await asyncio.gather(*(states.update("chat", slowly) for _ in range(20)))
         assert await states.get("chat") == Basket("chat", 20)
 
-    async def test_a_change_that_was_overtaken_runs_again_on_what_is_there(
+    async def test_an_update_that_was_overtaken_runs_again_on_the_current_value(
         self, states: States[Basket], manager: SessionManager, store: StateStore
     ) -> None:
         other = manager.states(Basket, store=store)
@@ -133,13 +137,15 @@ class TypedStateContract:
         async def overtaken(basket: Basket) -> Basket:
             seen.append(basket.count)
             if len(seen) == 1:
-                await in_another_line(lambda: other.update("chat", lambda basket: replace(basket, count=10)))
+                await from_another_thread(lambda: other.update("chat", lambda basket: replace(basket, count=10)))
             return add_one(basket)
 
         assert (await states.update("chat", overtaken)).count == 11
         assert seen == [0, 10]
 
-    async def test_what_a_change_raises_is_raised_and_nothing_is_written(self, states: States[Basket]) -> None:
+    async def test_an_exception_in_an_update_function_is_raised_and_nothing_is_written(
+        self, states: States[Basket]
+    ) -> None:
         await states.create("chat")
 
         def refuse(basket: Basket) -> Basket:
@@ -151,7 +157,7 @@ class TypedStateContract:
         assert await states.get("chat") == Basket("chat")
         assert (await states.update("chat", add_one)).count == 1
 
-    async def test_a_change_is_decided_by_what_is_there_and_not_by_what_was_known(
+    async def test_an_update_works_on_the_stored_value_and_not_on_a_cached_one(
         self, states: States[Basket], namespace: str, store: StateStore
     ) -> None:
         """Another process changed or removed the state since this one wrote it."""
@@ -177,7 +183,7 @@ class TypedStateContract:
             await states.create("chat")
             assert (await states.update("chat", add_one)).count == 1
 
-    async def test_changing_a_copy_changes_nothing_that_is_stored(self, states: States[Basket]) -> None:
+    async def test_changing_a_returned_value_does_not_change_the_stored_one(self, states: States[Basket]) -> None:
         basket = await states.get_or_create("chat")
         basket.items.append("mine")
         kept: list[Basket] = []
@@ -191,7 +197,7 @@ class TypedStateContract:
         updated.items.append("later still")
         assert await states.get("chat") == Basket("chat")
 
-    async def test_what_is_not_a_state_is_refused_and_nothing_is_written(self, states: States[Basket]) -> None:
+    async def test_an_invalid_state_is_rejected_and_nothing_is_written(self, states: States[Basket]) -> None:
         await states.create("chat")
         bad: list[object] = [None, {}, Basket(count="three"), Basket(weight=float("nan")), Basket(owner="\ud800")]  # type: ignore[arg-type]
         for value in bad:
@@ -199,7 +205,7 @@ class TypedStateContract:
                 await states.update("chat", lambda basket, value=value: value)  # type: ignore[misc]
         assert (await states.info("chat")).version == 1
 
-    async def test_what_is_not_there_is_said_to_be_missing(self, states: States[Basket]) -> None:
+    async def test_calls_for_a_missing_state_raise_not_found(self, states: States[Basket]) -> None:
         assert await states.get("chat") is None
         assert not await states.delete("chat")
         calls: list[Callable[[], Awaitable[object]]] = [
@@ -212,7 +218,7 @@ class TypedStateContract:
                 await call()
         assert await states.get("chat") is None
 
-    async def test_a_change_racing_a_delete_does_not_bring_the_state_back(self, states: States[Basket]) -> None:
+    async def test_an_update_concurrent_with_a_delete_does_not_restore_the_state(self, states: States[Basket]) -> None:
         await states.create("chat")
 
         async def deleted_meanwhile(basket: Basket) -> Basket:
@@ -223,7 +229,7 @@ class TypedStateContract:
             await states.update("chat", deleted_meanwhile)
         assert await states.get("chat") is None
 
-    async def test_a_state_has_the_ttl_that_it_was_given(self, states: States[Basket]) -> None:
+    async def test_a_state_has_its_given_ttl(self, states: States[Basket]) -> None:
         await states.create("short", ttl=timedelta(milliseconds=2_500))
         await states.create("usual")
         await states.update("short", add_one)
@@ -234,7 +240,7 @@ class TypedStateContract:
         assert short.expires_at - short.last_accessed_at == timedelta(milliseconds=2_500)
         assert usual.expires_at - usual.last_accessed_at == timedelta(minutes=30)
 
-    async def test_half_a_second_is_not_for_ever_and_none_is(
+    async def test_milliseconds_are_a_valid_ttl_and_none_means_for_ever(
         self, states: States[Basket], manager: SessionManager, store: StateStore
     ) -> None:
         await states.create("chat", ttl=timedelta(milliseconds=3))
@@ -244,7 +250,7 @@ class TypedStateContract:
         await for_ever.create("chat")
         assert (await for_ever.info("chat")).expires_at is None
 
-    async def test_an_expired_state_is_made_anew(self, states: States[Basket]) -> None:
+    async def test_an_expired_state_can_be_created_again(self, states: States[Basket]) -> None:
         await states.create("chat", ttl=timedelta(milliseconds=2))
         await pass_time(5 * MILLISECOND)
         assert await states.get_or_create("chat") == Basket("chat")
@@ -260,7 +266,7 @@ class TypedStateContract:
         async with SessionManager("memory://", namespace=f"{namespace}2") as other:
             assert await other.states(Basket, store=store).get("chat") is None
 
-    async def test_deleting_a_session_deletes_its_states_elsewhere_too(
+    async def test_deleting_a_session_deletes_its_states_in_other_stores(
         self, states: States[Basket], manager: SessionManager, store: StateStore
     ) -> None:
         carts = manager.states(Basket, name="carts", store=store)
@@ -275,7 +281,7 @@ class TypedStateContract:
         assert [await states.get(id) for id in ("chat", "no session")] == [None, None]
         assert await states.get("kept")
 
-    async def test_what_does_not_fit_the_type_is_named_and_kept(
+    async def test_a_stored_value_that_does_not_fit_the_type_is_reported_and_kept(
         self, states: States[Basket], store: StateStore, namespace: str
     ) -> None:
         key = StateKey(namespace, "chat", "sessions")
@@ -288,14 +294,14 @@ class TypedStateContract:
         assert row is not None
         assert row.value == '{"count": "the secret"}'
 
-    async def test_ids_are_checked(self, states: States[Basket]) -> None:
+    async def test_invalid_ids_are_rejected(self, states: States[Basket]) -> None:
         for id in ("", "x" * 513, "a\0b", "\ud800", 7):
             with pytest.raises(InvalidIdError):
                 await states.get_or_create(id)  # type: ignore[arg-type]
 
 
-async def in_another_line(call: Callable[[], Awaitable[object]]) -> None:
-    """Do something from an event loop of another thread, which knows nothing of who stands in line here."""
+async def from_another_thread(call: Callable[[], Awaitable[object]]) -> None:
+    """Call from an event loop in another thread, which does not share the queue of this one."""
 
     async def run() -> None:
         await call()

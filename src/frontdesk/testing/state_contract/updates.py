@@ -1,4 +1,4 @@
-"""Changing states: each change is decided against the state that is there, however many are at it."""
+"""Updates: each one is checked against the current state, however many run at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frontdesk.testing.state_contract.steps import MILLISECOND, make, mark, pass
 
 
 class UpdateContract:
-    async def test_replacing_what_was_seen_counts_the_version(self, store: StateStore, key: StateKey) -> None:
+    async def test_replacing_the_current_state_raises_its_version(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, '"first"')
         await pass_time(MILLISECOND)
         second = await store.replace_state(key, '"second"', mark(), made.mark)
@@ -18,14 +18,14 @@ class UpdateContract:
         assert second.accessed_at > made.accessed_at
         assert await store.peek_state(key) == second
 
-    async def test_replacing_what_was_changed_since_changes_nothing(self, store: StateStore, key: StateKey) -> None:
+    async def test_replacing_an_outdated_state_changes_nothing(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key)
         second = await store.replace_state(key, '"second"', mark(), made.mark)
         assert await store.replace_state(key, '"third"', mark(), made.mark) is None
         assert await store.peek_state(key) == second
 
-    async def test_a_write_done_again_takes_effect_once(self, store: StateStore, key: StateKey) -> None:
-        """As after an answer that was lost."""
+    async def test_a_repeated_write_takes_effect_once(self, store: StateStore, key: StateKey) -> None:
+        """As a client does that lost the answer."""
         first, second = mark(), mark()
         made = await store.create_state(key, '"first"', None, first)
         again = await store.create_state(key, '"first"', None, first)
@@ -37,7 +37,9 @@ class UpdateContract:
             assert replaced is not None
             assert (replaced.version, replaced.mark, replaced.value) == (2, second, '"second"')
 
-    async def test_a_state_made_anew_is_not_the_one_that_was_seen(self, store: StateStore, key: StateKey) -> None:
+    async def test_a_recreated_state_is_not_the_one_that_was_read_before(
+        self, store: StateStore, key: StateKey
+    ) -> None:
         old = await make(store, key, '"old"')
         await store.delete_state(key)
         new = await make(store, key, '"new"')
@@ -45,25 +47,25 @@ class UpdateContract:
         assert await store.replace_state(key, '"changed"', mark(), old.mark) is None
         assert await store.peek_state(key) == new
 
-    async def test_of_many_who_create_at_once_one_does(self, store: StateStore, key: StateKey) -> None:
+    async def test_of_many_concurrent_creates_one_succeeds(self, store: StateStore, key: StateKey) -> None:
         made = await asyncio.gather(*(store.create_state(key, str(n), None, mark()) for n in range(40)))
         winners = [row for row in made if row is not None]
         assert len(winners) == 1
         assert await store.peek_state(key) == winners[0]
 
-    async def test_of_many_who_replace_the_same_one_does(self, store: StateStore, key: StateKey) -> None:
+    async def test_of_many_concurrent_replacements_one_succeeds(self, store: StateStore, key: StateKey) -> None:
         seen = await make(store, key)
         made = await asyncio.gather(*(store.replace_state(key, str(n), mark(), seen.mark) for n in range(40)))
         winners = [row for row in made if row is not None]
         assert len(winners) == 1
         assert await store.peek_state(key) == winners[0]
 
-    async def test_of_many_who_delete_at_once_one_does(self, store: StateStore, key: StateKey) -> None:
+    async def test_of_many_concurrent_deletes_one_succeeds(self, store: StateStore, key: StateKey) -> None:
         await make(store, key)
         deleted = await asyncio.gather(*(store.delete_state(key) for _ in range(20)))
         assert sorted(deleted) == [False] * 19 + [True]
 
-    async def test_reads_and_writes_that_race_a_delete_do_not_bring_the_state_back(
+    async def test_reads_and_writes_concurrent_with_a_delete_do_not_restore_the_state(
         self, store: StateStore, namespace: str
     ) -> None:
         for number in range(25):
@@ -75,7 +77,7 @@ class UpdateContract:
             await asyncio.gather(*reads, *writes, delete, store.get_state(key), store.touch_state(key))
             assert await store.peek_state(key) is None
 
-    async def test_reads_beside_writes_lose_no_write(self, store: StateStore, key: StateKey) -> None:
+    async def test_concurrent_reads_lose_no_write(self, store: StateStore, key: StateKey) -> None:
         await make(store, key, "0")
 
         async def add() -> None:

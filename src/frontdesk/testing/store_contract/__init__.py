@@ -21,6 +21,7 @@ from frontdesk.testing.store_contract.random_histories import StoreHistoryContra
 from frontdesk.testing.store_contract.reads import ReadContract
 from frontdesk.testing.store_contract.search_index import SearchIndexContract
 from frontdesk.testing.store_contract.sessions import SessionContract
+from frontdesk.testing.store_contract.shared_content import SharedContentContract
 from frontdesk.testing.store_contract.turns import TurnContract
 from frontdesk.testing.store_contract.usage import UsageContract
 from frontdesk.testing.store_contract.vectors import VectorContract
@@ -32,6 +33,7 @@ class StoreContract(
     ReadContract,
     PlanContract,
     ForkContract,
+    SharedContentContract,
     ConcurrentPlanContract,
     UsageContract,
     DocumentContract,

@@ -1,4 +1,4 @@
-"""Appending: where a message goes, what is a duplicate, what is refused, and what moves with it."""
+"""Appends: the place of a message, duplicate ids, rejected appends, and the values of the session that change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RAW_TEXTS = (
 
 
 class AppendContract:
-    async def test_an_append_to_an_existing_session_does_not_make_one(self, store: Store) -> None:
+    async def test_an_append_for_an_existing_session_does_not_create_one(self, store: Store) -> None:
         wanted = Append(
             namespace=NAMESPACE, session_id="s", messages=(message("m1"),), fresh=(False,), now=NOW, existing=True
         )
@@ -43,7 +43,7 @@ class AppendContract:
         await add(store, "s", "m0")
         assert not (await store.append(wanted)).created
 
-    async def test_the_first_append_makes_the_session(self, store: Store) -> None:
+    async def test_the_first_append_creates_the_session(self, store: Store) -> None:
         result = await add(store, "s", "m1", now=NOW + 5)
         made = result.session
         assert made == await row(store, "s")
@@ -67,7 +67,7 @@ class AppendContract:
         assert await path(store, "s") == ["m1", "b1", "b2"]
         assert await path(store, "s", "m3") == ["m1", "m2", "m3"]
 
-    async def test_an_append_can_go_on_with_an_older_branch(self, store: Store) -> None:
+    async def test_an_append_can_continue_an_older_branch(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await add(store, "s", "b1", parent="m1")
         await add(store, "s", "m3", parent="m2")
@@ -82,10 +82,10 @@ class AppendContract:
         seen = await tree(store, "s")
         assert len(seen.children(None)) == 2
 
-    async def test_an_unknown_parent_is_refused_and_nothing_is_written(self, store: Store) -> None:
+    async def test_an_unknown_parent_is_rejected_and_nothing_is_written(self, store: Store) -> None:
         with pytest.raises(MessageNotFoundError) as raised:
-            await add(store, "s", "m1", parent="nobody")
-        assert (raised.value.message_id, raised.value.session_id) == ("nobody", "s")
+            await add(store, "s", "m1", parent="missing")
+        assert (raised.value.message_id, raised.value.session_id) == ("missing", "s")
         assert await store.get(NAMESPACE, "s") is None
 
     async def test_a_parent_of_another_session_is_unknown(self, store: Store) -> None:
@@ -101,9 +101,9 @@ class AppendContract:
         with pytest.raises(MessageNotFoundError):
             await add(store, "s", "x", parent="m2")
 
-    # the same id again
+    # duplicate ids
 
-    async def test_the_same_id_later_changes_nothing_and_says_so(self, store: Store) -> None:
+    async def test_appending_an_existing_id_changes_nothing_and_reports_the_duplicate(self, store: Store) -> None:
         before = (await add(store, "s", message("m1", "first"), "m2")).session
         result = await add(store, "s", message("m1", "second", tokens=50), now=NOW + 9)
         assert result.rows[0].inserted is False
@@ -117,7 +117,7 @@ class AppendContract:
         assert result.rows[1].existing == message("m1", "first")
         assert result.session.message_count == 2
 
-    async def test_what_follows_a_duplicate_in_a_batch_follows_it_in_the_tree(self, store: Store) -> None:
+    async def test_the_message_after_a_duplicate_in_a_batch_becomes_its_child(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         result = await add(store, "s", "m1", "b1", "m2", "b2")
         assert [(row.inserted, row.parent_id) for row in result.rows] == [
@@ -129,7 +129,9 @@ class AppendContract:
         assert await path(store, "s") == ["m1", "m2", "b2"]
         assert await path(store, "s", "b1") == ["m1", "b1"]
 
-    async def test_a_batch_that_ends_with_a_duplicate_leaves_the_head_at_what_it_inserted(self, store: Store) -> None:
+    async def test_a_batch_that_ends_with_a_duplicate_leaves_the_head_at_its_last_new_message(
+        self, store: Store
+    ) -> None:
         await add(store, "s", "m1")
         await add(store, "s", "m2", "m1")
         assert await path(store, "s") == ["m1", "m2"]
@@ -145,31 +147,31 @@ class AppendContract:
         assert (result.rows[0].inserted, result.rows[0].parent_id) == (True, "m3")
         assert await path(store, "s") == ["m1", "m3", "m2"]
 
-    async def test_a_retry_is_a_no_op_even_if_its_parent_is_gone(self, store: Store) -> None:
+    async def test_a_retry_changes_nothing_even_if_its_parent_was_deleted(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await delete(store, "s", "m1")
         assert (await add(store, "s", "m2", parent="m1")).rows[0].inserted is False
 
     # expected head
 
-    async def test_the_expected_head_lets_an_append_pass(self, store: Store) -> None:
+    async def test_an_append_succeeds_if_the_head_is_the_expected_one(self, store: Store) -> None:
         await add(store, "s", "m1")
         assert (await add(store, "s", "m2", expected_head="m1")).rows[0].inserted
 
-    async def test_another_head_refuses_the_whole_batch_and_is_named(self, store: Store) -> None:
+    async def test_a_different_head_rejects_the_whole_batch_and_is_reported(self, store: Store) -> None:
         before = (await add(store, "s", "m1", "m2")).session
         with pytest.raises(HeadMovedError) as raised:
             await add(store, "s", "m1", "m3", expected_head="m1")
         assert (raised.value.expected, raised.value.head, raised.value.session_id) == ("m1", "m2", "s")
         assert await row(store, "s") == before
 
-    async def test_a_head_expected_of_nobody_is_refused_and_makes_no_session(self, store: Store) -> None:
+    async def test_an_expected_head_in_a_missing_session_is_rejected_and_creates_no_session(self, store: Store) -> None:
         with pytest.raises(HeadMovedError) as raised:
             await add(store, "s", "m1", expected_head="m0")
         assert raised.value.head is None
         assert await store.get(NAMESPACE, "s") is None
 
-    async def test_a_retry_passes_although_the_head_moved_on(self, store: Store) -> None:
+    async def test_a_retry_succeeds_although_the_head_has_moved(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         result = await add(store, "s", "m2", "m3", expected_head="m1")
         assert [row.inserted for row in result.rows] == [False, False]
@@ -177,9 +179,9 @@ class AppendContract:
     async def test_a_moved_head_is_reported_before_an_unknown_parent(self, store: Store) -> None:
         await add(store, "s", "m1")
         with pytest.raises(HeadMovedError):
-            await add(store, "s", "m2", expected_head="m0", parent="nobody")
+            await add(store, "s", "m2", expected_head="m0", parent="missing")
 
-    # what moves with it
+    # what changes in the session
 
     async def test_counters_head_and_activity_move_with_the_message(self, store: Store) -> None:
         await store.create(new("s"))
@@ -192,7 +194,7 @@ class AppendContract:
         assert (second.updated_at, second.last_active_at) == (NOW + 1, NOW + 1)
         assert second == await row(store, "s")
 
-    async def test_extending_keeps_the_revision_and_opening_a_segment_raises_it(self, store: Store) -> None:
+    async def test_extending_a_segment_keeps_the_revision_and_opening_one_raises_it(self, store: Store) -> None:
         created, _ = await store.create(new("s"))
         first = (await add(store, "s", "m1", "m2")).session.revision
         assert first > created.revision
@@ -201,13 +203,13 @@ class AppendContract:
         assert branch > first
         assert (await add(store, "s", "m4", parent="m3")).session.revision > branch
 
-    async def test_a_branch_leaves_the_view_to_be_computed(self, store: Store) -> None:
+    async def test_a_branch_makes_the_view_stale(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         assert (await add(store, "s", "b1", parent="m1")).session.view == "stale"
         assert (await settle(store, "s")).view != "stale"
         assert (await add(store, "s", "m3", parent="m2")).session.view == "stale"
 
-    async def test_a_new_root_begins_a_plain_view(self, store: Store) -> None:
+    async def test_a_new_root_starts_a_plain_view(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await cover(store, "s", "o", "m1", "m1")
         await settle(store, "s")
@@ -226,7 +228,7 @@ class AppendContract:
         more = (await add(store, "s", message("m4", tokens=4))).session
         assert (more.view, more.tail, more.view_tokens, more.view_messages) == ("stored", third.position, 9, 3)
 
-    async def test_positions_of_deleted_messages_are_never_used_again(self, store: Store) -> None:
+    async def test_positions_of_deleted_messages_are_never_reused(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         gone = await place(store, "s", "m2")
         await delete(store, "s", "m2")

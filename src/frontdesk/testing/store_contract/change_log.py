@@ -1,4 +1,4 @@
-"""The change log: one line for every change, in the order of commits, nothing lost, nothing repeated."""
+"""The change log: one entry for every change, in the order of commits, nothing lost, nothing repeated."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from frontdesk.tree import plans
 
 WRITERS = 8
 PATIENCE = 60.0
-"""seconds until lines that are committed must be settled: some other transaction may be running"""
+"""Seconds until committed entries must be settled: other transactions may still be running."""
 
 
 async def settled(store: Store, count: int, after: Position | None = None, limit: int = 1000) -> list[ChangeRow]:
-    """The next lines, once so many are settled."""
+    """The next entries, as soon as so many are settled."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            lines = await store.changes(NAMESPACE, after, limit)
-            if len(lines) >= min(count, limit):
-                return lines
+            entries = await store.changes(NAMESPACE, after, limit)
+            if len(entries) >= min(count, limit):
+                return entries
             await asyncio.sleep(0.005)
 
 
-async def told(store: Store) -> list[tuple[str, str | None, Any]]:
-    """(kind, session id, detail) of all that was committed."""
-    lines = await store.changes(NAMESPACE, None, 1000, settled=False)
-    return [(line.kind, line.session_id, msgspec.json.decode(line.detail or "null")) for line in lines]
+async def logged(store: Store) -> list[tuple[str, str | None, Any]]:
+    """(kind, session id, detail) of every committed entry."""
+    entries = await store.changes(NAMESPACE, None, 1000, settled=False)
+    return [(entry.kind, entry.session_id, msgspec.json.decode(entry.detail or "null")) for entry in entries]
 
 
 def document(label: str, version: int = 1) -> DocumentRow:
@@ -40,7 +40,7 @@ def document(label: str, version: int = 1) -> DocumentRow:
 
 
 class ChangeLogContract:
-    async def test_every_change_of_a_session_is_told_once_and_in_order(self, store: Store) -> None:
+    async def test_every_change_of_a_session_is_logged_once_and_in_order(self, store: Store) -> None:
         made, _ = await store.create(new("s", parent_session_id="elsewhere"))
         await add(store, "s", "m1", "m2", "m3")
         await steps.replace(store, "s", message("m2", "changed"))
@@ -54,7 +54,7 @@ class ChangeLogContract:
         await store.put_document(NAMESPACE, None, document("shared"))
         await store.add_usage(NAMESPACE, "s", UsageRow(id="u", at=NOW, day="2026-01-01", input_tokens=1))
         await change(store, "s", lambda seen: plans.clear_messages(seen.rows, NOW))
-        assert await told(store) == [
+        assert await logged(store) == [
             ("session.created", "s", {"parent": "elsewhere"}),
             ("message.appended", "s", None),
             ("message.updated", "s", None),
@@ -69,68 +69,68 @@ class ChangeLogContract:
             ("usage.added", "s", None),
             ("messages.cleared", "s", None),
         ]
-        lines = await settled(store, 13)
-        assert {line.session for line in lines} == {made.number, 0}
-        assert {line.at for line in lines} == {NOW}
-        assert lines == await store.changes(NAMESPACE, None, 1000, settled=False)
-        assert sorted(line.position for line in lines) == [line.position for line in lines]
-        assert min(line.position for line in lines) > BEGINNING
-        assert await store.last_change(NAMESPACE) == lines[-1].position
+        entries = await settled(store, 13)
+        assert {entry.session for entry in entries} == {made.number, 0}
+        assert {entry.at for entry in entries} == {NOW}
+        assert entries == await store.changes(NAMESPACE, None, 1000, settled=False)
+        assert sorted(entry.position for entry in entries) == [entry.position for entry in entries]
+        assert min(entry.position for entry in entries) > BEGINNING
+        assert await store.last_change(NAMESPACE) == entries[-1].position
 
-    async def test_lines_say_where_messages_stand_and_which_row_tells_more(self, store: Store) -> None:
+    async def test_entries_contain_the_place_of_a_message_and_the_number_of_the_changed_row(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await add(store, "s", "other", parent="m1")
         await steps.fork(store, "s", "f", "m2")
         await steps.replace(store, "f", message("m1", "changed"))
         await steps.cover(store, "f", "o", "m1", "m2")
-        lines = await store.changes(NAMESPACE, None, 100, settled=False)
-        appended = [line for line in lines if line.kind == "message.appended"]
+        entries = await store.changes(NAMESPACE, None, 100, settled=False)
+        appended = [entry for entry in entries if entry.kind == "message.appended"]
         first, other = await place(store, "s", "m1"), await place(store, "s", "other")
-        assert [(line.segment, line.first, line.last) for line in appended] == [(first.segment, 0, 2), (*other, 0)]
+        assert [(entry.segment, entry.first, entry.last) for entry in appended] == [(first.segment, 0, 2), (*other, 0)]
         seen = await tree(store, "f")
-        [updated] = [line for line in lines if line.kind == "message.updated"]
+        [updated] = [entry for entry in entries if entry.kind == "message.updated"]
         [edit] = [edit for edit in seen.rows.edits if edit.kind == "replaced"]
         assert (updated.segment, updated.first, updated.last, updated.number) == (*first, 0, edit.number)
-        [covered] = [line for line in lines if line.kind == "compaction.added"]
+        [covered] = [entry for entry in entries if entry.kind == "compaction.added"]
         assert covered.number == seen.overlays[0].number
-        [forked] = [line for line in lines if line.session_id == "f" and line.kind == "session.created"]
+        [forked] = [entry for entry in entries if entry.session_id == "f" and entry.kind == "session.created"]
         assert forked.session == seen.session.number
 
-    async def test_an_append_tells_of_the_session_it_makes_and_only_of_what_is_new(self, store: Store) -> None:
+    async def test_an_append_logs_the_session_it_creates_and_only_its_new_messages(self, store: Store) -> None:
         await add(store, "s", "m1")
         await add(store, "s", "m1")
         await add(store, "s", "m1", "m2", "m2", "m3")
-        lines = await store.changes(NAMESPACE, None, 100, settled=False)
-        assert [line.kind for line in lines[:2]] == ["session.created", "message.appended"]
-        runs = [(line.segment, at) for line in lines[1:] for at in range(line.first, line.last + 1)]
-        assert runs == [(lines[1].segment, at) for at in range(3)]
+        entries = await store.changes(NAMESPACE, None, 100, settled=False)
+        assert [entry.kind for entry in entries[:2]] == ["session.created", "message.appended"]
+        runs = [(entry.segment, at) for entry in entries[1:] for at in range(entry.first, entry.last + 1)]
+        assert runs == [(entries[1].segment, at) for at in range(3)]
 
-    async def test_what_changes_nothing_is_not_told(self, store: Store) -> None:
+    async def test_a_call_that_changes_nothing_is_not_logged(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         await add(store, "s", "m1", "m2", "m3")
         await steps.delete(store, "s", "m1")
         await store.put_document(NAMESPACE, "s", document("memory"))
         await store.add_usage(NAMESPACE, "s", UsageRow(id="u", at=NOW, day="2026-01-01"))
-        before = await told(store)
+        before = await logged(store)
         assert not (await store.create(new("s")))[1]
         assert not await store.apply(plans.change_row(made, NOW, name="late"))
         await steps.settle(store, "s")
         assert not await store.put_document(NAMESPACE, "s", document("memory"))
         assert await store.put_document(NAMESPACE, "s", document("frontdesk:own"))
         assert not await store.add_usage(NAMESPACE, "s", UsageRow(id="u", at=NOW, day="2026-01-01"))
-        assert await told(store) == before
+        assert await logged(store) == before
 
-    async def test_deleting_messages_tells_of_the_compactions_that_go_with_them(self, store: Store) -> None:
+    async def test_deleting_messages_logs_the_compactions_that_are_removed_with_them(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3", "m4")
         await steps.cover(store, "s", "o", "m1", "m2")
         await steps.delete(store, "s", "m4", "m2", "m1")
-        assert (await told(store))[-3:] == [
+        assert (await logged(store))[-3:] == [
             ("message.deleted", "s", {"ids": ["m1", "m2"]}),
             ("message.deleted", "s", {"ids": ["m4"]}),
             ("compaction.removed", "s", {"id": "o"}),
         ]
 
-    async def test_a_reader_goes_on_from_any_position(self, store: Store) -> None:
+    async def test_a_reader_can_continue_from_any_position(self, store: Store) -> None:
         for number in range(7):
             await add(store, f"s{number % 3}", f"m{number}")
         whole = await settled(store, 10)
@@ -142,25 +142,25 @@ class ChangeLogContract:
             assert await store.changes(NAMESPACE, (major, minor - 1), 1000) == whole[start:]
         assert await store.changes(NAMESPACE, BEGINNING, 1000) == whole
 
-    async def test_namespaces_have_logs_of_their_own(self, store: Store) -> None:
+    async def test_each_namespace_has_its_own_log(self, store: Store) -> None:
         assert await store.last_change(NAMESPACE) == BEGINNING
         assert await store.changes("nowhere", None, 10) == []
         await add(store, "s", "m1", namespace="there")
         await add(store, "s", "m1", "m2")
-        assert [kind for kind, _, _ in await told(store)] == ["session.created", "message.appended"]
+        assert [kind for kind, _, _ in await logged(store)] == ["session.created", "message.appended"]
         assert (await settled(store, 2))[1].last == 1
         assert len(await store.changes("there", None, 10, settled=False)) == 2
         await steps.delete_session(store, "s")
         assert len(await store.changes("there", None, 10, settled=False)) == 2
 
-    async def test_of_a_deleted_session_only_its_end_is_told(self, store: Store) -> None:
+    async def test_the_log_of_a_deleted_session_contains_only_its_deletion(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await steps.delete(store, "s", "m2")
         await add(store, "t", "m1")
         before = await settled(store, 5)
         await steps.delete_session(store, "s")
         after = await settled(store, 3)
-        assert await told(store) == [
+        assert await logged(store) == [
             ("session.created", "t", None),
             ("message.appended", "t", None),
             ("session.deleted", None, {"id": "s"}),
@@ -168,9 +168,12 @@ class ChangeLogContract:
         assert after[-1].session == before[0].session
         assert after[-1].position > before[-1].position
         await add(store, "s", "m1")
-        assert [line[:2] for line in (await told(store))[3:]] == [("session.created", "s"), ("message.appended", "s")]
+        assert [entry[:2] for entry in (await logged(store))[3:]] == [
+            ("session.created", "s"),
+            ("message.appended", "s"),
+        ]
 
-    async def test_the_oldest_lines_can_be_trimmed_but_never_the_newest(self, store: Store) -> None:
+    async def test_the_oldest_entries_can_be_trimmed_but_never_the_newest(self, store: Store) -> None:
         for number in range(6):
             await add(store, "s", f"m{number}", now=NOW + number)
         whole = await settled(store, 7)
@@ -179,7 +182,7 @@ class ChangeLogContract:
         assert await store.trim_changes(NAMESPACE, NOW + 3, 100) == 2
         assert await store.changes(NAMESPACE, None, 100) == whole[4:]
         assert await store.changes(NAMESPACE, whole[3].position, 100) == whole[4:]
-        for start in (BEGINNING, *(line.position for line in whole[:3])):
+        for start in (BEGINNING, *(entry.position for entry in whole[:3])):
             with pytest.raises(ChangesTrimmedError):
                 await store.changes(NAMESPACE, start, 100)
         assert await store.trim_changes(NAMESPACE, NOW + 9, 100) == 2
@@ -188,7 +191,7 @@ class ChangeLogContract:
         await add(store, "s", "later", now=NOW + 9)
         assert (await settled(store, 2))[-1].position > whole[-1].position
 
-    async def test_no_line_behind_a_given_position_is_trimmed(self, store: Store) -> None:
+    async def test_no_entry_after_a_given_position_is_trimmed(self, store: Store) -> None:
         for number in range(4):
             await add(store, "s", f"m{number}", now=NOW)
         whole = await settled(store, 5)
@@ -196,7 +199,9 @@ class ChangeLogContract:
         assert await store.trim_changes(NAMESPACE, NOW + 9, 100, until=whole[2].position) == 3
         assert await store.changes(NAMESPACE, whole[2].position, 100) == whole[3:]
 
-    async def test_scrubbing_leaves_only_lines_that_say_something_and_positions_go_on(self, store: Store) -> None:
+    async def test_scrubbing_removes_the_entries_of_deleted_sessions_and_keeps_counting_positions(
+        self, store: Store
+    ) -> None:
         await add(store, "s", "m1")
         await store.create(new("t", parent_session_id="s"))
         await steps.delete_session(store, "s")
@@ -206,8 +211,8 @@ class ChangeLogContract:
         before = await settled(store, 3)
         await store.scrub(NAMESPACE)
         after = await settled(store, 3)
-        assert [line.kind for line in after] == ["session.created", "session.deleted", "session.changed"]
-        assert [line.position for line in after] == [line.position for line in before]
+        assert [entry.kind for entry in after] == ["session.created", "session.deleted", "session.changed"]
+        assert [entry.position for entry in after] == [entry.position for entry in before]
         assert after[0].detail == ""
         await steps.delete_session(store, "t")
         await store.scrub(NAMESPACE)
@@ -216,7 +221,7 @@ class ChangeLogContract:
         await add(store, "u", "m1")
         assert (await settled(store, 4))[-1].position > newest
 
-    async def test_a_position_is_not_used_again_after_sessions_were_deleted(self, store: Store) -> None:
+    async def test_positions_are_not_reused_after_sessions_were_deleted(self, store: Store) -> None:
         await store.create(new("s", parent_session_id="p"))
         await settled(store, 1)
         await steps.delete_session(store, "s")
@@ -224,7 +229,7 @@ class ChangeLogContract:
         await store.create(new("t"))
         assert (await settled(store, 2))[1].position > gone.position
 
-    async def test_who_waits_is_woken_by_a_write_through_the_same_object(self, store: Store) -> None:
+    async def test_a_waiting_reader_is_woken_by_a_write_through_the_same_store(self, store: Store) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         await store.wait_for_change(0.01)
@@ -235,7 +240,7 @@ class ChangeLogContract:
         await waiting
         assert loop.time() - began < PATIENCE / 2
 
-    async def test_a_reader_behind_many_writers_misses_nothing_and_sees_nothing_twice(self, store: Store) -> None:
+    async def test_a_reader_that_follows_many_writers_misses_nothing_and_sees_nothing_twice(self, store: Store) -> None:
         sessions = [f"s{number}" for number in range(4)]
         count = 25
 
@@ -249,15 +254,15 @@ class ChangeLogContract:
             after: Position | None = None
             async with asyncio.timeout(PATIENCE):
                 while len(seen) < 2 * WRITERS * count:
-                    lines = await store.changes(NAMESPACE, after, 7)
-                    for line in lines:
-                        assert after is None or line.position > after
-                        after = line.position
-                        for at in range(line.first, line.last + 1) if line.kind == "message.appended" else ():
-                            assert (line.segment, at) not in seen
-                            assert at == 0 or (line.segment, at - 1) in seen
-                            seen[line.segment, at] = line.session_id
-                    await asyncio.sleep(0 if lines else 0.001)
+                    entries = await store.changes(NAMESPACE, after, 7)
+                    for entry in entries:
+                        assert after is None or entry.position > after
+                        after = entry.position
+                        for at in range(entry.first, entry.last + 1) if entry.kind == "message.appended" else ():
+                            assert (entry.segment, at) not in seen
+                            assert at == 0 or (entry.segment, at - 1) in seen
+                            seen[entry.segment, at] = entry.session_id
+                    await asyncio.sleep(0 if entries else 0.001)
             return seen
 
         following = asyncio.create_task(follow())

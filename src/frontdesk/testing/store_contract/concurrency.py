@@ -1,4 +1,4 @@
-"""Many at once: every acknowledged message is there exactly once, and the counters agree."""
+"""Many tasks at once: every acknowledged message is stored exactly once, and the counters agree."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ConcurrencyContract:
             assert len(set(await path(store, f"s{number}"))) == 16
             assert (await row(store, f"s{number}")).message_count == 16
 
-    async def test_one_id_raced_by_many_is_inserted_once(self, store: Store) -> None:
+    async def test_an_id_that_many_tasks_append_at_once_is_inserted_once(self, store: Store) -> None:
         results = await asyncio.gather(*(add(store, "s", message("m", str(task))) for task in range(32)))
         assert sorted(result.rows[0].inserted for result in results) == [False] * 31 + [True]
         [winner] = [result for result in results if result.rows[0].inserted]
@@ -58,14 +58,14 @@ class ConcurrencyContract:
         assert [type(result) for result in results if isinstance(result, BaseException)] == [HeadMovedError]
         assert len(await path(store, "s")) == 40
 
-    async def test_only_one_of_many_finds_the_head_it_expects(self, store: Store) -> None:
+    async def test_of_many_appends_with_the_same_expected_head_one_succeeds(self, store: Store) -> None:
         await add(store, "s", "m0")
         racing = (add(store, "s", f"m{task}", expected_head="m0") for task in range(1, 20))
         results = await asyncio.gather(*racing, return_exceptions=True)
         assert sum(not isinstance(result, BaseException) for result in results) == 1
         assert len(await path(store, "s")) == 2
 
-    async def test_one_session_is_created_by_one_of_many(self, store: Store) -> None:
+    async def test_of_many_tasks_that_create_a_session_one_does(self, store: Store) -> None:
         key = {"agent": "a", "channel": "b", "peer": "c"}
         by_id = await asyncio.gather(*(store.create(new("s")) for _ in range(16)))
         by_key = await asyncio.gather(*(store.create(new(f"k{task}", **key)) for task in range(16)))
@@ -73,7 +73,7 @@ class ConcurrencyContract:
             assert sum(is_new for _, is_new in created) == 1
             assert len({made.number for made, _ in created}) == 1
 
-    async def test_one_of_many_plans_from_the_same_revision_is_applied(self, store: Store) -> None:
+    async def test_of_many_plans_made_from_the_same_revision_one_is_applied(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         racing = (store.apply(plans.change_row(made, NOW, name=str(task))) for task in range(16))
         results = await asyncio.gather(*racing)
@@ -81,14 +81,14 @@ class ConcurrencyContract:
         session = await row(store, "s")
         assert (session.name, session.revision) == (str(results.index(True)), made.revision + 1)
 
-    async def test_a_usage_line_raced_by_many_counts_once(self, store: Store) -> None:
+    async def test_a_usage_entry_that_many_tasks_add_at_once_counts_once(self, store: Store) -> None:
         await store.create(new("s"))
         same = UsageRow(id="u", at=NOW, day="2026-01-01", input_tokens=1)
         results = await asyncio.gather(*(store.add_usage(NAMESPACE, "s", same) for _ in range(16)))
         assert sorted(results) == [False] * 15 + [True]
         assert (await row(store, "s")).input_tokens == 1
 
-    async def test_deleting_a_session_while_others_write_to_it_leaves_no_half(self, store: Store) -> None:
+    async def test_deleting_a_session_while_others_write_to_it_leaves_no_partial_session(self, store: Store) -> None:
         await store.create(new("s"))
 
         async def delete() -> None:
@@ -104,7 +104,7 @@ class ConcurrencyContract:
         if left:
             assert all(appended.inserted for appended in (await add(store, "s", *left)).rows)
 
-    async def test_readers_see_a_whole_session_while_it_grows(self, store: Store) -> None:
+    async def test_readers_see_a_consistent_session_while_it_grows(self, store: Store) -> None:
         await add(store, "s", "m0")
 
         async def read() -> None:

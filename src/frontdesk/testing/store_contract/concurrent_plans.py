@@ -1,4 +1,4 @@
-"""Sessions that let go of the same thing at the same moment: plans that were made before any of them was applied."""
+"""Two sessions that remove the same row at once: both plans are made before either of them is applied."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from frontdesk.tree import edits, plans
 
 
 async def all_items(store: Store, session_id: str) -> list[Item]:
-    """All that the family of a session has stored."""
+    """Everything that is stored for the family of a session."""
     rows = (await tree(store, session_id, family=True)).rows
     overlays = [OverlayItem(overlay.number, overlay.tokens, None) for overlay in rows.overlays]
     return [*(Span(segment.number, 0, 9, None) for segment in rows.segments), *overlays]
@@ -33,9 +33,7 @@ async def is_nothing_left(store: Store, items: list[Item]) -> bool:
 
 
 class ConcurrentPlanContract:
-    async def test_two_sessions_that_go_at_once_do_not_leave_a_dead_ones_messages_to_each_other(
-        self, store: Store
-    ) -> None:
+    async def test_two_forks_deleted_at_once_remove_the_messages_of_their_deleted_source(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await cover(store, "s", "o", "m1", "m1")
         for name in ("f", "g"):
@@ -48,7 +46,7 @@ class ConcurrentPlanContract:
         await delete_session(store, "g")
         assert await is_nothing_left(store, items)
 
-    async def test_an_owner_and_its_forks_that_go_at_once_leave_nothing(self, store: Store) -> None:
+    async def test_a_session_and_its_forks_deleted_at_once_leave_nothing(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         for name in ("f", "g"):
             await fork(store, "s", name)
@@ -59,7 +57,7 @@ class ConcurrentPlanContract:
             await delete_session(store, name)
         assert await is_nothing_left(store, items)
 
-    async def test_a_message_that_two_sessions_remove_at_once_is_gone(self, store: Store) -> None:
+    async def test_a_message_that_two_sessions_delete_at_once_is_removed(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await fork(store, "s", "f")
         items: list[Item] = [Span(at(await tree(store, "s", "m1"), "m1").segment, 0, 0, None)]
@@ -71,7 +69,7 @@ class ConcurrentPlanContract:
         assert await is_nothing_left(store, items)
         assert await path(store, "s") == await path(store, "f") == ["m2"]
 
-    async def test_a_summary_that_two_sessions_take_away_at_once_is_gone(self, store: Store) -> None:
+    async def test_a_summary_that_two_sessions_remove_at_once_is_removed(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await cover(store, "s", "o", "m1", "m1")
         await fork(store, "s", "f")
@@ -82,7 +80,7 @@ class ConcurrentPlanContract:
         await uncover(store, "f", "o")
         assert (await tree(store, "s", family=True)).rows.overlays == ()
 
-    async def test_what_two_sessions_replace_at_once_is_gone(self, store: Store) -> None:
+    async def test_a_text_that_two_sessions_replace_at_once_is_removed(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await fork(store, "s", "f")
         segment = at(await tree(store, "s", "m1"), "m1").segment

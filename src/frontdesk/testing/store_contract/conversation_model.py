@@ -1,4 +1,4 @@
-"""A conversation in plain Python, as naive as can be: what `random_histories` compares every store with."""
+"""A conversation in plain Python, as simple as possible: `random_histories` compares every store with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = Literal["summary", "truncate", "reset"]
 
 @dataclass
 class Note:
-    """A message, with its parent written down."""
+    """A message that contains the id of its parent."""
 
     id: str
     text: str
@@ -22,7 +22,7 @@ class Note:
 
 @dataclass
 class Cover:
-    """An overlay, with every message under it written down."""
+    """An overlay that lists every message it covers."""
 
     id: str
     kind: Kind
@@ -34,7 +34,7 @@ class Cover:
 
 @dataclass
 class Shown:
-    """One line of a path or a view: a message, or the summary that stands for some."""
+    """One item of a path or a view: a message, or the summary that replaces some."""
 
     id: str
     text: str
@@ -44,7 +44,7 @@ class Shown:
 
 @dataclass
 class Conversation:
-    """One session: its messages by id, its head, its overlays from the oldest to the newest."""
+    """One session: its messages by id, its head, and its overlays from the oldest to the newest."""
 
     notes: dict[str, Note] = field(default_factory=dict)
     head: str | None = None
@@ -97,7 +97,7 @@ class Conversation:
     def uncover(self, id: str) -> None:
         self.covers = [cover for cover in self.covers if cover.id != id]
 
-    # what is seen
+    # what a reader sees
 
     def path(self, leaf: str | None) -> list[str]:
         path = []
@@ -128,12 +128,12 @@ class Conversation:
         return shown
 
     def on_the_way(self, leaf: str | None) -> tuple[int, int]:
-        """How many messages and overlays lie on the path to a leaf."""
+        """The number of messages and overlays on the path to a leaf."""
         path = self.path(leaf)
         return len(path), sum(1 for cover in self.covers if set(cover.covered) <= set(path))
 
     def _taken(self, path: Sequence[str]) -> list[Cover]:
-        """The overlays that apply to a path: newest first, none that overlaps one taken before it."""
+        """The overlays that apply to a path: newest first, none that overlaps a newer one."""
         taken: list[Cover] = []
         for cover in reversed(self.covers):
             fits = set(cover.covered) <= set(path)
@@ -146,6 +146,6 @@ class Conversation:
         return Shown(id, note.text, note.parent, note.tokens)
 
     def texts(self) -> set[str]:
-        """Every id and text that the session has."""
+        """Every id and text in the session."""
         messages = {text for note in self.notes.values() for text in (note.id, note.text)}
         return messages | {text for cover in self.covers for text in (cover.id, cover.summary) if text}

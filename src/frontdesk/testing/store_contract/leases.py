@@ -1,4 +1,4 @@
-"""Leases of a session or of a namespace: one holder, numbers that grow, and expiry by the clock of the store."""
+"""Leases of a session or a namespace: one holder, increasing numbers, and expiry by the clock of the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LeaseContract:
         await store.create(NewSession(namespace="ns", id="room", now=1))
         return "room"
 
-    async def test_a_lease_has_one_holder_and_numbers_that_grow(self, store: Store, room: str) -> None:
+    async def test_a_lease_has_one_holder_and_increasing_numbers(self, store: Store, room: str) -> None:
         for owner in (room, None):
             first = await store.acquire_lease("ns", owner, "work", "ana", MINUTE)
             assert first is not None
@@ -37,7 +37,7 @@ class LeaseContract:
             assert second is not None
             assert second.number > first.number
 
-    async def test_a_lease_that_ran_out_can_be_taken_and_not_renewed(self, store: Store, room: str) -> None:
+    async def test_an_expired_lease_can_be_acquired_but_not_renewed(self, store: Store, room: str) -> None:
         gone = await store.acquire_lease("ns", room, "work", "ana", -1)
         assert gone is not None
         assert not await store.renew_lease("ns", room, "work", gone.number, MINUTE)
@@ -45,11 +45,11 @@ class LeaseContract:
         assert taken is not None
         assert taken.number == gone.number + 1
 
-    async def test_of_many_that_want_a_lease_one_gets_it(self, store: Store, room: str) -> None:
+    async def test_of_many_concurrent_requests_for_a_lease_one_succeeds(self, store: Store, room: str) -> None:
         taken = await asyncio.gather(*(store.acquire_lease("ns", room, "work", str(n), MINUTE) for n in range(16)))
         assert sum(lease is not None for lease in taken) == 1
 
-    async def test_a_lease_of_a_session_that_is_not_there(self, store: Store) -> None:
-        assert await store.get_lease("ns", "nobody", "work") is None
+    async def test_a_missing_session_has_no_leases_and_cannot_get_any(self, store: Store) -> None:
+        assert await store.get_lease("ns", "missing", "work") is None
         with pytest.raises(SessionNotFoundError):
-            await store.acquire_lease("ns", "nobody", "work", "ana", MINUTE)
+            await store.acquire_lease("ns", "missing", "work", "ana", MINUTE)

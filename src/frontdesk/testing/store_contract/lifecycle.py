@@ -1,4 +1,4 @@
-"""What a store knows of the lives of sessions: waking by an append, what is idle, leased or due, and keys that move."""
+"""The life cycle of sessions: reactivation by an append, idle, leased and due sessions, and keys that move."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def due(store: Store, **wanted: Any) -> list[str]:
 
 
 class LifecycleContract:
-    async def test_an_append_says_whether_it_made_the_session(self, store: Store) -> None:
+    async def test_an_append_reports_whether_it_created_the_session(self, store: Store) -> None:
         assert (await add(store, "s", "m1")).created
         assert not (await add(store, "s", "m2")).created
         assert not (await add(store, "s", "m1")).created
         await store.create(new("t"))
         assert not (await add(store, "t", "m1")).created
 
-    async def test_an_append_wakes_what_timed_out(self, store: Store) -> None:
+    async def test_an_append_reactivates_a_session_that_timed_out(self, store: Store) -> None:
         await add(store, "s", "m1")
         ended = await set_row(store, "s", **{**ENDED, "end_reason": "timeout"})
         woken = (await add(store, "s", "m2", now=NOW + 5)).session
@@ -57,7 +57,7 @@ class LifecycleContract:
         [ENDED, {**ENDED, "end_reason": "archive"}, {"status": "suspended"}],
         ids=["new", "archive", "suspended"],
     )
-    async def test_an_append_to_what_was_ended_by_hand_is_refused_unless_it_reopens(
+    async def test_an_append_to_an_explicitly_ended_session_is_rejected_unless_it_reopens_it(
         self, store: Store, ended: dict[str, Any]
     ) -> None:
         await add(store, "s", "m1")
@@ -71,14 +71,14 @@ class LifecycleContract:
         assert (woken.status, woken.end_reason, woken.ended_at) == ("active", None, None)
         assert await path(store, "s") == ["m1", "m2"]
 
-    async def test_a_repeated_append_to_an_ended_session_is_a_no_op(self, store: Store) -> None:
+    async def test_a_retried_append_to_an_ended_session_changes_nothing(self, store: Store) -> None:
         await add(store, "s", "m1")
         before = await set_row(store, "s", **ENDED)
         assert [made.inserted for made in (await add(store, "s", "m1")).rows] == [False]
         assert [made.inserted for made in (await add(store, "s", "m1", reopen=True)).rows] == [False]
         assert await row(store, "s") == before
 
-    async def test_an_append_that_is_refused_for_another_reason_wakes_nothing(self, store: Store) -> None:
+    async def test_an_append_that_is_rejected_for_another_reason_reactivates_nothing(self, store: Store) -> None:
         await add(store, "s", "m1")
         before = await set_row(store, "s", **{**ENDED, "end_reason": "timeout"})
         with pytest.raises(HeadMovedError):
@@ -92,7 +92,7 @@ class LifecycleContract:
             await add(store, "s", "m1")
         assert (await add(store, "s", "m1", reopen=True)).session.status == "active"
 
-    async def test_an_append_of_nothing_is_refused_nothing_and_wakes_nothing(self, store: Store) -> None:
+    async def test_an_append_without_messages_succeeds_and_reactivates_nothing(self, store: Store) -> None:
         await add(store, "s", "m1")
         assert await store.apply(transitions.end(await row(store, "s"), "done", NOW))
         ended = await row(store, "s")
@@ -100,18 +100,18 @@ class LifecycleContract:
         assert (await add(store, "s", reopen=True)).session == ended
         assert await row(store, "s") == ended
 
-    async def test_many_appends_at_once_wake_a_session_once(self, store: Store) -> None:
+    async def test_many_concurrent_appends_reactivate_a_session_once(self, store: Store) -> None:
         await add(store, "s", "m")
         await set_row(store, "s", **{**ENDED, "end_reason": "timeout"})
         await asyncio.gather(*(add(store, "s", f"m{number}") for number in range(16)))
         woken = await row(store, "s")
         assert (woken.status, woken.message_count) == ("active", 17)
-        told = [line.detail for line in await store.changes(NAMESPACE, None, 100, settled=False)]
-        assert sum('"status":"active"' in detail for detail in told) == 1
+        details = [entry.detail for entry in await store.changes(NAMESPACE, None, 100, settled=False)]
+        assert sum('"status":"active"' in detail for detail in details) == 1
 
     # keys
 
-    async def test_a_reopened_session_gets_its_key_back_if_it_is_free(self, store: Store) -> None:
+    async def test_a_reopened_session_gets_its_key_back_if_the_key_is_free(self, store: Store) -> None:
         await store.create(new("s", **KEY))
         await set_row(store, "s", **ENDED, key_current=False)
         assert (await add(store, "s", "m", reopen=True)).session.key_current
@@ -119,7 +119,7 @@ class LifecycleContract:
         assert current is not None
         assert current.id == "s"
 
-    async def test_a_reopened_session_leaves_the_key_to_the_one_that_has_it(self, store: Store) -> None:
+    async def test_a_reopened_session_leaves_its_key_to_the_session_that_has_it_now(self, store: Store) -> None:
         await store.create(new("s", **KEY))
         await set_row(store, "s", **ENDED, key_current=False)
         await store.create(new("t", **KEY))
@@ -129,7 +129,7 @@ class LifecycleContract:
         assert current is not None
         assert current.id == "t"
 
-    async def test_of_sessions_reopened_at_once_one_gets_the_key(self, store: Store) -> None:
+    async def test_of_sessions_reopened_concurrently_one_gets_the_key(self, store: Store) -> None:
         for number in range(8):
             await store.create(new(f"s{number}", **KEY))
             await set_row(store, f"s{number}", **ENDED, key_current=False)
@@ -152,7 +152,7 @@ class LifecycleContract:
         assert await store.apply(Plan(guards=((keyless.number, keyless.revision),), now=NOW, take_key=True))
         assert not (await row(store, "keyless")).key_current
 
-    async def test_a_plan_makes_a_session_that_takes_over_the_key(self, store: Store) -> None:
+    async def test_a_plan_can_create_a_session_that_takes_over_the_key(self, store: Store) -> None:
         old, _ = await store.create(new("old", **KEY))
         plan = plans.change_row(old, NOW, **ENDED_WITHOUT_KEY)
         made = Plan(guards=plan.guards, now=NOW, set=plan.set, create=new("new", **KEY))
@@ -163,7 +163,7 @@ class LifecycleContract:
         assert await store.get_current(NAMESPACE, PARTS) == fresh
         assert not await store.apply(made)
 
-    async def test_a_plan_that_would_make_a_session_that_is_there_changes_nothing(self, store: Store) -> None:
+    async def test_a_plan_that_would_create_an_existing_session_changes_nothing(self, store: Store) -> None:
         await store.create(new("taken"))
         old, _ = await store.create(new("old", **KEY))
         plan = plans.change_row(old, NOW, **ENDED_WITHOUT_KEY)
@@ -177,7 +177,7 @@ class LifecycleContract:
 
     # pages
 
-    async def test_a_page_of_idle_or_active_sessions_knows_their_own_thresholds(self, store: Store) -> None:
+    async def test_a_page_of_idle_or_active_sessions_respects_the_threshold_of_each_session(self, store: Store) -> None:
         for number in range(6):
             await store.create(new(f"s{number}", now=NOW - number * MINUTE, agent="ab"[number % 2], peer=str(number)))
         await set_row(store, "s1", idle_after=MINUTE // 2)
@@ -190,7 +190,7 @@ class LifecycleContract:
         assert await ids(store, **idle, idle=False, agent="b") == ["s5"]
         assert await ids(store, **idle, idle=True, peer="1") == ["s1"]
 
-    async def test_pages_over_every_status_are_in_the_order_of_activity(self, store: Store) -> None:
+    async def test_pages_over_every_status_are_ordered_by_activity(self, store: Store) -> None:
         statuses = ["active", "archived", "suspended"]
         for number in range(9):
             await store.create(new(f"s{number}", now=NOW + number))
@@ -199,7 +199,7 @@ class LifecycleContract:
         for number, status in enumerate(statuses):
             assert await ids(store, status=status) == [f"s{number + 6}", f"s{number + 3}", f"s{number}"]
 
-    async def test_a_page_of_leased_sessions_is_of_those_whose_lease_is_held(self, store: Store) -> None:
+    async def test_a_page_of_leased_sessions_contains_those_whose_lease_is_held(self, store: Store) -> None:
         for number in range(4):
             await store.create(new(f"s{number}"))
         await store.acquire_lease(NAMESPACE, "s1", "work", "me", MINUTE)
@@ -208,7 +208,7 @@ class LifecycleContract:
         assert await ids(store, leased="work") == ["s1"]
         assert await ids(store, unleased="work") == ["s3", "s2", "s0"]
 
-    async def test_held_leases_are_listed_with_whose_they_are(self, store: Store) -> None:
+    async def test_held_leases_are_listed_with_their_sessions(self, store: Store) -> None:
         await store.create(new("s"))
         await store.create(new("s", namespace="there"))
         held_one = await store.acquire_lease(NAMESPACE, "s", "work", "me", MINUTE)
@@ -222,7 +222,7 @@ class LifecycleContract:
         assert [held.lease for held in await store.held_leases(NAMESPACE, "work")] == [held_one]
         assert await store.held_leases(NAMESPACE, "nothing") == []
 
-    # what is due
+    # due sessions
 
     async def test_active_sessions_are_due_by_their_last_activity(self, store: Store) -> None:
         for number in range(6):
@@ -250,7 +250,9 @@ class LifecycleContract:
         assert await due(store, what="delete", now=NOW, threshold=2 * MINUTE) == ["s3", "s2"]
         assert await due(store, what="delete", now=NOW) == ["s1"]
 
-    async def test_a_plan_that_names_the_head_does_not_end_what_was_just_written_to(self, store: Store) -> None:
+    async def test_a_plan_with_an_expected_head_does_not_end_a_session_that_was_just_written_to(
+        self, store: Store
+    ) -> None:
         seen = (await add(store, "s", "m1")).session
         await add(store, "s", "m2")
         plan = plans.change_row(seen, NOW, **ENDED)
@@ -259,7 +261,7 @@ class LifecycleContract:
 
     # totals
 
-    async def test_stats_tell_what_is_idle_and_what_is_leased_and_count_by_day(self, store: Store) -> None:
+    async def test_stats_contain_idle_and_leased_sessions_and_counts_by_day(self, store: Store) -> None:
         day = 24 * 60 * MINUTE
         await add(store, "idle", "m1", "m2", now=NOW - 2 * day)
         await add(store, "busy", "m1", now=NOW - day)

@@ -1,4 +1,4 @@
-"""Plans: each change is applied whole or not at all, and does what the session layer relies on."""
+"""Plans: each one is applied completely or not at all, and has the effects that the session layer relies on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from frontdesk.tree import plans
 class PlanContract:
     # guards
 
-    async def test_a_plan_raises_the_revision_and_sets_what_it_says(self, store: Store) -> None:
+    async def test_a_plan_raises_the_revision_and_sets_its_values(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         values: dict[str, Any] = {
             "name": "n",
@@ -55,14 +55,14 @@ class PlanContract:
         assert {name: getattr(changed, name) for name in values} == values
         assert (changed.revision, changed.updated_at, changed.created_at) == (made.revision + 1, NOW + 4, NOW)
 
-    async def test_a_plan_made_from_an_older_revision_is_refused(self, store: Store) -> None:
+    async def test_a_plan_made_from_an_older_revision_is_rejected(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         assert await store.apply(plans.change_row(made, NOW, name="first"))
         before = await row(store, "s")
         assert not await store.apply(plans.change_row(made, NOW, name="second"))
         assert await row(store, "s") == before
 
-    async def test_one_guard_that_fails_is_enough_and_leaves_nothing_behind(self, store: Store) -> None:
+    async def test_one_failed_guard_rejects_the_whole_plan(self, store: Store) -> None:
         session = (await add(store, "s", "m1", "m2")).session
         other, _ = await store.create(new("other"))
         assert session.head is not None
@@ -95,12 +95,12 @@ class PlanContract:
         rows = (await tree(store, "s")).rows
         assert (rows.overlays, rows.edits, rows.view) == ((), (), ViewRow())
 
-    async def test_a_session_that_is_gone_fails_its_guard(self, store: Store) -> None:
+    async def test_the_guard_of_a_deleted_session_fails(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         await delete_session(store, "s")
         assert not await store.apply(plans.change_row(made, NOW, name="late"))
 
-    async def test_a_head_that_moved_refuses_a_plan_that_names_it(self, store: Store) -> None:
+    async def test_a_plan_with_an_expected_head_is_rejected_if_the_head_has_moved(self, store: Store) -> None:
         await add(store, "s", "m1")
         seen = await tree(store, "s")
         after = (await add(store, "s", "m2")).session
@@ -109,7 +109,7 @@ class PlanContract:
         assert not await store.apply(plan)
         assert await row(store, "s") == after
 
-    async def test_an_append_at_the_end_does_not_refuse_other_plans(self, store: Store) -> None:
+    async def test_an_append_at_the_end_does_not_invalidate_plans(self, store: Store) -> None:
         before = (await add(store, "s", "m1")).session
         await add(store, "s", "m2")
         assert await store.apply(plans.change_row(before, NOW, name="named"))
@@ -117,7 +117,7 @@ class PlanContract:
 
     # views
 
-    async def test_a_settled_view_comes_back_as_it_was_handed_in(self, store: Store) -> None:
+    async def test_a_stored_view_is_returned_unchanged(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3", "m4")
         await fork(store, "s", "f")
         await replace(store, "f", message("m1", "changed"))
@@ -156,7 +156,7 @@ class PlanContract:
         [first, last] = await store.read((await tree(store, "s")).lay(session.head))
         assert (first.before_id, last.before_id) == (None, "m1")
 
-    async def test_a_deleted_head_falls_back_to_what_was_ahead_of_it(self, store: Store) -> None:
+    async def test_deleting_the_head_moves_it_to_the_message_before(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await delete(store, "s", "m2", "m3")
         session = await row(store, "s")
@@ -165,7 +165,7 @@ class PlanContract:
         assert result.rows[0].parent_id == "m1"
         assert await path(store, "s") == ["m1", "m4"]
 
-    async def test_deleting_everything_leaves_an_empty_session_to_begin_again(self, store: Store) -> None:
+    async def test_after_deleting_everything_a_session_can_start_again(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await delete(store, "s", "m1", "m2")
         session = await row(store, "s")
@@ -182,9 +182,7 @@ class PlanContract:
         assert await texts(store, "s") == {"m1": "text of m1", "m2": "changed", "m3": "text of m3"}
 
     @pytest.mark.parametrize("changed", ["m1", "m2", "m3"])
-    async def test_sums_are_right_after_a_replacement_and_what_is_appended_then(
-        self, store: Store, changed: str
-    ) -> None:
+    async def test_sums_are_correct_after_a_replacement_and_later_appends(self, store: Store, changed: str) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await replace(store, "s", message(changed, "changed", tokens=40))
         assert (await row(store, "s")).view_tokens == 46
@@ -193,7 +191,7 @@ class PlanContract:
         assert await measure(store, seen, seen.lay(seen.session.head)) == 51
         assert (await row(store, "s")).view_tokens == 51
 
-    async def test_a_replacement_beyond_a_known_view_does_not_count_in_it(self, store: Store) -> None:
+    async def test_a_replacement_outside_a_stored_view_does_not_count_in_it(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await change(store, "s", lambda seen: plans.switch(seen, seen.rows.found[0].place, NOW), "m1")
         await settle(store, "s")
@@ -201,7 +199,7 @@ class PlanContract:
         session = await row(store, "s")
         assert session.view == "stale" or session.view_tokens == 3
 
-    async def test_clearing_leaves_the_session_and_takes_its_messages(self, store: Store) -> None:
+    async def test_clearing_keeps_the_session_and_removes_its_messages(self, store: Store) -> None:
         await store.create(new("s", name="kept", tags='["t"]'))
         await add(store, "s", "m1", "m2")
         await cover(store, "s", "o", "m1", "m2")
@@ -218,7 +216,7 @@ class PlanContract:
         assert (await add(store, "s", "m1")).rows[0].inserted
         assert await path(store, "s") == ["m1"]
 
-    async def test_a_deleted_session_is_gone_and_its_id_free(self, store: Store) -> None:
+    async def test_a_deleted_session_is_removed_and_its_id_is_free(self, store: Store) -> None:
         await store.create(new("s", agent="a", channel="b", peer="c"))
         await add(store, "s", "m1")
         old = await tree(store, "s")
@@ -233,7 +231,7 @@ class PlanContract:
 
     # overlays
 
-    async def test_an_overlay_stands_for_its_range_and_newer_ones_win(self, store: Store) -> None:
+    async def test_an_overlay_replaces_its_range_and_newer_ones_win(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3", "m4")
         await cover(store, "s", "old", "m1", "m2")
         assert await view(store, "s") == ["old", "m3", "m4"]
@@ -261,7 +259,7 @@ class PlanContract:
         }
         assert await view(store, "s") == ["first", "second", "m4"]
 
-    async def test_an_overlay_outlives_its_last_message_but_not_all_of_them(self, store: Store) -> None:
+    async def test_an_overlay_survives_the_deletion_of_its_last_message_but_not_of_all(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await cover(store, "s", "o", "m2", "m3")
         await delete(store, "s", "m3")
@@ -272,7 +270,7 @@ class PlanContract:
         assert await view(store, "s") == ["m1", "m4"]
         assert (await row(store, "s")).compaction_count == 0
 
-    async def test_a_stored_overlay_is_read_with_all_that_it_was_given(self, store: Store) -> None:
+    async def test_a_stored_overlay_is_read_with_all_its_values(self, store: Store) -> None:
         await add(store, "s", "m1")
         seen = await tree(store, "s")
         assert seen.session.head is not None
@@ -294,7 +292,7 @@ class PlanContract:
 
     # the smallest parts of a plan
 
-    async def test_edits_come_back_as_they_were_given_until_they_are_deleted(self, store: Store) -> None:
+    async def test_edits_are_returned_unchanged_until_they_are_deleted(self, store: Store) -> None:
         session = (await add(store, "s", "m1", "m2")).session
         assert session.head is not None
         segment = session.head.segment
@@ -316,7 +314,7 @@ class PlanContract:
         assert await store.apply(Plan(guards=guard, now=NOW, delete_edits=numbers[:-1]))
         assert [edit.number for edit in (await tree(store, "s")).rows.edits] == [numbers[-1]]
 
-    async def test_segments_take_the_ends_they_are_given(self, store: Store) -> None:
+    async def test_a_plan_sets_the_ends_of_segments(self, store: Store) -> None:
         session = (await add(store, "s", "m1", "m2")).session
         assert session.head is not None
         segment = session.head.segment
@@ -326,7 +324,7 @@ class PlanContract:
         [kept] = (await tree(store, "s")).rows.segments
         assert (kept.last, kept.shared, kept.next) == (0, 1, 2)
 
-    async def test_deleting_to_the_end_of_one_segment_spares_the_next(self, store: Store) -> None:
+    async def test_deleting_to_the_end_of_one_segment_keeps_the_next(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         session = (await add(store, "s", "b1", "b2", parent="m1")).session
         first = await place(store, "s", "m1")

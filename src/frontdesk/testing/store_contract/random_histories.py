@@ -1,5 +1,5 @@
-"""Random histories against a store: every change goes through `tree` and `plans` as the session layer sends it, and
-after each step every living session must look exactly like the naive `conversation_model`."""
+"""Random histories: changes are planned as in the session layer, and after each step every session in the store must
+look exactly like its `conversation_model`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def run_histories(store: Store, stored_text: StoredText, how: settings) ->
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """One example: a few sessions, forked from one another, in a namespace of their own."""
+    """One example: a few sessions, some forked from others, in a namespace of their own."""
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, stored_text: StoredText) -> None:
         super().__init__()
@@ -105,8 +105,8 @@ class StoreMachine(RuleBasedStateMachine):
             self._fork(name, self._model[name].head if at_head else self._a_message(data, name))
 
     @rule(data=st.data(), replaced=st.booleans(), deleted=st.booleans())
-    def fork_through_one_that_goes(self, data: st.DataObject, replaced: bool, deleted: bool) -> None:
-        """A fork of a fork that is deleted, or cleared, once it has been changed and forked."""
+    def fork_through_one_that_is_deleted(self, data: st.DataObject, replaced: bool, deleted: bool) -> None:
+        """Fork a session, change and fork the fork, then delete or clear the one in the middle."""
         if len(self._model) >= _MAX_SESSIONS - 1:
             return
         name = self._a_session(data)
@@ -211,7 +211,7 @@ class StoreMachine(RuleBasedStateMachine):
         for name in list(self._model):
             self._delete_session(name)
 
-    # how they are done
+    # how the steps are done
 
     def _append(self, name: str, ids: Sequence[str], parent: str | FollowHead | None) -> None:
         messages = tuple(self._message(id) for id in ids)
@@ -273,7 +273,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _change(
         self, name: str, build: Callable[[Tree], Plan | None], *, find: Sequence[str] = (), family: bool = False
     ) -> None:
-        """Load, build, apply; where `build` gives None it wants the whole family."""
+        """Load, build and apply; `build` returns None if it needs the whole family."""
 
         async def change() -> None:
             plan = build(await self._tree(name, find, family)) or build(await self._tree(name, find, True))
@@ -294,7 +294,7 @@ class StoreMachine(RuleBasedStateMachine):
             view = tree.view(tree.session.head)
             assert await self._store.apply(plans.store_view(tree, view, tokens, count(items), self._tick()))
 
-    # what must hold
+    # what is checked after each step
 
     @invariant()
     def every_session_looks_like_its_model(self) -> None:
@@ -302,11 +302,11 @@ class StoreMachine(RuleBasedStateMachine):
             self._wait(self._compare(name, model))
 
     async def _compare(self, name: str, model: Conversation) -> None:
-        tree = await self._tree(name, [*model.notes, "nobody's"])
+        tree = await self._tree(name, [*model.notes, "missing"])
         session = tree.session
         places = {id: self._place(tree, id) for id in model.notes}
         ids = {place: id for id, place in places.items()}
-        assert tree.find("nobody's") is None
+        assert tree.find("missing") is None
         assert {ids[leaf] for leaf in tree.leaves()} == model.leaves()
         for id in (None, *model.notes):
             assert {ids[child] for child in tree.children(places[id] if id else None)} == model.children(id)
@@ -325,13 +325,13 @@ class StoreMachine(RuleBasedStateMachine):
         ]
         for overlay, cover in zip(tree.overlays, reversed(model.covers), strict=True):
             assert [shown.id for shown in await self._read(tree.covered_items(overlay))] == cover.covered
-        await self._compare_kept_view(tree, model)
+        await self._compare_stored_view(tree, model)
         self._compare_lineage(tree, name)
 
-    async def _compare_kept_view(self, tree: Tree, model: Conversation) -> None:
-        """What is known of the view at the head without computing it, and what a fork takes from it."""
+    async def _compare_stored_view(self, tree: Tree, model: Conversation) -> None:
+        """The stored view at the head, and what a fork inherits from it."""
         session, expected = tree.session, model.view(model.head)
-        new = NewSession(namespace=self._mark, id="nobody", now=0)
+        new = NewSession(namespace=self._mark, id="missing", now=0)
         plan = forks.fork_at_head(session, tree.rows.view, new, 0)
         assert (plan is None) == (session.view == "stale")
         if plan is not None:
@@ -349,8 +349,8 @@ class StoreMachine(RuleBasedStateMachine):
                     assert place in made.share or seen.position <= tree.segments[place.segment].shared
 
     def _compare_lineage(self, tree: Tree, name: str) -> None:
-        """One row for each fork on the way up, and none of a fork that nobody descends from."""
-        above = {line.tree: line.ancestor for line in tree.rows.lineage}
+        """One row for each fork among the ancestors, and none for forks without descendants."""
+        above = {link.tree: link.ancestor for link in tree.rows.lineage}
         at, ways = tree.session.tree, 0
         while at in above:
             at, ways = above[at], ways + 1
@@ -374,7 +374,7 @@ class StoreMachine(RuleBasedStateMachine):
         return tree.tokens(items, dict(zip(places, await self._store.sums(places), strict=True)))
 
     async def _check_nothing_else_is_stored(self) -> None:
-        """What no session sees any more is nowhere in the store, except the ids in the change log of a session."""
+        """Text that no session sees any more is not in the store, except for the ids in the change log of a session."""
         stored = await self._stored_text()
         seen = {text for model in self._model.values() for text in model.texts()}.union(*self._logged.values())
         assert set(re.findall(rf"<{self._mark}-\w+>", stored)) <= seen

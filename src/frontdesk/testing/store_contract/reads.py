@@ -1,4 +1,4 @@
-"""Reading: views, ranges, the shape of a tree, running sums."""
+"""Reads: views, ranges, the structure of a tree, running sums."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ReadContract:
         assert (read.items, read.pieces) == ((), ())
         assert (read.session, read.view) == (await row(store, "s"), (await tree(store, "s")).rows.view)
 
-    async def test_nothing_is_read_of_a_stale_view(self, store: Store) -> None:
+    async def test_a_stale_view_is_not_read(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await cover(store, "s", "o", "m1", "m1")
         for last in (None, 1):
@@ -63,11 +63,11 @@ class ReadContract:
         assert read.pieces == ()
 
     async def test_a_missing_session_has_no_view_and_no_tree(self, store: Store) -> None:
-        assert await store.view(NAMESPACE, "nobody") is None
-        assert await store.trees(NAMESPACE, ["nobody"]) == []
-        assert await store.trees(NAMESPACE, ["nobody"], family=True) == []
+        assert await store.view(NAMESPACE, "missing") is None
+        assert await store.trees(NAMESPACE, ["missing"]) == []
+        assert await store.trees(NAMESPACE, ["missing"], family=True) == []
 
-    async def test_the_last_messages_of_a_view_know_the_one_before_them(self, store: Store) -> None:
+    async def test_the_last_messages_of_a_view_come_with_the_id_before_them(self, store: Store) -> None:
         await add(store, "s", *(f"m{number}" for number in range(10)))
         head = await place(store, "s", "m9")
         read = await store.view(NAMESPACE, "s", 2)
@@ -94,14 +94,14 @@ class ReadContract:
         assert [piece.before_id for piece in pieces] == [None, "m1", None, "m1"]
         assert await store.read([]) == ()
 
-    async def test_messages_come_back_whole(self, store: Store) -> None:
+    async def test_messages_come_back_unchanged(self, store: Store) -> None:
         given = [message(f"m{number}", "x" * number, tokens=number) for number in range(1, 700)]
         await add(store, "s", *given)
         first = await place(store, "s", "m1")
         [piece] = await store.read([Span(first.segment, 0, len(given) - 1, None)])
         assert list(piece.messages) == given
 
-    async def test_rows_deleted_since_are_left_out(self, store: Store) -> None:
+    async def test_rows_deleted_in_the_meantime_are_left_out(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await cover(store, "s", "o", "m1", "m1")
         seen = await tree(store, "s")
@@ -123,9 +123,9 @@ class ReadContract:
         assert (changed.messages, changed.before_id) == ((message("m2", "changed", tokens=8),), "m1")
         assert last.before_id == "m2"
 
-    # shapes
+    # trees
 
-    async def test_a_tree_gives_its_segments_as_they_are(self, store: Store) -> None:
+    async def test_a_tree_contains_its_segments_unchanged(self, store: Store) -> None:
         await add(store, "s", message("m1", tokens=1), message("m2", tokens=2), message("m3", tokens=4))
         await add(store, "s", message("b1", tokens=8), parent="m1")
         rows = (await tree(store, "s", "m1", "b1")).rows
@@ -157,17 +157,17 @@ class ReadContract:
         assert (second.id, second.kind, second.created_at, second.details) == ("o2", "reset", NOW, "{}")
         assert (first.revision, second.revision) == (rows.session.revision - 1, rows.session.revision)
 
-    async def test_ids_that_are_not_there_are_not_found(self, store: Store) -> None:
+    async def test_unknown_ids_are_not_found(self, store: Store) -> None:
         await add(store, "s", "m1")
         await add(store, "t", "x1")
-        assert (await tree(store, "s", "x1", "nobody", "M1", "m1 ")).rows.found == ()
+        assert (await tree(store, "s", "x1", "missing", "M1", "m1 ")).rows.found == ()
 
     async def test_a_deleted_message_is_not_found(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await delete(store, "s", "m1")
         assert (await tree(store, "s", "m1")).find("m1") is None
 
-    async def test_branches_and_leaves_follow_from_the_shape(self, store: Store) -> None:
+    async def test_branches_and_leaves_follow_from_the_segments(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await add(store, "s", "b1", parent="m1")
         await add(store, "s", "c1", parent="m1")
@@ -179,7 +179,7 @@ class ReadContract:
         assert {names[child] for child in seen.children(None)} == {"m1", "r1"}
         assert {names[leaf] for leaf in seen.leaves()} == {"m3", "b1", "c1", "r1"}
 
-    async def test_a_fork_loads_what_it_owns_and_what_it_inherits(self, store: Store) -> None:
+    async def test_the_tree_of_a_fork_contains_its_own_and_its_inherited_rows(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await add(store, "s", "b1", parent="m1")
         await cover(store, "s", "before", "m1", "m1")
@@ -191,13 +191,13 @@ class ReadContract:
         assert {segment.tree for segment in rows.segments} == {source.session.tree, rows.session.tree}
         assert len(rows.segments) == 2
         assert [overlay.id for overlay in rows.overlays] == ["before"]
-        [line] = rows.lineage
-        assert (line.tree, line.ancestor) == (rows.session.tree, source.session.tree)
-        assert source.forked_until == line.until == source.session.revision - 1
+        [link] = rows.lineage
+        assert (link.tree, link.ancestor) == (rows.session.tree, source.session.tree)
+        assert source.forked_until == link.until == source.session.revision - 1
         assert {found.id for found in rows.found} == {"m1", "b1", "f1"}
         assert rows.forked_until == -1
 
-    async def test_a_whole_family_has_every_living_session_and_every_segment(self, store: Store) -> None:
+    async def test_a_whole_family_contains_every_existing_session_and_every_segment(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await fork(store, "s", "f", "m1")
         await add(store, "f", "f1")
@@ -213,7 +213,7 @@ class ReadContract:
 
     # sums
 
-    async def test_running_sums_count_along_a_segment(self, store: Store) -> None:
+    async def test_running_sums_add_up_along_a_segment(self, store: Store) -> None:
         await add(store, "s", message("m1", tokens=1), message("m2", tokens=2))
         await add(store, "s", message("m3", tokens=4))
         await add(store, "s", message("b1", tokens=8), parent="m1")

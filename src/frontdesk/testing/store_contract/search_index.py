@@ -1,4 +1,4 @@
-"""The search index: what is put in is found by its terms, phrases and facets, and what goes leaves it at once."""
+"""The search index: texts are found by their terms, phrases and facets, and leave it when their owner is deleted."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ START = IndexState(made_with="test", position=(0, 0))
 
 
 async def put(store: Store, *texts: IndexText, namespace: str = NAMESPACE) -> None:
-    """Take texts into the index, whatever its state is."""
+    """Write texts to the index, whatever its state is."""
     found = await store.index_state(namespace)
     state = None if found is None else found.state
     assert await store.write_index(IndexBatch(namespace=namespace, replaces=state, state=START, texts=texts))
 
 
 async def of_message(
-    store: Store, session_id: str, id: str, line: str = "", facets: Sequence[str] = ("km",), at: int = NOW
+    store: Store, session_id: str, id: str, words: str = "", facets: Sequence[str] = ("km",), at: int = NOW
 ) -> IndexText:
-    """The text of a message, as if it said `line`."""
+    """The index text of a message, as if its content were `words`."""
     here = await place(store, session_id, id)
     [piece] = await store.read((await tree(store, session_id)).between(here, here))
     content = piece.messages[0].raw
-    terms = (line or msgspec.json.decode(content)["content"]).split()
+    terms = (words or msgspec.json.decode(content)["content"]).split()
     return IndexText(address=Address("message", *here), at=at, terms=terms, facets=facets, content=(content,))
 
 
-async def index_all(store: Store, session_id: str, lines: dict[str, str]) -> None:
-    """Append messages with these texts and take them into the index."""
-    await add(store, session_id, *(message(id, line) for id, line in lines.items()))
-    await put(store, *[await of_message(store, session_id, id) for id in lines])
+async def index_all(store: Store, session_id: str, texts: dict[str, str]) -> None:
+    """Append messages with these texts and write them to the index."""
+    await add(store, session_id, *(message(id, words) for id, words in texts.items()))
+    await put(store, *[await of_message(store, session_id, id) for id in texts])
 
 
 async def find(store: Store, *seek: str, limit: int = 100, **values: Any) -> list[IndexMatch]:
@@ -68,12 +68,12 @@ async def find(store: Store, *seek: str, limit: int = 100, **values: Any) -> lis
 
 
 async def found(store: Store, *seek: str, **values: Any) -> set[int]:
-    """The positions of the messages that are found."""
+    """The positions of the messages that match."""
     return {match.address.position for match in await find(store, *seek, **values)}
 
 
 class SearchIndexContract:
-    async def test_texts_are_found_by_any_term_with_its_places(self, store: Store) -> None:
+    async def test_texts_are_found_by_any_term_with_its_positions(self, store: Store) -> None:
         await index_all(store, "s", {"a": "red fox red", "b": "blue fox", "c": "green"})
         first, second = await find(store, "red", "blue", count=("fox", "none"))
         assert (first.address.position, second.address.position) == (1, 0)
@@ -81,21 +81,21 @@ class SearchIndexContract:
         assert (second.length, second.at, second.place) == (3, NOW, Place(*second.address[1:]))
         assert {match.family for match in (first, second)} == {(await row(store, "s")).family}
 
-    async def test_a_prefix_finds_all_that_begin_so(self, store: Store) -> None:
+    async def test_a_prefix_finds_every_term_that_starts_with_it(self, store: Store) -> None:
         await index_all(store, "s", {"a": "deploy deployment", "b": "depot", "c": "dep/lo.py", "d": "other"})
         assert await found(store, "dep*") == {0, 1, 2}
         [match] = await find(store, "deploy*")
         assert list(match.places["deploy*"]) == [0, 1]
         assert await store.frequencies(NAMESPACE, ["dep*", "deploy", "none", "none*"]) == [3, 1, 0, 0]
 
-    async def test_phrases_are_demanded_and_excluded_in_their_order(self, store: Store) -> None:
+    async def test_phrases_are_required_and_excluded_in_word_order(self, store: Store) -> None:
         await index_all(store, "s", {"a": "one two three", "b": "two one three", "c": "one three two"})
         assert await found(store, "one", phrases=((("one", "two"),),)) == {0}
         assert await found(store, "one", excluded=((("one", "two"),),)) == {1, 2}
         assert await found(store, phrases=((("one",), ("three", "two")),)) == {2}
         assert await found(store, excluded=((("two", "one"),), (("one", "two"),))) == {2}
 
-    async def test_every_line_of_facets_is_demanded(self, store: Store) -> None:
+    async def test_every_group_of_facets_is_required(self, store: Store) -> None:
         await add(store, "s", "a", "b", "c")
         for id, facets in (("a", ("km", "red", "y1")), ("b", ("km", "blue", "y1")), ("c", ("km", "red", "y2"))):
             await put(store, await of_message(store, "s", id, "word", facets))
@@ -104,7 +104,7 @@ class SearchIndexContract:
         assert await found(store, facets=(("blue",),)) == {1}
         assert await found(store, "red") == set()
 
-    async def test_spans_and_families_narrow(self, store: Store) -> None:
+    async def test_spans_and_families_narrow_the_search(self, store: Store) -> None:
         for name in ("s", "t"):
             await index_all(store, name, {f"{name}{number}": "word" for number in range(6)})
         segment = (await place(store, "s", "s0")).segment
@@ -117,11 +117,11 @@ class SearchIndexContract:
         assert [match.address for match in await find(store, addresses=wanted)] == [matches[0].address]
         assert await find(store, addresses=wanted, families=(0,)) == await find(store, addresses=()) == []
 
-    async def test_of_too_many_the_latest_are_given(self, store: Store) -> None:
+    async def test_if_there_are_too_many_matches_the_latest_are_returned(self, store: Store) -> None:
         await index_all(store, "s", {f"m{number}": "word" for number in range(9)})
         assert [match.address.position for match in await find(store, "word", limit=3)] == [8, 7, 6]
 
-    async def test_any_term_is_safe(self, store: Store) -> None:
+    async def test_terms_with_special_characters_are_safe(self, store: Store) -> None:
         terms = ["'; drop table sessions; --", '"', "'", "\\", "a:b", "foo/bar.py", "$1", "c++", "&|!()<->:*x"]
         terms = [term.replace(" ", "") for term in terms] + ["部署", "🦊", "é", "-", "not", "and", "near", "x" * 128]
         await add(store, "s", *map(str, range(len(terms))))
@@ -131,16 +131,16 @@ class SearchIndexContract:
             assert await found(store, phrases=(((term,),),)) == {at}
             assert await store.frequencies(NAMESPACE, [term]) == [1]
 
-    async def test_long_texts_are_found_whole(self, store: Store) -> None:
-        line = [f"t{number}" for number in range(30_000)] + ["same"] * 300
+    async def test_every_part_of_a_long_text_is_found(self, store: Store) -> None:
+        words = [f"t{number}" for number in range(30_000)] + ["same"] * 300
         await add(store, "s", "a", "b")
-        await put(store, await of_message(store, "s", "a", " ".join(line)), await of_message(store, "s", "b", "t1"))
+        await put(store, await of_message(store, "s", "a", " ".join(words)), await of_message(store, "s", "b", "t1"))
         [match] = await find(store, "t29999", count=("t0", "t4095", "same"))
         assert match.length == 30_300
         assert [list(match.places[term]) for term in ("t0", "t4095", "t29999")] == [[0], [4095], [29_999]]
         assert set(match.places["same"]) <= set(range(30_000, 30_300))
         for start in range(4_060, 4_130):
-            assert await found(store, phrases=((tuple(line[start : start + 8]),),)) == {0}
+            assert await found(store, phrases=((tuple(words[start : start + 8]),),)) == {0}
         found_row = await store.index_state(NAMESPACE)
         assert found_row == (START, 2, 30_301)
 
@@ -154,7 +154,7 @@ class SearchIndexContract:
             assert await store.families(namespace, 0, 10) != await store.families(NAMESPACE, 0, 10)
         assert await store.frequencies(NAMESPACE, ["word"]) == [1]
 
-    async def test_a_batch_is_taken_only_if_the_state_is_the_one_it_replaces(self, store: Store) -> None:
+    async def test_a_batch_is_written_only_if_the_state_is_the_one_it_replaces(self, store: Store) -> None:
         await add(store, "s", "a")
         text = await of_message(store, "s", "a", "word")
         later = IndexState(made_with="test", position=(7, 1), cursor=5, usable=False)
@@ -165,14 +165,14 @@ class SearchIndexContract:
         assert not await store.write_index(IndexBatch(namespace=NAMESPACE, replaces=START, state=START))
         assert await store.index_state(NAMESPACE) == (later, 1, 1)
 
-    async def test_a_text_is_replaced_by_the_next_one(self, store: Store) -> None:
+    async def test_writing_a_text_again_replaces_it(self, store: Store) -> None:
         await add(store, "s", "a")
         await put(store, await of_message(store, "s", "a", "old word"))
         await put(store, await of_message(store, "s", "a", "new"))
         assert [await found(store, term) for term in ("old", "word", "new")] == [set(), set(), {0}]
         assert await store.index_state(NAMESPACE) == (START, 1, 1)
 
-    async def test_what_is_gone_or_changed_meanwhile_is_left_out(self, store: Store) -> None:
+    async def test_texts_deleted_or_changed_in_the_meantime_are_left_out(self, store: Store) -> None:
         await add(store, "s", "a", "b", "c")
         texts = [await of_message(store, "s", id, "word") for id in ("a", "b", "c")]
         session = await row(store, "s")
@@ -186,9 +186,9 @@ class SearchIndexContract:
         assert [match.address for match in await find(store, "word")] == [texts[2].address]
         assert await store.index_state(NAMESPACE) == (START, 1, 1)
 
-    async def test_what_is_removed_or_replaced_leaves_the_index_at_once(self, store: Store) -> None:
-        lines = {f"m{number}": f"word w{number}" for number in range(6)}
-        await index_all(store, "s", lines)
+    async def test_deleted_or_replaced_messages_leave_the_index_at_once(self, store: Store) -> None:
+        texts = {f"m{number}": f"word w{number}" for number in range(6)}
+        await index_all(store, "s", texts)
         await delete(store, "s", "m1", "m2")
         assert await found(store, "word") == {0, 3, 4, 5}
         await replace(store, "s", message("m3", "changed"))
@@ -198,7 +198,7 @@ class SearchIndexContract:
         assert await found(store, "word") == set()
         assert await store.index_state(NAMESPACE) == (START, 0, 0)
 
-    async def test_summaries_edits_and_names_leave_the_index_with_what_they_are_of(self, store: Store) -> None:
+    async def test_summaries_edits_and_names_leave_the_index_with_their_owners(self, store: Store) -> None:
         await index_all(store, "s", {"a": "word", "b": "word"})
         await cover(store, "s", "o1", "a", "b")
         await fork(store, "s", "f")
@@ -229,13 +229,13 @@ class SearchIndexContract:
         await delete_session(store, "s")
         assert await store.index_state(NAMESPACE) == (START, 0, 0)
 
-    async def test_what_a_fork_still_sees_stays(self, store: Store) -> None:
+    async def test_messages_that_a_fork_still_sees_stay_in_the_index(self, store: Store) -> None:
         await index_all(store, "s", {"a": "word", "b": "word", "c": "word"})
         await fork(store, "s", "f", "b")
         await delete_session(store, "s")
         assert await found(store, "word") == {0, 1}
 
-    async def test_what_searching_reads_in_bulk(self, store: Store) -> None:
+    async def test_segments_sessions_and_trees_can_be_read_in_bulk(self, store: Store) -> None:
         for name in ("s", "t", "u"):
             await add(store, name, f"{name}1", f"{name}2")
         await fork(store, "s", "f")
@@ -256,7 +256,7 @@ class SearchIndexContract:
         segments = await store.segments(NAMESPACE, [*numbers, 1 << 50])
         assert sorted(segments, key=lambda segment: segment.number) == list(seen.rows.segments)
 
-    async def test_nothing_asked_in_bulk_gives_nothing(self, store: Store) -> None:
+    async def test_empty_bulk_reads_return_nothing(self, store: Store) -> None:
         assert await store.segments(NAMESPACE, []) == []
         assert await store.sessions(NAMESPACE, []) == []
         assert await store.relatives(NAMESPACE, []) == []

@@ -1,4 +1,4 @@
-"""Sessions as rows: creating, finding, paging, and how a store ends."""
+"""Sessions as rows: creating, finding and paging; opening and closing a store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def all_pages(store: Store, limit: int, **filters: Any) -> list[str]:
 
 
 class SessionContract:
-    async def test_a_new_session_has_what_it_was_given_and_nothing_else(self, store: Store) -> None:
+    async def test_a_new_session_has_its_given_values_and_nothing_else(self, store: Store) -> None:
         given = new(
             "s",
             **KEY,
@@ -88,12 +88,12 @@ class SessionContract:
         )
         assert await store.get(NAMESPACE, "s") == made
 
-    async def test_creating_an_id_again_gives_the_one_that_is_there(self, store: Store) -> None:
+    async def test_creating_an_existing_id_returns_the_existing_session(self, store: Store) -> None:
         first, _ = await store.create(new("s", name="first"))
         assert await store.create(new("s", name="second", now=NOW + 1)) == (first, False)
         assert await store.get(NAMESPACE, "s") == first
 
-    async def test_creating_under_a_taken_key_gives_the_current_session(self, store: Store) -> None:
+    async def test_creating_under_a_taken_key_returns_the_current_session(self, store: Store) -> None:
         first, _ = await store.create(new("s", **KEY))
         assert await store.create(new("other", **KEY)) == (first, False)
         assert await store.get(NAMESPACE, "other") is None
@@ -113,15 +113,15 @@ class SessionContract:
         assert [row.id for row in found if row] == [str(number) for number in range(len(keys))]
 
     async def test_an_unknown_id_or_key_finds_nothing(self, store: Store) -> None:
-        assert await store.get(NAMESPACE, "nobody") is None
+        assert await store.get(NAMESPACE, "missing") is None
         assert await store.get_current(NAMESPACE, ("a", "b", "c", None)) is None
 
-    async def test_a_session_without_a_key_is_current_under_none(self, store: Store) -> None:
+    async def test_a_session_without_a_key_is_not_current_under_any_key(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         assert not made.key_current
         assert await store.get_current(NAMESPACE, ("", "", "", None)) is None
 
-    async def test_a_session_taken_off_its_key_makes_room_for_another(self, store: Store) -> None:
+    async def test_a_session_that_gives_up_its_key_makes_room_for_another(self, store: Store) -> None:
         old, _ = await store.create(new("old", **KEY))
         assert await store.apply(plans.change_row(old, NOW, key_current=False, status="archived"))
         assert await store.get_current(NAMESPACE, ("support", "web", "ann", None)) is None
@@ -130,7 +130,7 @@ class SessionContract:
         assert await store.get_current(NAMESPACE, ("support", "web", "ann", None)) == fresh
         assert (await row(store, "old")).agent == "support"
 
-    async def test_namespaces_know_nothing_of_each_other(self, store: Store) -> None:
+    async def test_namespaces_are_isolated(self, store: Store) -> None:
         await store.create(new("s", **KEY, name="here"))
         _, is_new = await store.create(new("s", **KEY, namespace="there", name="there"))
         assert is_new
@@ -169,7 +169,7 @@ class SessionContract:
 
     # pages
 
-    async def test_pages_give_the_newest_activity_first(self, store: Store) -> None:
+    async def test_pages_return_the_newest_activity_first(self, store: Store) -> None:
         for number in range(5):
             await store.create(new(f"s{number}", now=NOW + number))
         await add(store, "s1", "m", now=NOW + 10)
@@ -180,7 +180,7 @@ class SessionContract:
             await store.create(new(f"s{number}"))
         assert await pages(store, 3) == [["s9", "s8", "s7"], ["s6", "s5", "s4"], ["s3", "s2", "s1"], ["s0"]]
 
-    async def test_what_changes_between_two_pages_moves_nothing_else(self, store: Store) -> None:
+    async def test_a_change_between_two_pages_moves_no_other_session(self, store: Store) -> None:
         for number in range(9):
             await store.create(new(f"s{number}", now=NOW + number))
         first = await store.page(SessionQuery(namespace=NAMESPACE, limit=3))
@@ -220,15 +220,13 @@ class SessionContract:
         assert await all_pages(store, 1, **wanted) == expected
         assert await all_pages(store, 10, **wanted) == expected
 
-    async def test_a_tag_is_found_as_soon_as_it_is_set_and_no_longer_than_it_is(self, store: Store) -> None:
+    async def test_a_tag_is_found_as_soon_as_and_only_while_it_is_set(self, store: Store) -> None:
         made, _ = await store.create(new("s", tags='["old"]'))
         assert await store.apply(plans.change_row(made, NOW, tags='["new"]'))
         assert await pages(store, 5, tag="new") == [["s"]]
         assert await pages(store, 5, tag="old") == [[]]
 
-    # the end
-
-    async def test_sessions_are_found_by_what_they_were_begun_under(self, store: Store) -> None:
+    async def test_sessions_are_found_by_their_parent_session(self, store: Store) -> None:
         for number in range(3):
             await store.create(new(f"child-{number}", parent_session_id="p" * 512, now=NOW + number))
         await store.create(new("other", parent_session_id="q"))
@@ -237,7 +235,7 @@ class SessionContract:
         rest = await store.page(msgspec.structs.replace(query, after=(first[-1].last_active_at, first[-1].number)))
         assert [row.id for row in (*first, *rest)] == ["child-2", "child-1", "child-0"]
 
-    async def test_what_is_kept_for_a_session_can_be_counted(self, store: Store) -> None:
+    async def test_the_rows_stored_for_a_session_can_be_counted(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await add(store, "t", "m1")
         await store.put_document(NAMESPACE, "s", DocumentRow(label="l", version=1, content="x", created_at=NOW))
@@ -248,7 +246,7 @@ class SessionContract:
         assert await store.count_rows(session.number, spans) == RowCounts(2, 2, 0, 0)
         assert await store.count_rows(session.number, ()) == RowCounts(0, 2, 0, 0)
 
-    async def test_closing_twice_is_fine_and_afterwards_every_call_says_that_it_is_closed(self, store: Store) -> None:
+    async def test_closing_twice_is_fine_and_every_later_call_raises_store_closed(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         await store.close()
         await store.close()
@@ -274,11 +272,11 @@ class SessionContract:
             with pytest.raises(StoreClosedError):
                 await call()
 
-    async def test_opening_again_changes_nothing(self, store: Store) -> None:
+    async def test_opening_twice_changes_nothing(self, store: Store) -> None:
         await store.open()
         await store.create(new("s"))
         await store.open()
         assert await store.get(NAMESPACE, "s") is not None
 
-    async def test_it_is_a_store(self, store: Store) -> None:
+    async def test_the_store_implements_the_protocol(self, store: Store) -> None:
         assert isinstance(store, Store)

@@ -1,4 +1,4 @@
-"""The steps that the contract's sentences are made of: short ways to write and read through the seam."""
+"""Short ways to write to a store and to read from it, for the tests of the contract."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def add(
     fresh: bool = False,
     reopen: bool = False,
 ) -> AppendResult:
-    """Append messages, given whole or by their ids."""
+    """Append messages, each a message or an id."""
     return await store.append(
         Append(
             namespace=namespace,
@@ -86,8 +86,8 @@ async def place(store: Store, session_id: str, message_id: str) -> Place:
     return at(await tree(store, session_id, message_id), message_id)
 
 
-async def lines(store: Store, items: Sequence[Item]) -> list[tuple[str, str, str | None]]:
-    """(id, text, parent id) of everything these items show."""
+async def contents(store: Store, items: Sequence[Item]) -> list[tuple[str, str, str | None]]:
+    """(id, text, parent id) of every message and summary in these items."""
     shown = []
     for piece in await store.read(items):
         before = piece.before_id
@@ -103,7 +103,7 @@ async def path(store: Store, session_id: str, leaf: str | None = None, *, overla
     """The ids from the root to a leaf, or to the head."""
     seen = await tree(store, session_id, *([leaf] if leaf else []))
     items = seen.lay(at(seen, leaf) if leaf else seen.session.head, overlays=overlays)
-    return [id for id, _, _ in await lines(store, items)]
+    return [id for id, _, _ in await contents(store, items)]
 
 
 async def view(store: Store, session_id: str) -> list[str]:
@@ -112,9 +112,9 @@ async def view(store: Store, session_id: str) -> list[str]:
 
 
 async def texts(store: Store, session_id: str) -> dict[str, str]:
-    """The messages up to the head and what they say."""
+    """The texts of the messages up to the head, by id."""
     seen = await tree(store, session_id)
-    return {id: text for id, text, _ in await lines(store, seen.lay(seen.session.head, overlays=False))}
+    return {id: text for id, text, _ in await contents(store, seen.lay(seen.session.head, overlays=False))}
 
 
 async def change(store: Store, session_id: str, build: Callable[[Tree], Plan], *find: str) -> None:
@@ -123,7 +123,7 @@ async def change(store: Store, session_id: str, build: Callable[[Tree], Plan], *
 
 
 async def fork_at_head(store: Store, session_id: str, fork_id: str) -> NewFork | None:
-    """Fork by the session's row and its view alone; None, and nothing done, where the view is not known."""
+    """Fork with the session's row and stored view only; None, without a fork, if the view is stale."""
     read = await store.view(NAMESPACE, session_id, 0)
     assert read is not None
     plan = forks.fork_at_head(read.session, read.view, new(fork_id), NOW)
@@ -155,7 +155,7 @@ async def replace(store: Store, session_id: str, changed: StoredMessage) -> None
 async def cover(
     store: Store, session_id: str, overlay_id: str, start: str, end: str, *, summary: str | None = "in short"
 ) -> None:
-    """Lay a summary over a range (hide it, with `summary=None`)."""
+    """Add an overlay with a summary, or one that hides the range if `summary` is None."""
 
     def build(seen: Tree) -> Plan:
         overlay = NewOverlay(
@@ -199,7 +199,7 @@ async def measure(store: Store, seen: Tree, items: Sequence[Item]) -> int:
 
 
 def tokens_at(tree: Tree, place: Place) -> int:
-    """Tokens of a message that was looked up with the tree, as its session sees it."""
+    """The tokens of a message that was found with the tree, as its session sees it."""
     edit = tree.replaced.get(place)
     if edit is not None and edit.message is not None:
         return edit.message.tokens

@@ -1,4 +1,4 @@
-"""Turns at the seam: fences, the line before a lease, and what is queued for its holder."""
+"""Turns: fences, the queue for a lease, and the messages queued for its holder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def has_it(answer: LeaseAnswer, holder: str) -> bool:
 
 
 async def turn(store: Store, holder: str, session_id: str = "s", **values: object) -> LeaseRow:
-    """Take the turn of a session that nobody has."""
+    """Take the turn of a session that has no holder."""
     answer = await store.queue_lease(wish(holder, session_id, **values))
     assert answer.lease is not None
     assert has_it(answer, holder)
@@ -66,7 +66,7 @@ async def rename(store: Store, fence: int) -> Plan:
 class TurnContract:
     # fences
 
-    async def test_a_fenced_append_is_written_while_its_turn_is_held(self, store: Store) -> None:
+    async def test_a_fenced_append_is_written_while_the_turn_is_held(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         result = await store.append(write("a", "b", fence=lease.number))
@@ -75,7 +75,7 @@ class TurnContract:
         assert await store.apply(await rename(store, lease.number))
         assert (await row(store, "s")).name == "changed"
 
-    async def test_a_fence_that_does_not_hold_refuses_the_append_and_the_plan(self, store: Store) -> None:
+    async def test_an_invalid_fence_rejects_appends_and_plans(self, store: Store) -> None:
         await store.create(new("s"))
         first = await turn(store, "ana")
         await end(store, first)
@@ -90,7 +90,7 @@ class TurnContract:
         assert await path(store, "s") == []
         assert (await row(store, "s")).name == ""
 
-    async def test_a_turn_that_ran_out_refuses_even_if_nobody_took_it_since(self, store: Store) -> None:
+    async def test_an_expired_turn_is_rejected_even_if_nobody_else_has_taken_it(self, store: Store) -> None:
         await store.create(new("s"))
         late = await turn(store, "ana", ttl=-1)
         with pytest.raises(TurnLostError):
@@ -98,7 +98,7 @@ class TurnContract:
         with pytest.raises(TurnLostError):
             await store.apply(await rename(store, late.number))
 
-    async def test_the_fence_is_looked_at_ahead_of_everything_else(self, store: Store) -> None:
+    async def test_the_fence_is_checked_before_everything_else(self, store: Store) -> None:
         await add(store, "s", "a")
         stale = await rename(store, 1)
         await store.apply(plans.change_row(await row(store, "s"), NOW, name="other"))
@@ -112,7 +112,7 @@ class TurnContract:
             await store.append(write("b", fence=lease.number, expected_head="x"))
         assert not (await store.append(write("a", fence=lease.number))).rows[0].inserted
 
-    async def test_a_fence_does_not_make_a_session_nor_hold_in_one_made_anew(self, store: Store) -> None:
+    async def test_a_fence_creates_no_session_and_is_invalid_in_a_recreated_one(self, store: Store) -> None:
         with pytest.raises(TurnLostError):
             await store.append(write("a", fence=1))
         assert await store.get(NAMESPACE, "s") is None
@@ -124,7 +124,7 @@ class TurnContract:
         with pytest.raises(TurnLostError):
             await store.append(write("a", fence=before.number))
 
-    async def test_a_refused_append_takes_no_other_with_it(self, store: Store) -> None:
+    async def test_a_rejected_append_does_not_affect_concurrent_ones(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         fences = [lease.number, 1, None, 2, lease.number, None, 3, None]
@@ -135,7 +135,7 @@ class TurnContract:
         assert refused == [fence not in (lease.number, None) for fence in fences]
         assert await path(store, "s") == [f"m{n}" for n, lost in enumerate(refused) if not lost]
 
-    async def test_writes_that_race_a_takeover_are_all_before_it_or_refused(self, store: Store) -> None:
+    async def test_writes_concurrent_with_a_takeover_come_before_it_or_are_rejected(self, store: Store) -> None:
         await add(store, "s", "first")
         holder = await turn(store, "ana")
 
@@ -155,9 +155,9 @@ class TurnContract:
         assert sorted(messages[1:-1]) == sorted(written)
         assert messages[-1] == "new"
 
-    # the line
+    # the queue
 
-    async def test_the_line_is_served_in_the_order_of_asking(self, store: Store) -> None:
+    async def test_the_queue_is_served_in_order_of_arrival(self, store: Store) -> None:
         await store.create(new("s"))
         holder = await turn(store, "ana")
         for place, name in enumerate(["ben", "cid", "dan"]):
@@ -174,7 +174,7 @@ class TurnContract:
             await end(store, holder)
         await turn(store, "eve")
 
-    async def test_asking_again_gives_the_same_ticket_and_the_same_lease(self, store: Store) -> None:
+    async def test_a_repeated_request_returns_the_same_ticket_and_the_same_lease(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         assert (await store.queue_lease(wish("ana"))).lease == lease
@@ -183,7 +183,7 @@ class TurnContract:
         assert await store.queue_lease(wish("ben")) == waits
         assert (await store.queue_lease(wish("cid"))).ticket > waits.ticket
 
-    async def test_a_waiter_that_asks_no_more_is_passed_over(self, store: Store) -> None:
+    async def test_a_waiter_that_stopped_asking_is_skipped(self, store: Store) -> None:
         await store.create(new("s"))
         holder = await turn(store, "ana")
         await store.queue_lease(wish("dead", patience=1))
@@ -192,7 +192,7 @@ class TurnContract:
         await end(store, holder)
         await turn(store, "ben")
 
-    async def test_leaving_gives_up_the_place_or_the_lease(self, store: Store) -> None:
+    async def test_leaving_the_queue_gives_up_the_place_or_the_lease(self, store: Store) -> None:
         await store.create(new("s"))
         await turn(store, "ana")
         await store.queue_lease(wish("ben"))
@@ -202,14 +202,14 @@ class TurnContract:
         await store.leave_lease(NAMESPACE, "s", TURN, "ana")
         assert await store.get_lease(NAMESPACE, "s", TURN) is None
         await turn(store, "cid")
-        for nobody in ("ana", "ben"):
-            await store.leave_lease(NAMESPACE, "s", TURN, nobody)
+        for other in ("ana", "ben"):
+            await store.leave_lease(NAMESPACE, "s", TURN, other)
         await store.leave_lease(NAMESPACE, "nowhere", TURN, "ana")
         held = await store.get_lease(NAMESPACE, "s", TURN)
         assert held is not None
         assert held.holder == "cid"
 
-    async def test_force_takes_the_lease_ahead_of_all_who_wait(self, store: Store) -> None:
+    async def test_force_takes_the_lease_before_all_waiters(self, store: Store) -> None:
         await store.create(new("s"))
         holder = await turn(store, "ana")
         await store.queue_lease(wish("ben"))
@@ -218,7 +218,7 @@ class TurnContract:
         assert not await store.renew_lease(NAMESPACE, "s", TURN, holder.number, MINUTE)
         assert (await store.queue_lease(wish("ben"))).lease == taken.lease
 
-    async def test_of_many_that_ask_at_once_one_has_it_and_the_others_stand_in_line(self, store: Store) -> None:
+    async def test_of_many_concurrent_requests_one_gets_the_lease_and_the_others_are_queued(self, store: Store) -> None:
         await store.create(new("s"))
         names = [f"n{n}" for n in range(16)]
         answers = await asyncio.gather(*(store.queue_lease(wish(name)) for name in names))
@@ -226,7 +226,7 @@ class TurnContract:
         assert [ahead for _, ahead in waiting] == list(range(15))
         assert len({ticket for ticket, _ in waiting}) == 15
 
-    async def test_the_lines_of_sessions_and_names_are_apart(self, store: Store) -> None:
+    async def test_each_session_and_name_has_its_own_queue(self, store: Store) -> None:
         for session_id in ("s", "t"):
             await store.create(new(session_id))
             await turn(store, "ana", session_id)
@@ -235,7 +235,7 @@ class TurnContract:
         with pytest.raises(SessionNotFoundError):
             await store.queue_lease(wish("ana", "nowhere"))
 
-    async def test_a_lease_says_since_when_it_is_held(self, store: Store) -> None:
+    async def test_a_lease_contains_the_time_since_when_it_is_held(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         assert await store.renew_lease(NAMESPACE, "s", TURN, lease.number, 2 * MINUTE)
@@ -244,9 +244,9 @@ class TurnContract:
         assert held.expires_at - held.taken_at > MINUTE
         assert held.taken_at == lease.taken_at == lease.expires_at - MINUTE
 
-    # what is queued
+    # queued messages
 
-    async def test_what_is_queued_comes_in_order_and_stays_until_it_is_appended(self, store: Store) -> None:
+    async def test_queued_messages_come_in_order_and_stay_until_they_are_appended(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         for name in ("a", "b", "a"):
@@ -260,7 +260,7 @@ class TurnContract:
         assert await path(store, "s") == ["a", "b"]
         assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) is None
 
-    async def test_an_intake_that_was_found_empty_is_closed_until_the_next_holder(self, store: Store) -> None:
+    async def test_a_message_queue_found_empty_is_closed_until_the_next_holder(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) is None
@@ -271,7 +271,7 @@ class TurnContract:
         assert (await store.queue_lease(wish("cid", message=message("c")))).queued
         assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) == message("b")
 
-    async def test_what_is_queued_outlives_its_holder_and_goes_with_the_session(self, store: Store) -> None:
+    async def test_queued_messages_outlive_the_holder_and_are_deleted_with_the_session(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         await store.queue_lease(wish("ben", message=message("b")))
@@ -287,14 +287,14 @@ class TurnContract:
         lease = await turn(store, "cid")
         assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) is None
 
-    async def test_a_refused_append_leaves_the_queue_as_it_was(self, store: Store) -> None:
+    async def test_a_rejected_append_leaves_the_queue_unchanged(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana", message=message("a"))
         with pytest.raises(TurnLostError):
             await store.append(write("a", fence=lease.number - 1, dequeue=True))
         assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) == message("a")
 
-    async def test_an_append_without_a_fence_takes_its_messages_out_of_the_queue_as_well(self, store: Store) -> None:
+    async def test_an_append_without_a_fence_also_removes_its_messages_from_the_queue(self, store: Store) -> None:
         await add(store, "s", "m1")
         lease = await turn(store, "first")
         for id in ("q1", "q2"):
@@ -304,8 +304,8 @@ class TurnContract:
         assert queued is not None
         assert queued.id == "q2"
 
-    async def test_no_message_is_left_behind_by_a_holder_that_takes_all_there_are(self, store: Store) -> None:
-        """Whoever was told that a message is queued was told so before the holder found no more."""
+    async def test_a_holder_that_takes_every_queued_message_leaves_none_behind(self, store: Store) -> None:
+        """A message reported as queued was queued before the holder found the queue empty."""
         await store.create(new("s"))
         lease = await turn(store, "ana")
         queued: list[str] = []

@@ -1,4 +1,4 @@
-"""Usage and totals: a ledger that counts every line once and exactly."""
+"""Usage and totals: every entry counts once and exactly."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from frontdesk.tree import plans
 MONDAY, TUESDAY, FRIDAY = "2026-03-02", "2026-03-03", "2026-03-06"
 
 
-def line(id: str, **values: Any) -> UsageRow:
+def entry(id: str, **values: Any) -> UsageRow:
     return UsageRow(**{"id": id, "at": NOW, "day": MONDAY, **values})
 
 
 class UsageContract:
-    async def test_a_line_moves_the_totals_of_its_session(self, store: Store) -> None:
+    async def test_an_entry_is_added_to_the_totals_of_its_session(self, store: Store) -> None:
         await store.create(new("s"))
-        given = line("u1", input_tokens=2**40, output_tokens=5, cost="0.25", at=NOW + 7)
+        given = entry("u1", input_tokens=2**40, output_tokens=5, cost="0.25", at=NOW + 7)
         assert await store.add_usage(NAMESPACE, "s", given)
         session = await row(store, "s")
         assert (session.input_tokens, session.output_tokens, Decimal(session.cost)) == (2**40, 5, Decimal("0.25"))
         assert (session.updated_at, session.last_active_at, session.revision) == (NOW + 7, NOW, 0)
 
-    async def test_the_same_line_counts_once(self, store: Store) -> None:
+    async def test_the_same_entry_counts_once(self, store: Store) -> None:
         await store.create(new("s"))
-        assert await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3, cost="1"))
+        assert await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=3, cost="1"))
         before = await row(store, "s")
-        assert not await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=9, cost="7", day=FRIDAY))
+        assert not await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=9, cost="7", day=FRIDAY))
         assert await row(store, "s") == before
         [total] = await store.usage(UsageQuery(namespace=NAMESPACE))
         assert (total.day, total.input_tokens) == (MONDAY, 3)
 
-    async def test_the_same_id_in_another_session_is_another_line(self, store: Store) -> None:
+    async def test_the_same_id_in_another_session_is_another_entry(self, store: Store) -> None:
         for name in ("s", "t"):
             await store.create(new(name))
-            assert await store.add_usage(NAMESPACE, name, line("u1", input_tokens=1))
+            assert await store.add_usage(NAMESPACE, name, entry("u1", input_tokens=1))
         [total] = await store.usage(UsageQuery(namespace=NAMESPACE))
         assert total.input_tokens == 2
 
@@ -57,7 +57,7 @@ class UsageContract:
     async def test_costs_add_up_exactly(self, store: Store, costs: list[str], expected: str) -> None:
         await store.create(new("s"))
         for number, cost in enumerate(costs):
-            await store.add_usage(NAMESPACE, "s", line(str(number), cost=cost))
+            await store.add_usage(NAMESPACE, "s", entry(str(number), cost=cost))
         [by_session] = await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s"))
         [by_day] = await store.usage(UsageQuery(namespace=NAMESPACE))
         totals = [
@@ -87,7 +87,7 @@ class UsageContract:
             ("s", "5", None, MONDAY),
             ("s", "6", "large", TUESDAY),
         ):
-            await store.add_usage(NAMESPACE, name, line(id, model=model, day=day, **figures))
+            await store.add_usage(NAMESPACE, name, entry(id, model=model, day=day, **figures))
         everywhere = await store.usage(UsageQuery(namespace=NAMESPACE))
         in_one = await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s"))
 
@@ -115,31 +115,31 @@ class UsageContract:
     ) -> None:
         await store.create(new("s"))
         for day in (FRIDAY, MONDAY, TUESDAY):
-            await store.add_usage(NAMESPACE, "s", line(day, day=day, input_tokens=1))
+            await store.add_usage(NAMESPACE, "s", entry(day, day=day, input_tokens=1))
         for session_id in (None, "s"):
             query = UsageQuery(namespace=NAMESPACE, session_id=session_id, **wanted)
             assert [total.day for total in await store.usage(query)] == expected
 
     async def test_usage_of_an_unknown_session_is_an_error(self, store: Store) -> None:
         with pytest.raises(SessionNotFoundError):
-            await store.add_usage(NAMESPACE, "nobody", line("u1"))
+            await store.add_usage(NAMESPACE, "missing", entry("u1"))
         with pytest.raises(SessionNotFoundError):
-            await store.usage(UsageQuery(namespace=NAMESPACE, session_id="nobody"))
+            await store.usage(UsageQuery(namespace=NAMESPACE, session_id="missing"))
         assert await store.usage(UsageQuery(namespace=NAMESPACE)) == []
 
-    async def test_what_was_spent_stays_spent_when_its_session_is_deleted(self, store: Store) -> None:
+    async def test_the_totals_of_the_namespace_keep_the_usage_of_deleted_sessions(self, store: Store) -> None:
         await store.create(new("s"))
-        await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3))
+        await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=3))
         await delete_session(store, "s")
         [total] = await store.usage(UsageQuery(namespace=NAMESPACE))
         assert total.input_tokens == 3
         await store.create(new("s"))
         assert await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s")) == []
-        assert await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3))
+        assert await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=3))
 
-    async def test_usage_does_not_refuse_a_plan(self, store: Store) -> None:
+    async def test_usage_does_not_invalidate_plans(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
-        await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3))
+        await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=3))
         assert await store.apply(plans.change_row(made, NOW, name="named"))
         session = await row(store, "s")
         assert (session.name, session.input_tokens) == ("named", 3)
@@ -149,8 +149,8 @@ class UsageContract:
         await add(store, "t", "m1")
         await add(store, "elsewhere", "m1", namespace="there")
         await store.apply(plans.change_row(await row(store, "t"), NOW, status="archived"))
-        await store.add_usage(NAMESPACE, "s", line("u1", input_tokens=3, output_tokens=4, cost="0.1"))
-        await store.add_usage(NAMESPACE, "t", line("u1", input_tokens=3, output_tokens=4, cost="0.2"))
+        await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=3, output_tokens=4, cost="0.1"))
+        await store.add_usage(NAMESPACE, "t", entry("u1", input_tokens=3, output_tokens=4, cost="0.2"))
         stats = await store.stats(StatsQuery(namespace=NAMESPACE))
         assert (stats.sessions, stats.messages) == ({"active": 1, "archived": 1}, 3)
         assert (stats.input_tokens, stats.output_tokens, Decimal(stats.cost)) == (6, 8, Decimal("0.3"))

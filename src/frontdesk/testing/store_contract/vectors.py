@@ -34,7 +34,7 @@ DIMENSIONS = 8
 
 
 def unit(*numbers: float) -> bytes:
-    """A vector of length one whose first numbers are in this proportion."""
+    """A vector of length one that starts with these numbers, scaled."""
     padded = [*numbers, *(0.0 for _ in range(DIMENSIONS - len(numbers)))]
     length = math.sqrt(sum(number * number for number in padded))
     return struct.pack(f"<{DIMENSIONS}f", *(number / length for number in padded))
@@ -68,7 +68,7 @@ async def spoken_by(store: StoreWithVectors, *ids: str) -> dict[str, Address]:
 
 
 class VectorContract:
-    async def test_the_nearest_come_first_with_their_cosine(self, store: StoreWithVectors) -> None:
+    async def test_the_nearest_vectors_come_first_with_their_cosine_similarity(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b", "c")
         found = await store.nearest(NAMESPACE, unit(0.1, 1, 0.2), 2)
         assert [near.address for near in found] == [spoken["b"], spoken["c"]]
@@ -81,7 +81,7 @@ class VectorContract:
         assert found[0].similarity == pytest.approx(expected, abs=1e-5)
         assert found[0].similarity > found[1].similarity
 
-    async def test_ranges_are_the_only_ones_looked_at(self, store: StoreWithVectors) -> None:
+    async def test_only_vectors_in_the_given_ranges_are_searched(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b", "c")
         query = unit(1)
         ranges = [(spoken["b"], spoken["c"]), (spoken["b"], spoken["b"])]
@@ -92,7 +92,9 @@ class VectorContract:
         found = [near.address for near in await store.nearest(NAMESPACE, query, 10, [*many, ranges[1]])]
         assert found == [spoken["b"]]
 
-    async def test_the_nearest_are_those_that_comparing_all_gives(self, store: StoreWithVectors) -> None:
+    async def test_the_nearest_vectors_are_those_that_an_exhaustive_comparison_finds(
+        self, store: StoreWithVectors
+    ) -> None:
         rng = random.Random(7)
         ids = [f"m{number}" for number in range(300)]
         await add(store, "chat", *ids)
@@ -107,27 +109,27 @@ class VectorContract:
 
         assert await near(store, query, 20) == sorted(vectors, key=cosine, reverse=True)[:20]
 
-    async def test_a_vector_replaces_the_one_before(self, store: StoreWithVectors) -> None:
+    async def test_a_new_vector_replaces_the_old_one(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b")
         await put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1))])
         assert (await near(store, unit(0, 0, 0, 1)))[0] == spoken["a"]
         assert len(await near(store, unit(1))) == 2
 
-    async def test_what_is_gone_or_changed_gets_no_vector(self, store: StoreWithVectors) -> None:
+    async def test_deleted_or_changed_texts_get_no_vector(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b")
         missing = [Address("message", 1 << 20, 0), Address("edit", 99), Address("overlay", 99), Address("session", 99)]
         assert await put(store, [NewVector(address, unit(1)) for address in missing]) == 0
         assert await put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1), "another content")]) == 0
         assert await put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1), message("a").raw)]) == 1
 
-    async def test_namespaces_do_not_see_each_other(self, store: StoreWithVectors) -> None:
+    async def test_namespaces_do_not_see_the_vectors_of_each_other(self, store: StoreWithVectors) -> None:
         await spoken_by(store, "a", "b")
         assert await near(store, unit(1), namespace="elsewhere") == []
         await store.prepare_vectors("elsewhere", 3)
         await store.drop_vectors("elsewhere")
         assert len(await near(store, unit(1))) == 2
 
-    async def test_other_dimensions_are_refused_until_the_vectors_are_dropped(self, store: StoreWithVectors) -> None:
+    async def test_other_dimensions_are_rejected_until_the_vectors_are_dropped(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a")
         with pytest.raises(EmbeddingError, match="8 dimensions, not 3"):
             await store.prepare_vectors(NAMESPACE, 3)
@@ -138,7 +140,7 @@ class VectorContract:
         await store.prepare_vectors(NAMESPACE, 3)
         assert await store.put_vectors(NAMESPACE, 3, [NewVector(spoken["a"], struct.pack("<3f", 1, 0, 0))]) == 1
 
-    async def test_how_far_they_are_is_set_against_what_it_was(self, store: StoreWithVectors) -> None:
+    async def test_the_state_is_set_only_if_it_is_the_expected_one(self, store: StoreWithVectors) -> None:
         await store.prepare_vectors(NAMESPACE, DIMENSIONS)
         assert await store.vector_state(NAMESPACE) is None
         first = IndexState(made_with="a model", position=(0, 0), cursor=0)
@@ -154,7 +156,7 @@ class VectorContract:
         await store.drop_vectors(NAMESPACE)
         assert await store.vector_state(NAMESPACE) is None
 
-    async def test_which_texts_lack_one_and_how_many_do_not(self, store: StoreWithVectors) -> None:
+    async def test_texts_without_a_vector_are_listed_and_vectors_are_counted(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b")
         missing = [Address("message", 1 << 20, 0), Address("edit", spoken["a"].number)]
         asked = [missing[0], *spoken.values(), missing[1]]
@@ -165,7 +167,7 @@ class VectorContract:
         assert await store.without_vectors(NAMESPACE, list(spoken.values())) == [spoken["a"]]
         assert await store.count_vectors(NAMESPACE) == 1
 
-    async def test_vectors_go_with_what_they_were_made_from(self, store: StoreWithVectors) -> None:
+    async def test_vectors_are_deleted_with_their_messages(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b", "c")
         await delete(store, "chat", "b")
         assert set(await near(store, unit(1))) == {spoken["a"], spoken["c"]}
@@ -174,7 +176,7 @@ class VectorContract:
         await change(store, "chat", lambda seen: plans.clear_messages(seen.rows, NOW))
         assert await near(store, unit(1)) == []
 
-    async def test_what_a_fork_still_sees_keeps_its_vector(self, store: StoreWithVectors) -> None:
+    async def test_a_message_that_a_fork_still_sees_keeps_its_vector(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b")
         await fork(store, "chat", "copy")
         await delete(store, "chat", "a")
@@ -183,7 +185,7 @@ class VectorContract:
             await delete_session(store, session_id)
         assert await near(store, unit(1)) == []
 
-    async def test_vectors_of_summaries_and_sessions_go_with_them(self, store: StoreWithVectors) -> None:
+    async def test_vectors_of_summaries_and_sessions_are_deleted_with_them(self, store: StoreWithVectors) -> None:
         await add(store, "chat", "a", "b")
         await cover(store, "chat", "summary", "a", "b")
         [overlay] = (await tree(store, "chat")).overlays
@@ -196,7 +198,7 @@ class VectorContract:
         await delete_session(store, "chat")
         assert await near(store, unit(1)) == []
 
-    async def test_no_vector_outlives_a_message_that_is_deleted_at_the_same_time(self, store: StoreWithVectors) -> None:
+    async def test_no_vector_outlives_a_message_that_is_deleted_concurrently(self, store: StoreWithVectors) -> None:
         ids = [f"m{number}" for number in range(20)]
         spoken = await spoken_by(store, *ids)
         again = [NewVector(address, unit(1)) for address in spoken.values()]
