@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import count
 
 import pytest
@@ -22,6 +22,8 @@ def shared_database(postgres: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def postgres_schema(shared_database: str) -> PostgresSchema:
+async def postgres_schema(shared_database: str) -> AsyncIterator[PostgresSchema]:
     """An unused schema in the shared database, which is dropped in the end."""
-    return PostgresSchema(shared_database, f"s{next(numbers)}")
+    schema = PostgresSchema(shared_database, f"s{next(numbers)}")
+    yield schema
+    await schema.close()
