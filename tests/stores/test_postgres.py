@@ -291,6 +291,22 @@ async def test_an_append_whose_answer_was_lost_is_written_once_and_counts_as_ins
         await store.close()
 
 
+@pytest.mark.parametrize(("lost", "ids"), [(b"the-lost-one", ()), (b"COMMIT", ("first",))], ids=["statement", "commit"])
+async def test_an_append_that_was_committed_and_not_answered_counts_as_inserted(
+    postgres_url: str, lost: bytes, ids: tuple[str, ...]
+) -> None:
+    async with Wire(postgres_url) as wire:
+        store = PostgresStore.from_url(wire.url)
+        await add(store, "s", "first")
+        wire.lose_answer_to = lost
+        result = await add(store, "s", "the-lost-one", *ids)
+        assert wire.lost == 1
+        assert [row.inserted for row in result.rows] == [True, *(False for _ in ids)]
+        assert result.session.message_count == 2
+        assert await ids_in(store, "s") == ["first", "the-lost-one"]
+        await store.close()
+
+
 async def test_behind_a_transaction_pooler_no_statement_has_a_name(postgres_url: str) -> None:
     async with Wire(postgres_url) as wire:
         store = PostgresStore.from_url(f"{wire.url}&pooler=transaction")

@@ -208,6 +208,12 @@ def test_what_an_earlier_attempt_of_the_same_call_stored_counts_as_inserted() ->
     assert decided(request("m3"), replace(HERE, known={"m3": own})).result.rows == (AppendedRow(True, "m2"),)
 
 
+def test_an_id_given_twice_counts_as_inserted_once_at_a_second_attempt_too() -> None:
+    own = Known(Place(7, 2), message("m3"), "m2", is_own=True)
+    rows = decided(request("m3", "m3"), replace(HERE, known={"m3": own})).result.rows
+    assert rows == (AppendedRow(True, "m2"), AppendedRow(False, "m2", message("m3")))
+
+
 def test_a_full_segment_is_followed_by_a_new_one() -> None:
     full = SegmentRow(7, 1, None, SEGMENT_SIZE - 2, SEGMENT_SIZE - 1, -1, 9)
     facts = replace(HERE, session=replace(SESSION, head=Place(7, SEGMENT_SIZE - 2)), segments={7: full})

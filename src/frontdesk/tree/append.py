@@ -242,7 +242,9 @@ class _Chain:
                     run = []
                 if message_id in known:
                     there = known[message_id]
-                    rows.append(AppendedRow(there.is_own, there.parent_id, None if there.is_own else there.message))
+                    is_own = there.is_own and message_id not in added
+                    added[message_id] = len(rows)
+                    rows.append(AppendedRow(is_own, there.parent_id, None if is_own else there.message))
                     parent = there.place
                 else:  # the same id twice in one call
                     parent, stored = self._find(message_id)

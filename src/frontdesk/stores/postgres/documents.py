@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple, replace
+
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import DocumentRow, PromptRow
 from frontdesk.store.changes import block_changed
@@ -20,8 +22,8 @@ OWNER = (
 )
 """a query for (ns, session) of the namespace $1 and the session $2 (NULL: what is shared)"""
 
-_COLUMNS = "label, key, version, content, description, author, created_at"
-_PROMPT = "number, text, tokens, fingerprint, blocks, created_at"
+_COLUMNS = ", ".join(DocumentRow.__struct_fields__)
+_PROMPT = ", ".join(PromptRow.__struct_fields__)
 _GET = (
     f"SELECT d.* FROM ({OWNER}) o, unnest($3::bytea[], $4::bytea[]) w(label, key), LATERAL ("
     f" SELECT {_COLUMNS} FROM {{schema}}.documents x WHERE x.ns = o.ns AND x.session = o.session"
@@ -37,8 +39,9 @@ _VERSIONS = (
     " AND x.session = o.session AND x.label_digest = $3 AND x.key_digest = $4 ORDER BY x.version DESC"
 )
 _PUT = (
-    "INSERT INTO {schema}.documents SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11"
-    " WHERE $5 = 1 + (SELECT coalesce(max(version), 0) FROM {schema}.documents"
+    f"INSERT INTO {{schema}}.documents (ns, session, label_digest, key_digest, {_COLUMNS})"
+    " SELECT $1, $2, $3, $4, $5, $6, $7::bigint, $8, $9, $10, $11"
+    " WHERE $7 = 1 + (SELECT coalesce(max(version), 0) FROM {schema}.documents"
     " WHERE ns = $1 AND session = $2 AND label_digest = $3 AND key_digest = $4) ON CONFLICT DO NOTHING"
 )
 _PUT_PROMPT = (
@@ -79,24 +82,15 @@ async def put(
 ) -> bool:
     """Needs a transaction."""
     ns, session = await _locked(connection, namespace, session_id)
-    name = (ns, session, digest(document.label), digest(document.key), document.version)
-    added = await connection.execute(
-        _PUT,
-        *name,
-        document.label,
-        document.key,
-        document.content,
-        document.description,
-        document.author,
-        document.created_at,
-    )
-    if not added:
+    name = (ns, session, digest(document.label), digest(document.key))
+    if not await connection.execute(_PUT, *name, *astuple(document)):
         return False
     if not keep_history:
         await connection.execute(
             "DELETE FROM {schema}.documents WHERE ns = $1 AND session = $2 AND label_digest = $3"
             " AND key_digest = $4 AND version < $5",
             *name,
+            document.version,
         )
     if drop_prompt:
         await drop(connection, ns, session)
@@ -141,18 +135,8 @@ async def put_prompt(
 ) -> PromptRow:
     """Needs a transaction."""
     ns, session = await _locked(connection, namespace, session_id)
-    row = await connection.fetch_row(
-        _PUT_PROMPT,
-        ns,
-        session,
-        (replaces or 0) + 1,
-        prompt.text,
-        prompt.tokens,
-        prompt.fingerprint,
-        prompt.blocks,
-        prompt.created_at,
-        replaces,
-    )
+    values = astuple(replace(prompt, number=(replaces or 0) + 1))
+    row = await connection.fetch_row(_PUT_PROMPT, ns, session, *values, replaces)
     if row is None:
         present = await get_prompt(connection, namespace, session_id)
         assert present is not None, "the session is locked, so the prompt that was in the way is still there"
