@@ -24,7 +24,7 @@ from frontdesk.errors import (
     ModelRefusedError,
     ModelTimeoutError,
 )
-from frontdesk.models import ChatModel, Completion, Usage, is_context_overflow
+from frontdesk.models import ChatModel, Completion, ModelUsage, is_context_overflow
 from tests.models.scripted_server import (
     Answer,
     Fault,
@@ -97,7 +97,7 @@ async def test_an_answer_has_model_and_usage_counted_in_the_same_way_for_all(
     server.script(Answer("Yes.", input_tokens=1000, output_tokens=90, cached=600, cache_written=100, reasoning=80))
     answer = await make()("?")
     assert answer.model == "test-model"
-    assert answer.usage == Usage(
+    assert answer.usage == ModelUsage(
         input_tokens=1000, output_tokens=90, cache_read_tokens=600, cache_write_tokens=100, reasoning_tokens=80
     )
     assert not answer.truncated
@@ -372,8 +372,13 @@ def test_a_model_knows_its_window_unless_one_is_set() -> None:
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
 def test_a_completion_survives_copying(again: Callable[[Completion], Completion]) -> None:
-    completion = again(Completion("Yes.", model="m", usage=Usage(3, 4), truncated=True))
-    assert (completion, completion.model, completion.usage, completion.truncated) == ("Yes.", "m", Usage(3, 4), True)
+    completion = again(Completion("Yes.", model="m", usage=ModelUsage(3, 4), truncated=True))
+    assert (completion, completion.model, completion.usage, completion.truncated) == (
+        "Yes.",
+        "m",
+        ModelUsage(3, 4),
+        True,
+    )
 
 
 # the server, used without `frontdesk.models`

@@ -16,7 +16,7 @@ from frontdesk import (
     SessionManager,
     Store,
 )
-from frontdesk.models import Completion, Usage
+from frontdesk.models import Completion, ModelUsage
 from tests.public_api.scripted_models import LENGTH, Scripted, compacting, said
 from tests.public_api.steps import call, ids, path, result, system, user, view
 
@@ -234,7 +234,7 @@ class CompactionTests:
     async def test_what_the_calls_used_is_in_the_ledger_even_if_nothing_came_of_them(
         self, store: Store, namespace: str
     ) -> None:
-        usage = Usage(input_tokens=1000, output_tokens=20, reasoning_tokens=5)
+        usage = ModelUsage(input_tokens=1000, output_tokens=20, reasoning_tokens=5)
         model = Scripted(
             Completion(" ", model="small", usage=usage),
             Completion("good", model="small", usage=usage),

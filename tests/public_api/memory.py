@@ -16,7 +16,7 @@ from frontdesk import (
     SessionManager,
     Store,
 )
-from frontdesk.models import Completion, Usage
+from frontdesk.models import Completion, ModelUsage
 from tests.public_api.scripted_models import Scripted, eventually, said
 from tests.public_api.steps import call, ids, result, user
 
@@ -214,7 +214,7 @@ class MemoryTests:
         assert model.prompts == []
 
     async def test_what_an_extraction_used_is_in_the_ledger(self, store: Store, namespace: str) -> None:
-        answer = Completion("- likes tea", model="small", usage=Usage(input_tokens=300, output_tokens=7))
+        answer = Completion("- likes tea", model="small", usage=ModelUsage(input_tokens=300, output_tokens=7))
         async with remembering(store, namespace, Scripted(answer), prompt="What matters?") as manager:
             session = manager.session("chat")
             await fill(session, 1, 3)

@@ -16,7 +16,7 @@ from frontdesk.store import Append
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.postgres import schema as postgres_schema
 from frontdesk.stores.postgres.connection import Connection, Statements
-from frontdesk.stores.schema import Found, Schema, load
+from frontdesk.stores.schema import FoundSchema, Schema, load
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.stores.sqlite import schema as sqlite_schema
 
@@ -43,10 +43,10 @@ def test_a_newer_database_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "found",
-    [Schema("CREATE TABLE a (z)").recorded(), Schema("CREATE TABLE a (z)", SECOND).recorded(), Found(0, None)],
+    [Schema("CREATE TABLE a (z)").recorded(), Schema("CREATE TABLE a (z)", SECOND).recorded(), FoundSchema(0, None)],
     ids=["another first version", "another history", "no hash"],
 )
-def test_a_database_that_no_release_created_is_refused(found: Found) -> None:
+def test_a_database_that_no_release_created_is_refused(found: FoundSchema) -> None:
     with pytest.raises(SchemaVersionError, match="unreleased"):
         Schema(FIRST, SECOND).missing(found, "it")
 

@@ -86,7 +86,7 @@ async def test_the_writer_uses_synchronous_normal_if_set(path: Path) -> None:
     async def level(url: str) -> Any:
         store = SQLiteStore.from_url(url)
         try:
-            found = await store._engine.write(lambda connection: connection.execute("PRAGMA synchronous").fetchall())
+            found = await store.engine.write(lambda connection: connection.execute("PRAGMA synchronous").fetchall())
         finally:
             await store.close()
         return found[0][0]
@@ -104,7 +104,7 @@ class Held:
     def __init__(self, store: SQLiteStore) -> None:
         self._begun = threading.Event()
         self._end = threading.Event()
-        self.done = asyncio.ensure_future(store._engine.write(self._hold))
+        self.done = asyncio.ensure_future(store.engine.write(self._hold))
 
     def _hold(self, connection: Any) -> None:
         self._begun.set()
@@ -129,7 +129,7 @@ async def test_a_failing_operation_does_not_affect_others_in_its_transaction(sto
     waiting = [
         asyncio.ensure_future(add(store, "s", "a")),
         asyncio.ensure_future(add(store, "s", "b", expected_head="nothing")),
-        asyncio.ensure_future(store._engine.write(write_and_fail)),
+        asyncio.ensure_future(store.engine.write(write_and_fail)),
         asyncio.ensure_future(add(store, "s", "c")),
     ]
     await asyncio.sleep(0)
@@ -196,7 +196,7 @@ async def test_callers_over_the_limit_wait_for_their_turn(store: SQLiteStore, mo
     await held.begun()
     waiting = [asyncio.ensure_future(add(store, "s", f"m{i}")) for i in range(200)]
     await asyncio.sleep(0)
-    assert store._engine._writes.qsize() == 20
+    assert store.engine._writes.qsize() == 20
     await held.let_go()
     await asyncio.gather(*waiting)
     assert sorted(await ids(store, "s")) == sorted(f"m{i}" for i in range(200))
@@ -295,7 +295,7 @@ async def test_a_long_read_sees_one_moment_and_blocks_no_writer(store: SQLiteSto
         end.wait()
         return [first, reading.view(connection, NAMESPACE, "s", None)]
 
-    long_read = asyncio.ensure_future(store._engine.read(read_twice))
+    long_read = asyncio.ensure_future(store.engine.read(read_twice))
     await asyncio.to_thread(begun.wait)
     await add(store, "s", "b")
     assert await ids(store, "s") == ["a", "b"]

@@ -26,7 +26,7 @@ _LEAST_TARGET = 100
 _MOST_IDENTIFIERS = 40
 
 
-class _RefusedError(Exception):
+class _UnusableSummaryError(Exception):
     """An answer that must not be stored, and why."""
 
 
@@ -72,7 +72,7 @@ class Summariser:
                 room_for_names = min(before - MESSAGE_TOKENS, self._count(text) + settings.summary_tokens // 2)
                 text = _with_identifiers(text, messages, room_for_names, self._count)
                 return Summary(text, self._count(text) + MESSAGE_TOKENS, attempt)
-            except _RefusedError as error:
+            except _UnusableSummaryError as error:
                 refused = str(error)
                 failure = CompactionError(f"the summary was refused, at attempt {attempt}: {refused}", attempts=attempt)
             except ModelRefusedError:
@@ -112,7 +112,7 @@ class Summariser:
             replaced = seen if number < len(pieces) else before - MESSAGE_TOKENS
             reason = refuse_summary(previous, tokens_before=replaced, counter=self._count)
             if reason is not None:
-                raise _RefusedError(reason)
+                raise _UnusableSummaryError(reason)
         return previous or ""
 
     def _target(self, carried: int, tokens: int, before: int) -> int:

@@ -20,7 +20,7 @@ def encode(value: dict[str, Any]) -> bytes:
     try:
         _check(value, MAX_DEPTH)
         return _encode(value)
-    except _RefusedError as refused:
+    except _NotJSONError as refused:
         raise InvalidMessageError(f"{refused.where()} {refused.reason}", path=refused.where()) from None
     except UnicodeEncodeError:
         where = _path(_find_surrogate(value) or [])
@@ -49,7 +49,7 @@ def decode_arguments(text: str) -> Any:
         return text
 
 
-class _RefusedError(Exception):
+class _NotJSONError(Exception):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         self.steps: list[str | int] = []
@@ -71,10 +71,10 @@ def _check(value: Any, depth: int) -> None:
         return
     if kind is float:
         if not isfinite(value):
-            raise _RefusedError(f"is {value}, which JSON does not have")
+            raise _NotJSONError(f"is {value}, which JSON does not have")
         return
     if depth == 0:
-        raise _RefusedError(f"is nested deeper than {MAX_DEPTH} levels")
+        raise _NotJSONError(f"is nested deeper than {MAX_DEPTH} levels")
     if kind is dict:
         _check_object(value, depth)
     elif kind is list:
@@ -82,11 +82,11 @@ def _check(value: Any, depth: int) -> None:
             if type(item) is not str:
                 try:
                     _check(item, depth - 1)
-                except _RefusedError as refused:
+                except _NotJSONError as refused:
                     refused.steps.append(index)
                     raise
     else:
-        raise _RefusedError(
+        raise _NotJSONError(
             f"is {kind.__module__}.{kind.__qualname__}, not JSON: only dict, list, str, int, float, bool and None come"
             " back as they were given; convert it first"
         )
@@ -95,11 +95,11 @@ def _check(value: Any, depth: int) -> None:
 def _check_object(value: dict[Any, Any], depth: int) -> None:
     for key, item in value.items():
         if type(key) is not str:
-            raise _RefusedError(f"has the key {key!r}, which is not a string")
+            raise _NotJSONError(f"has the key {key!r}, which is not a string")
         if type(item) is not str:
             try:
                 _check(item, depth - 1)
-            except _RefusedError as refused:
+            except _NotJSONError as refused:
                 refused.steps.append(key)
                 raise
 

@@ -4,7 +4,7 @@ You can use any other such callable instead."""
 
 from frontdesk.models.anthropic import anthropic
 from frontdesk.models.chat import ChatModel
-from frontdesk.models.completion import Completion, Usage
+from frontdesk.models.completion import Completion, ModelUsage
 from frontdesk.models.embeddings import openai_embeddings
 from frontdesk.models.extractive import extractive
 from frontdesk.models.openai import openai
@@ -14,7 +14,7 @@ from frontdesk.models.windows import context_window
 __all__ = [
     "ChatModel",
     "Completion",
-    "Usage",
+    "ModelUsage",
     "anthropic",
     "context_window",
     "extractive",

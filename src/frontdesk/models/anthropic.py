@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from frontdesk.errors import ModelRefusedError
 from frontdesk.models.chat import ChatModel, ChatSettings
-from frontdesk.models.completion import Completion, Usage
+from frontdesk.models.completion import Completion, ModelUsage
 
 _MAX_TOKENS = 8_192
 _TRUNCATED = frozenset({"max_tokens", "model_context_window_exceeded"})
@@ -111,11 +111,11 @@ def _counts(usage: Any) -> dict[str, int]:
     return {name: count for name, count in found.items() if count is not None}
 
 
-def _usage(counts: dict[str, int]) -> Usage | None:
+def _usage(counts: dict[str, int]) -> ModelUsage | None:
     if not counts:
         return None
     read, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
-    return Usage(
+    return ModelUsage(
         input_tokens=counts.get("input_tokens", 0) + read + written,
         output_tokens=counts.get("output_tokens", 0),
         cache_read_tokens=read,

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ModelUsage:
     """The tokens of one call, counted in the same way for all providers. `input_tokens` is the whole prompt, including
     what was read from or written to the cache. `output_tokens` is the whole answer, including reasoning."""
 
@@ -27,10 +27,10 @@ class Completion(str):
     __slots__ = ("model", "truncated", "usage")
 
     model: str
-    usage: Usage | None
+    usage: ModelUsage | None
     truncated: bool
 
-    def __new__(cls, text: str, *, model: str, usage: Usage | None = None, truncated: bool = False) -> Self:
+    def __new__(cls, text: str, *, model: str, usage: ModelUsage | None = None, truncated: bool = False) -> Self:
         completion = super().__new__(cls, text)
         completion.model = model
         completion.usage = usage

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from frontdesk.errors import ModelRefusedError
 from frontdesk.models.chat import ChatModel, ChatSettings
-from frontdesk.models.completion import Completion, Usage
+from frontdesk.models.completion import Completion, ModelUsage
 
 
 def openai(
@@ -104,7 +104,7 @@ class OpenAIModel(ChatModel):
     async def _read(self, stream: Any) -> Completion:
         model = self.name
         pieces: list[str] = []
-        usage: Usage | None = None
+        usage: ModelUsage | None = None
         end: str | None = None
         refused = False
         async for chunk in stream:
@@ -122,11 +122,11 @@ class OpenAIModel(ChatModel):
         return Completion("".join(pieces), model=model, usage=usage, truncated=end == "length")
 
 
-def _usage(reported: Any) -> Usage | None:
+def _usage(reported: Any) -> ModelUsage | None:
     if reported is None:
         return None
     prompt, answer = reported.prompt_tokens_details, reported.completion_tokens_details
-    return Usage(
+    return ModelUsage(
         input_tokens=reported.prompt_tokens or 0,
         output_tokens=reported.completion_tokens or 0,
         cache_read_tokens=getattr(prompt, "cached_tokens", None) or 0,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from frontdesk.search.query import Query
 from frontdesk.search.scripts import IS_SPACELESS
-from frontdesk.search.tokeniser import Run, Tokeniser
+from frontdesk.search.tokeniser import ScriptRun, Tokeniser
 
 MARK = "**"
 SNIPPET_LENGTH = 240
@@ -51,7 +51,7 @@ def _matches(text: str, query: Query, tokeniser: Tokeniser) -> Iterator[_Match]:
                 break
 
 
-def _in_spaceless(run: Run, wanted: frozenset[str]) -> Iterator[_Match]:
+def _in_spaceless(run: ScriptRun, wanted: frozenset[str]) -> Iterator[_Match]:
     """The matches in a run of a script without spaces. If folding has changed the number of characters, the whole run
     is the match."""
     size = run.end - run.start

@@ -37,7 +37,7 @@ _MAX_TERM = 128
 _MAX_IDENTIFIER = 512
 
 
-class Run(NamedTuple):
+class ScriptRun(NamedTuple):
     """A piece of a text, from `start` to `end`, and its terms: a word, an identifier, or a run without spaces."""
 
     start: int
@@ -62,10 +62,10 @@ class Tokeniser:
         """The terms of a text, in order."""
         return list(chain.from_iterable(map(self._chunks.__getitem__, text.split())))
 
-    def runs(self, text: str) -> Iterator[Run]:
+    def runs(self, text: str) -> Iterator[ScriptRun]:
         """The same terms with their positions in the text."""
         for found in RUN.finditer(text):
-            yield Run(found.start(), found.end(), self._runs[found[0]])
+            yield ScriptRun(found.start(), found.end(), self._runs[found[0]])
 
     def query_runs(self, text: str) -> Iterator[tuple[str, ...]]:
         """The terms to search for, run by run. For scripts without spaces these are the pairs of characters, which are

@@ -19,7 +19,7 @@ from frontdesk.errors import SchemaVersionError
 _COMMENT = re.compile(r"--[^\n]*")
 
 
-class Found(NamedTuple):
+class FoundSchema(NamedTuple):
     """What a database records of its schema. It has no hash if it is older than the recording of hashes."""
 
     version: int
@@ -36,12 +36,12 @@ class Schema:
     def version(self) -> int:
         return len(self.texts)
 
-    def recorded(self, version: int | None = None) -> Found:
+    def recorded(self, version: int | None = None) -> FoundSchema:
         """What a database of a version, the newest by default, records."""
         version = self.version if version is None else version
-        return Found(version, _hash(self.texts[:version]))
+        return FoundSchema(version, _hash(self.texts[:version]))
 
-    def missing(self, found: Found | None, database: str, **details: Any) -> tuple[str, ...]:
+    def missing(self, found: FoundSchema | None, database: str, **details: Any) -> tuple[str, ...]:
         """The SQL that a database still needs, in order: all of it for an empty one (`found` is None).
 
         Raises `SchemaVersionError` for a schema that is newer than this code or that no release has had.

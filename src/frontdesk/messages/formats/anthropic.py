@@ -22,7 +22,7 @@ from frontdesk.messages.formats.blocks import (
 )
 from frontdesk.messages.formats.excerpts import shorten_content, shorten_output
 from frontdesk.messages.formats.format import Format, Limits, Source
-from frontdesk.messages.formats.pairing import Piece, Step, role_of, safe_id, steps
+from frontdesk.messages.formats.pairing import CallStep, MessagePiece, role_of, safe_id, steps
 from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
@@ -122,7 +122,7 @@ class _CallIds:
         self._by_call: dict[int, str] = {}
         self._taken: set[str] = set()
 
-    def of(self, call: Piece) -> str:
+    def of(self, call: MessagePiece) -> str:
         known = self._by_call.get(id(call))
         if known is not None:
             return known
@@ -152,14 +152,14 @@ def _without_trailing_space(written: list[dict[str, Any]]) -> list[dict[str, Any
     return written
 
 
-def _assistant_blocks(step: Step, ids: _CallIds) -> list[dict[str, Any]]:
+def _assistant_blocks(step: CallStep, ids: _CallIds) -> list[dict[str, Any]]:
     blocks = [block for piece in step.pieces if (block := _assistant_block(piece, ids)) is not None]
     while blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
         blocks.pop()
     return blocks
 
 
-def _assistant_block(piece: Piece, ids: _CallIds) -> dict[str, Any] | None:
+def _assistant_block(piece: MessagePiece, ids: _CallIds) -> dict[str, Any] | None:
     part, given = piece.part, _given_block(piece)
     if isinstance(part, ToolCallPart):
         arguments = part.arguments if type(part.arguments) is dict else {"input": part.arguments}
@@ -172,7 +172,7 @@ def _assistant_block(piece: Piece, ids: _CallIds) -> dict[str, Any] | None:
     return _text_block(part, given if isinstance(part, TextPart) else None)
 
 
-def _user_block(piece: Piece) -> dict[str, Any] | None:
+def _user_block(piece: MessagePiece) -> dict[str, Any] | None:
     part, given = piece.part, _given_block(piece)
     if isinstance(part, FilePart):
         return given or _file_block(part) or _text_block(part, None)
@@ -181,7 +181,7 @@ def _user_block(piece: Piece) -> dict[str, Any] | None:
     return _text_block(part, given)
 
 
-def _given_block(piece: Piece) -> dict[str, Any] | None:
+def _given_block(piece: MessagePiece) -> dict[str, Any] | None:
     """The block as it was given, where Anthropic accepts it and it reads as this very part."""
     block = piece.block
     return dict(block) if _is_valid(block) and _part(block) == piece.part else None
@@ -250,7 +250,7 @@ def _file_block(part: FilePart) -> dict[str, Any] | None:
     return {"type": "document", "source": {"type": "url", "url": part.url}, **titled} if by_url else None
 
 
-def _result_block(id: str, answer: Piece, result: ToolResultPart) -> dict[str, Any]:
+def _result_block(id: str, answer: MessagePiece, result: ToolResultPart) -> dict[str, Any]:
     given = _given_block(answer)
     if given is not None:
         return {**given, "tool_use_id": id}

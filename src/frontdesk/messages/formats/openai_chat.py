@@ -27,7 +27,7 @@ from frontdesk.messages.formats.blocks import (
 )
 from frontdesk.messages.formats.excerpts import shorten_content, shorten_output
 from frontdesk.messages.formats.format import Format, Limits, Source
-from frontdesk.messages.formats.pairing import Piece, Step, safe_id, steps
+from frontdesk.messages.formats.pairing import CallStep, MessagePiece, safe_id, steps
 from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
@@ -121,7 +121,7 @@ def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
     return written
 
 
-def _as_given(step: Step) -> dict[str, Any] | None:
+def _as_given(step: CallStep) -> dict[str, Any] | None:
     """The raw message without our keys and unanswered calls, where it is a valid chat message that is not empty."""
     raw = step.message.raw
     if not step.complete or step.message.is_summary or not _is_valid(raw, step.role):
@@ -189,7 +189,7 @@ def _is_valid_block(block: Any, role: str) -> bool:
     return False
 
 
-def _built(step: Step) -> dict[str, Any] | None:
+def _built(step: CallStep) -> dict[str, Any] | None:
     if step.message.is_summary:
         return {"role": "system", "content": wrap_summary(step.message)}
     if step.role == "function":
@@ -208,7 +208,7 @@ def _built(step: Step) -> dict[str, Any] | None:
     return message if calls or message["content"] else None
 
 
-def _user_block(piece: Piece) -> dict[str, Any] | None:
+def _user_block(piece: MessagePiece) -> dict[str, Any] | None:
     part, block = piece.part, piece.block
     if _is_valid_block(block, "user") and _part(block) == part:
         return dict(block)
@@ -225,17 +225,17 @@ def _user_block(piece: Piece) -> dict[str, Any] | None:
     return {"type": "text", "text": text} if text else None
 
 
-def _written_call(piece: Piece, call: ToolCallPart) -> dict[str, Any]:
+def _written_call(piece: MessagePiece, call: ToolCallPart) -> dict[str, Any]:
     function = {"name": safe_name(call.name), "arguments": encode_arguments(call.arguments)}
     return {"id": _call_id(piece, call), "type": "function", "function": function}
 
 
-def _call_id(piece: Piece, call: ToolCallPart) -> str:
+def _call_id(piece: MessagePiece, call: ToolCallPart) -> str:
     """Ids in chat messages are kept whatever they are, since the provider made them."""
     return call.id if list_at(piece.message.raw, "tool_calls") else safe_id(call.id, _LONGEST_CALL_ID)
 
 
-def _result(piece: Piece, call: ToolCallPart, answer: Piece, result: ToolResultPart) -> dict[str, Any]:
+def _result(piece: MessagePiece, call: ToolCallPart, answer: MessagePiece, result: ToolResultPart) -> dict[str, Any]:
     content = result.content
     if type(content) is not list or not content or not all(_is_valid_block(block, "tool") for block in content):
         content = result_text(content)

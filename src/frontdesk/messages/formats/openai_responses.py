@@ -24,7 +24,7 @@ from frontdesk.messages.formats.blocks import (
 )
 from frontdesk.messages.formats.excerpts import LEAST_CHARS, shorten_content, shorten_output, shorten_texts
 from frontdesk.messages.formats.format import Format, Limits, Source
-from frontdesk.messages.formats.pairing import Piece, Step, safe_id, steps
+from frontdesk.messages.formats.pairing import CallStep, MessagePiece, safe_id, steps
 from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
@@ -159,7 +159,7 @@ def _cleaned(raw: dict[str, Any]) -> dict[str, Any]:
     return item
 
 
-def _input_message(step: Step) -> list[tuple[int, dict[str, Any]]]:
+def _input_message(step: CallStep) -> list[tuple[int, dict[str, Any]]]:
     raw = step.message.raw
     if type(raw.get("role")) is not str:
         return [] if raw.get("type") == "compaction_trigger" else [(-1, _cleaned(raw))]
@@ -188,7 +188,7 @@ def _is_plain_text(blocks: list[dict[str, Any]]) -> bool:
     return len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
 
 
-def _input_block(piece: Piece, role: str) -> dict[str, Any] | None:
+def _input_block(piece: MessagePiece, role: str) -> dict[str, Any] | None:
     part, block = piece.part, piece.block
     if _is_valid_block(block) and _part(block) == part:
         return {"detail": "auto", **block} if block["type"] == "input_image" else dict(block)
@@ -204,7 +204,7 @@ def _input_block(piece: Piece, role: str) -> dict[str, Any] | None:
     return {"type": "input_text", "text": text} if text else None
 
 
-def _model_items(step: Step) -> list[tuple[int, dict[str, Any]]]:
+def _model_items(step: CallStep) -> list[tuple[int, dict[str, Any]]]:
     items: list[tuple[int, dict[str, Any]]] = []
     outputs: list[tuple[int, dict[str, Any]]] = []
     said: set[int] = set()
@@ -226,11 +226,11 @@ def _model_items(step: Step) -> list[tuple[int, dict[str, Any]]]:
     return items + outputs
 
 
-def _same_message(step: Step, piece: Piece) -> list[Piece]:
+def _same_message(step: CallStep, piece: MessagePiece) -> list[MessagePiece]:
     return [each for each in step.pieces if each.message is piece.message]
 
 
-def _assistant_text(pieces: list[Piece]) -> dict[str, Any] | None:
+def _assistant_text(pieces: list[MessagePiece]) -> dict[str, Any] | None:
     texts = [text for piece in pieces if (text := readable(piece.part))]
     phase = pieces[0].message.raw.get("phase")
     marked = {"phase": phase} if phase in ("commentary", "final_answer") else {}
@@ -250,7 +250,7 @@ def _output_message(raw: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _call_items(
-    piece: Piece, call: ToolCallPart, answer: Piece, result: ToolResultPart
+    piece: MessagePiece, call: ToolCallPart, answer: MessagePiece, result: ToolResultPart
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """A call and its output: both of OpenAI's own kind as they were given, otherwise as a function's."""
     raw, answered = piece.message.raw, answer.message.raw

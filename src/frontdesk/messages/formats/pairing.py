@@ -24,14 +24,14 @@ _OUTSIDE_SAFE_ID = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class MessagePiece:
     """One part at its place; `answer` is the result of an answered call."""
 
     message: Source
     position: int
     index: int
     part: Part
-    answer: Piece | None = None
+    answer: MessagePiece | None = None
 
     @property
     def block(self) -> Any:
@@ -41,21 +41,21 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Step:
+class CallStep:
     """Neighbouring pieces of one role. Calls in it are answered; their results come directly after it.
 
     `complete` says that it is the whole of one message, except for calls that were not answered.
     """
 
     role: str
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[MessagePiece] = field(default_factory=list)
     complete: bool = True
 
     @property
     def message(self) -> Source:
         return self.pieces[0].message
 
-    def calls(self) -> Iterator[tuple[Piece, ToolCallPart, Piece, ToolResultPart]]:
+    def calls(self) -> Iterator[tuple[MessagePiece, ToolCallPart, MessagePiece, ToolResultPart]]:
         """(call, its part, result, its part) for each call."""
         for piece in self.pieces:
             if type(piece.part) is ToolCallPart and piece.answer is not None:
@@ -69,15 +69,15 @@ def role_of(message: Source) -> str:
     return _ROLES.get(message.role, "user")
 
 
-def pair(messages: Sequence[Source]) -> list[list[Piece]]:
+def pair(messages: Sequence[Source]) -> list[list[MessagePiece]]:
     """The pieces of each message, each call with the first later result that names it.
 
     Of calls with the same id the last one before the result is answered.
     """
-    waiting: dict[str, Piece] = {}
-    rows: list[list[Piece]] = []
+    waiting: dict[str, MessagePiece] = {}
+    rows: list[list[MessagePiece]] = []
     for position, message in enumerate(messages):
-        row = [Piece(message, position, index, part) for index, part in enumerate(message.parts)]
+        row = [MessagePiece(message, position, index, part) for index, part in enumerate(message.parts)]
         rows.append(row)
         for piece in row:
             if type(piece.part) is ToolCallPart and role_of(message) == "assistant":
@@ -89,9 +89,9 @@ def pair(messages: Sequence[Source]) -> list[list[Piece]]:
     return rows
 
 
-def steps(messages: Sequence[Source]) -> list[Step]:
+def steps(messages: Sequence[Source]) -> list[CallStep]:
     """The conversation as steps, without results and without calls that have none."""
-    result: list[Step] = []
+    result: list[CallStep] = []
     for row in pair(messages):
         made = _steps_of(row)
         if result and made and _continues(result[-1], made[0]):
@@ -102,9 +102,9 @@ def steps(messages: Sequence[Source]) -> list[Step]:
     return result
 
 
-def _steps_of(row: list[Piece]) -> list[Step]:
+def _steps_of(row: list[MessagePiece]) -> list[CallStep]:
     """A message may contain several steps: what follows a result was written with the result known."""
-    made: list[Step] = []
+    made: list[CallStep] = []
     answered = True
     for piece in row:
         kind = type(piece.part)
@@ -113,7 +113,7 @@ def _steps_of(row: list[Piece]) -> list[Step]:
         elif kind is not ToolCallPart or piece.answer is not None:
             starts = answered and kind is not ToolCallPart
             if not made or starts or (type(piece.part) is DataPart and piece.part.type == "step-start"):
-                made.append(Step(role_of(piece.message)))
+                made.append(CallStep(role_of(piece.message)))
             answered = False
             made[-1].pieces.append(piece)
     if len(made) > 1:
@@ -122,7 +122,7 @@ def _steps_of(row: list[Piece]) -> list[Step]:
     return made
 
 
-def _continues(step: Step, next_step: Step) -> bool:
+def _continues(step: CallStep, next_step: CallStep) -> bool:
     last, first = step.pieces[-1], next_step.pieces[0]
     return first.position == last.position + 1 and in_one_turn(last.message, first.message)
 

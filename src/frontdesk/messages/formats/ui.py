@@ -8,7 +8,7 @@ from typing import Any
 from frontdesk.messages.formats.blocks import file_at_url, other, readable, result_text, text_at, type_of, url_of
 from frontdesk.messages.formats.excerpts import shorten_content, shorten_output, shorten_texts
 from frontdesk.messages.formats.format import Format, Limits, Source
-from frontdesk.messages.formats.pairing import Piece, in_one_turn, pair, role_of
+from frontdesk.messages.formats.pairing import MessagePiece, in_one_turn, pair, role_of
 from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
@@ -69,7 +69,7 @@ def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
     return written
 
 
-def _as_given(message: Source, row: list[Piece]) -> dict[str, Any] | None:
+def _as_given(message: Source, row: list[MessagePiece]) -> dict[str, Any] | None:
     raw = message.raw
     answered_elsewhere = any(piece.answer is not None and piece.answer.message is not message for piece in row)
     if message.shape != NAME or answered_elsewhere or raw["role"] not in ("system", "user", "assistant"):
@@ -79,7 +79,7 @@ def _as_given(message: Source, row: list[Piece]) -> dict[str, Any] | None:
     return {**raw, "id": message.id}
 
 
-def _built(message: Source, row: list[Piece]) -> dict[str, Any] | None:
+def _built(message: Source, row: list[MessagePiece]) -> dict[str, Any] | None:
     role = role_of(message)
     role = "system" if role == "developer" else role
     if role in ("tool", "function"):
@@ -94,7 +94,7 @@ def _built(message: Source, row: list[Piece]) -> dict[str, Any] | None:
     return {"id": message.id, "role": role, **metadata, "parts": parts}
 
 
-def _written_part(piece: Piece) -> dict[str, Any] | None:
+def _written_part(piece: MessagePiece) -> dict[str, Any] | None:
     part = piece.part
     match part:
         case ToolCallPart():
@@ -115,7 +115,7 @@ def _written_part(piece: Piece) -> dict[str, Any] | None:
     return {"type": f"data-{part.type}", "data": part.data}
 
 
-def _written_tool(call: ToolCallPart, answer: Piece | None) -> dict[str, Any]:
+def _written_tool(call: ToolCallPart, answer: MessagePiece | None) -> dict[str, Any]:
     tool = {"type": f"tool-{call.name or 'tool'}", "toolCallId": call.id, "input": call.arguments}
     if answer is None:
         return {**tool, "state": "input-available"}

@@ -26,7 +26,7 @@ from frontdesk.store import (
 )
 from frontdesk.stores.bell import Bell
 from frontdesk.stores.memory.spaces import VectorSpace
-from frontdesk.stores.memory.states import States
+from frontdesk.stores.memory.states import StateRows
 from frontdesk.stores.memory.terms import TermIndex
 from frontdesk.tree.leases import Waiter
 
@@ -82,7 +82,7 @@ class Rows:
         self.leases: dict[LeaseKey, LeaseRow] = {}
         self.waiters: dict[LeaseKey, list[Waiter]] = {}
         self.queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
-        self.states = States()
+        self.states = StateRows()
         self.bell = Bell()
 
     def get(self, namespace: str, session_id: str) -> SessionRow | None:

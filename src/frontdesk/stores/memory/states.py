@@ -21,7 +21,7 @@ class Due(NamedTuple):
     key: StateKey
 
 
-class States:
+class StateRows:
     """States under (namespace, id) and name, each with the number of its creation."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ def _step(
     """A method that runs an operation on the store's rows, in one step."""
 
     async def run(store: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with store._locked() as rows:
+        with store.locked() as rows:
             return operation(rows, *args, **kwargs)
 
     return run
@@ -51,7 +51,7 @@ class MemoryStore:
         self._closed = False
 
     @contextmanager
-    def _locked(self) -> Iterator[Rows]:
+    def locked(self) -> Iterator[Rows]:
         """The rows, for the moment of a look or a change."""
         if self._closed:
             raise StoreClosedError("the memory store was closed: make a new manager")
@@ -59,7 +59,7 @@ class MemoryStore:
             yield self._rows
 
     async def open(self) -> None:
-        with self._locked():
+        with self.locked():
             pass
 
     async def close(self) -> None:
@@ -126,33 +126,33 @@ class MemoryStore:
     drop_vectors = _step(vectors.drop)
 
     async def get_state(self, key: StateKey) -> StateRow | None:
-        with self._locked() as rows:
+        with self.locked() as rows:
             return rows.states.get(key)
 
     async def peek_state(self, key: StateKey) -> StateRow | None:
-        with self._locked() as rows:
+        with self.locked() as rows:
             return rows.states.peek(key)
 
     async def touch_state(self, key: StateKey) -> bool:
-        with self._locked() as rows:
+        with self.locked() as rows:
             return rows.states.get(key) is not None
 
     async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
-        with self._locked() as rows:
+        with self.locked() as rows:
             return rows.states.create(key, value, ttl, mark)
 
     async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
-        with self._locked() as rows:
+        with self.locked() as rows:
             return rows.states.replace(key, value, mark, seen)
 
     async def delete_state(self, key: StateKey) -> bool:
-        with self._locked() as rows:
+        with self.locked() as rows:
             return rows.states.delete(key)
 
     async def delete_states(self, namespace: str, id: str) -> int:
-        with self._locked() as rows:
+        with self.locked() as rows:
             return rows.states.delete_all(namespace, id)
 
     async def sweep_states(self, limit: int) -> Swept:
-        with self._locked() as rows:
+        with self.locked() as rows:
             return rows.states.sweep(limit)

@@ -6,7 +6,7 @@ import re
 
 from frontdesk.errors import StoreURLError
 from frontdesk.stores.postgres.connection import Connection
-from frontdesk.stores.schema import Found, Schema, load
+from frontdesk.stores.schema import FoundSchema, Schema, load
 
 SCHEMA = load(__package__)
 
@@ -50,7 +50,7 @@ async def _missing(connection: Connection, schema: Schema) -> tuple[str, ...]:
     return schema.missing(await _found(connection), f"schema {name}", schema=name)
 
 
-async def _found(connection: Connection) -> Found | None:
+async def _found(connection: Connection) -> FoundSchema | None:
     # By the catalogue's rows: `to_regclass` may remember that the table was missing before the lock was waited for.
     columns = await connection.fetch(
         "SELECT a.attname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
@@ -61,5 +61,5 @@ async def _found(connection: Connection) -> Found | None:
     if not columns:
         return None
     if not any(column["attname"] == "hash" for column in columns):
-        return Found(0, None)
-    return Found(*await connection.fetch_one("SELECT version, hash FROM {schema}.schema_version"))
+        return FoundSchema(0, None)
+    return FoundSchema(*await connection.fetch_one("SELECT version, hash FROM {schema}.schema_version"))

@@ -17,7 +17,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
 
-from frontdesk.stores.redis.url import Address
+from frontdesk.stores.redis.url import RedisAddress
 
 Node = tuple[str, int]
 MakeClient = Callable[[Node], Any]
@@ -33,7 +33,7 @@ class SlotRange(NamedTuple):
     node: Node
 
 
-def client_factory(address: Address, pool: int, timeout: float) -> MakeClient:
+def client_factory(address: RedisAddress, pool: int, timeout: float) -> MakeClient:
     """A function that makes the client of a node. Each client has its own pool, in which callers wait their turn."""
 
     def make(node: Node) -> Any:
@@ -57,7 +57,7 @@ def client_factory(address: Address, pool: int, timeout: float) -> MakeClient:
 class Clients:
     """The clients of one event loop, by node, and the known slot ranges."""
 
-    def __init__(self, address: Address, make: MakeClient) -> None:
+    def __init__(self, address: RedisAddress, make: MakeClient) -> None:
         self._address = address
         self._make = make
         self._clients: dict[Node, Any] = {}

@@ -21,7 +21,7 @@ from frontdesk.errors import (
 )
 from frontdesk.stores.redis.clients import Clients, client_factory
 from frontdesk.stores.redis.scripts import Script
-from frontdesk.stores.redis.url import Address
+from frontdesk.stores.redis.url import RedisAddress
 
 _RETRY_SECONDS = 0.5
 """how long commands are retried if a single server cannot be reached; a cluster gets the whole timeout, to replace a
@@ -63,10 +63,10 @@ class LoopClients:
         await self._cleanup.aclose()
 
 
-class Engine:
+class RedisEngine:
     """Sends commands and scripts to the servers of their keys."""
 
-    def __init__(self, address: Address, *, pool: int, timeout: float) -> None:
+    def __init__(self, address: RedisAddress, *, pool: int, timeout: float) -> None:
         self._address = address
         self._timeout = timeout
         self._make = client_factory(address, pool, timeout)

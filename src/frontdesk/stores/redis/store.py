@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from frontdesk.store import StateKey, StateRow, Swept
 from frontdesk.stores.redis import scripts
-from frontdesk.stores.redis.engine import Engine
+from frontdesk.stores.redis.engine import RedisEngine
 from frontdesk.stores.redis.url import check_options, parse_url
 
 
@@ -25,7 +25,7 @@ class RedisStore:
         pool, timeout = options.get("pool", pool), options.get("timeout", timeout)
         check_options(pool, timeout)
         self._name = str(address)
-        self._engine = Engine(address, pool=pool, timeout=timeout)
+        self._engine = RedisEngine(address, pool=pool, timeout=timeout)
 
     @classmethod
     def from_url(cls, url: str) -> Self:

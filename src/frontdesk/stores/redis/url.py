@@ -15,7 +15,7 @@ _PORT = 6379
 _MAX_POOL = 1000
 
 
-class Address(NamedTuple):
+class RedisAddress(NamedTuple):
     """The servers that a URL names. `login` has credentials and TLS options for the driver; it is never shown."""
 
     nodes: tuple[tuple[str, int], ...]
@@ -28,7 +28,7 @@ class Address(NamedTuple):
         return ",".join(f"{host}:{port}" for host, port in self.nodes) + ("" if self.cluster else f"/{self.database}")
 
 
-def parse_url(url: str) -> tuple[Address, dict[str, Any]]:
+def parse_url(url: str) -> tuple[RedisAddress, dict[str, Any]]:
     """The address, and keyword arguments for `RedisStore`. Raises `StoreURLError`; its text contains no password."""
     parts = urlsplit(url)
     kind, _, cluster = parts.scheme.partition("+")
@@ -51,7 +51,7 @@ def parse_url(url: str) -> tuple[Address, dict[str, Any]]:
     nodes = tuple(_node(node) for node in hosts.split(","))
     if len(nodes) > 1 and not cluster:
         raise StoreURLError("a URL with several hosts is for a cluster: write redis+cluster://")
-    return Address(nodes, bool(cluster), kind == "rediss", _database(parts.path, bool(cluster)), login), options
+    return RedisAddress(nodes, bool(cluster), kind == "rediss", _database(parts.path, bool(cluster)), login), options
 
 
 def check_options(pool: int, timeout: float) -> None:

@@ -18,13 +18,13 @@ from weakref import WeakSet
 from frontdesk.errors import StoreClosedError
 from frontdesk.stores.bell import Bell
 from frontdesk.stores.sqlite.connections import Connection, Database
-from frontdesk.stores.sqlite.workers import Checkpointer, Delivery, Job, Reader, Writer
+from frontdesk.stores.sqlite.workers import Checkpointer, Delivery, Job, ReaderThread, WriterThread
 
 T = TypeVar("T")
 MAX_WAITING = 10_000
 
 
-class Engine:
+class SQLiteEngine:
     """Runs operations on a database: writes in the order they came, reads at the same time. Safe for threads and
     loops."""
 
@@ -42,10 +42,10 @@ class Engine:
         self._writes: SimpleQueue[Job | None] = SimpleQueue()
         self._reads: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
-        self._reading: set[Reader] = set()
-        self._readers: list[Reader] = []
+        self._reading: set[ReaderThread] = set()
+        self._readers: list[ReaderThread] = []
         self._checkpointer = Checkpointer(self._database)
-        self._writer = Writer(self._database, self._writes, self._checkpointer, self._admit)
+        self._writer = WriterThread(self._database, self._writes, self._checkpointer, self._admit)
 
     async def write(self, operation: Callable[[Connection], T]) -> T:
         """What `operation` returns, once it is committed. It may be run twice, but takes effect once or not at all.
@@ -72,7 +72,7 @@ class Engine:
         with self._gate:
             self._refuse_if_closed()
             if len(self._reading) + self._reads.qsize() >= len(self._readers) < self._max_readers:
-                self._readers.append(Reader(self._database, self._reads, self._reading))
+                self._readers.append(ReaderThread(self._database, self._reads, self._reading))
                 self._readers[-1].start_once()
             self._reads.put((operation, loop, future))
         return await future
@@ -143,13 +143,13 @@ class Engine:
         self.bell = Bell()
         self._start_afresh()
 
-    def _workers(self) -> Iterator[Reader | Writer | Checkpointer]:
+    def _workers(self) -> Iterator[ReaderThread | WriterThread | Checkpointer]:
         yield self._writer
         yield self._checkpointer
         yield from self._readers
 
 
-_engines: WeakSet[Engine] = WeakSet()
+_engines: WeakSet[SQLiteEngine] = WeakSet()
 _engines_lock = threading.Lock()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 
 from frontdesk.errors import StoreError
-from frontdesk.stores.schema import Found, Schema, load
+from frontdesk.stores.schema import FoundSchema, Schema, load
 
 APPLICATION_ID = 0x46444B31
 """marks the file as ours ("FDK1")"""
@@ -34,7 +34,7 @@ def migrate(connection: apsw.Connection, path: str, schema: Schema = SCHEMA) -> 
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
 
 
-def _found(connection: apsw.Connection, path: str) -> Found | None:
+def _found(connection: apsw.Connection, path: str) -> FoundSchema | None:
     ((application, user_version, tables, has_version),) = connection.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema),"
         " EXISTS (SELECT * FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version')"
@@ -48,5 +48,5 @@ def _found(connection: apsw.Connection, path: str) -> Found | None:
         )
     if has_version:
         ((version, text),) = connection.execute("SELECT version, hash FROM schema_version").fetchall()
-        return Found(int(version or 0), str(text))
-    return Found(0, None) if tables else None
+        return FoundSchema(int(version or 0), str(text))
+    return FoundSchema(0, None) if tables else None

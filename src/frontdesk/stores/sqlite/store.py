@@ -25,7 +25,7 @@ from frontdesk.stores.sqlite import (
     vectors,
 )
 from frontdesk.stores.sqlite.connections import Connection, Database
-from frontdesk.stores.sqlite.engine import Engine
+from frontdesk.stores.sqlite.engine import SQLiteEngine
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def _read(operation: Operation[P, T]) -> Callable[Concatenate[SQLiteStore, P], C
     """A method that runs an operation on a connection that reads."""
 
     async def run(store: SQLiteStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await store._engine.read(lambda connection: operation(connection, *args, **kwargs))
+        return await store.engine.read(lambda connection: operation(connection, *args, **kwargs))
 
     return run
 
@@ -47,7 +47,7 @@ def _write(operation: Operation[P, T]) -> Callable[Concatenate[SQLiteStore, P], 
     """A method that runs an operation on the connection that writes, and returns once it is committed."""
 
     async def run(store: SQLiteStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await store._engine.write(lambda connection: operation(connection, *args, **kwargs))
+        return await store.engine.write(lambda connection: operation(connection, *args, **kwargs))
 
     return run
 
@@ -80,7 +80,7 @@ class SQLiteStore:
         if not 1 <= readers <= 64:
             raise StoreURLError(f"readers must be 1 to 64, not {readers!r}")
         self.path = os.path.abspath(name)
-        self._engine = Engine(Database(self.path, synchronous=synchronous, busy_timeout=busy_timeout), readers)
+        self.engine = SQLiteEngine(Database(self.path, synchronous=synchronous, busy_timeout=busy_timeout), readers)
         self._frequencies = index.Frequencies()
 
     @classmethod
@@ -109,10 +109,10 @@ class SQLiteStore:
         )
 
     async def open(self) -> None:
-        await self._engine.read(lambda connection: None)
+        await self.engine.read(lambda connection: None)
 
     async def close(self) -> None:
-        await self._engine.close()
+        await self.engine.close()
 
     create = _write(sessions.create)
     get = _read(sessions.get)
@@ -156,23 +156,23 @@ class SQLiteStore:
     count_rows = _read(erasure.count)
 
     async def wait_for_change(self, seconds: float) -> None:
-        await self._engine.bell.wait(seconds)
+        await self.engine.bell.wait(seconds)
 
     async def scrub(self, namespace: str) -> None:
         end: int | None = 0
         while end is not None:
-            end = await self._engine.write(partial(erasure.clear_log, namespace=namespace, after=end))
-        more = await self._engine.write(partial(erasure.merge_terms, begin=True))
+            end = await self.engine.write(partial(erasure.clear_log, namespace=namespace, after=end))
+        more = await self.engine.write(partial(erasure.merge_terms, begin=True))
         while more:
-            more = await self._engine.write(partial(erasure.merge_terms, begin=False))
-        await self._engine.empty_wal()
+            more = await self.engine.write(partial(erasure.merge_terms, begin=False))
+        await self.engine.empty_wal()
 
     index_state = _read(index.state)
     write_index = _write(index.write)
     matches = _read(index.matches)
 
     async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
-        return await self._engine.read(lambda connection: self._frequencies.of(connection, namespace, terms))
+        return await self.engine.read(lambda connection: self._frequencies.of(connection, namespace, terms))
 
     prepare_vectors = _read(vectors.prepare)
     put_vectors = _write(vectors.put)

@@ -131,12 +131,12 @@ class _Worker:
         return translated
 
 
-class Reader(_Worker):
+class ReaderThread(_Worker):
     """Runs one operation at a time, each in a read transaction. It is in `reading` while it is busy."""
 
     name = "reader"
 
-    def __init__(self, database: Database, jobs: SimpleQueue[Job | None], reading: set[Reader]) -> None:
+    def __init__(self, database: Database, jobs: SimpleQueue[Job | None], reading: set[ReaderThread]) -> None:
         super().__init__(database)
         self._jobs = jobs
         self._reading = reading
@@ -169,7 +169,7 @@ def _in_snapshot(connection: apsw.Connection, operation: Callable[[Connection], 
         roll_back(connection)
 
 
-class Writer(_Worker):
+class WriterThread(_Worker):
     """Runs operations in the order they came; those that arrive during a commit are committed together by the next."""
 
     name = "writer"
