@@ -4,43 +4,43 @@ Those that `tests.public_api` tests on every store are only listed (without the 
 
 | there | here |
 |---|---|
-| starts with empty history | a_session_nobody_wrote_to_is_empty_and_unknown |
+| starts with empty history | a_session_without_writes_is_empty_and_unknown |
 | append and retrieve messages; tree structure - parentId links messages | each_append_follows_the_head |
-| getMessage by ID | get_message_finds_it_on_any_branch_or_raises |
+| getMessage by ID | get_message_finds_a_message_on_any_branch_or_raises |
 | branching - multiple children of same parent | branches_are_the_children_of_a_message |
-| updateMessage; does not re-parent on upsert | update_replaces_the_content_and_keeps_place_and_time |
+| updateMessage; does not re-parent on upsert | update_replaces_the_content_and_keeps_position_and_time |
 | clearMessages; returns null after clear | clear_removes_messages_and_overlays_and_keeps_the_rest |
-| idempotent append - same ID is no-op | the_same_id_again_is_a_no_op_that_says_so |
+| idempotent append - same ID is no-op | appending_an_existing_id_changes_nothing_and_reports_the_duplicate |
 | explicit null parentId creates a root message | parent_none_starts_a_new_root |
 | omitted parentId auto-attaches to the latest leaf | each_append_follows_the_head |
-| throws on an unknown explicit parentId | an_unknown_parent_is_refused_and_nothing_is_written |
+| throws on an unknown explicit parentId | an_unknown_parent_is_rejected_and_nothing_is_written |
 | chains an array linearly; is a no-op for empty input | append_all_chains_..., append_all_writes_all_or_nothing |
 | appendAll started a new root, hiding all history | append_all_chains_and_continues_after_the_head |
 | interior delete orphaned its children | deleting_from_the_middle_leaves_the_rest_connected |
-| recomputes the tip after the leaf is deleted | a_deleted_head_falls_back_to_its_predecessor |
-| unknown leaf gave an empty history | an_unknown_message_raises_everywhere |
-| falls back to root when parent belongs to another session | a_message_of_another_session_is_unknown_here |
+| recomputes the tip after the leaf is deleted | deleting_the_head_moves_it_to_the_message_before |
+| unknown leaf gave an empty history | every_call_with_an_unknown_message_raises |
+| falls back to root when parent belongs to another session | a_message_of_another_session_is_unknown |
 | getLatestLeaf; getPathLength counts messages | the_head_follows_the_last_append, path_length_counts_... |
-| exactly one chunk (50), one over (51), several chunks | a_path_of_several_portions_is_complete_and_in_order |
-| compaction overlay applies across chunk boundaries | an_overlay_applies_across_portions |
-| most recent suffix when over budget | max_tokens_keeps_as_much_of_the_end_as_fits |
-| always includes the leaf even over budget | a_last_turn_that_does_not_fit_is_an_error_... |
-| a call with two separate results was split | no_budget_ever_parts_a_tool_call_from_its_results |
-| addCompaction replaces range in getHistory | an_overlay_stands_in_for_its_range_and_the_range_stays |
+| exactly one chunk (50), one over (51), several chunks | a_path_that_is_read_... |
+| compaction overlay applies across chunk boundaries | an_overlay_applies_across_batches |
+| most recent suffix when over budget | max_tokens_keeps_as_many_of_the_last_messages_as_fit |
+| always includes the leaf even over budget | a_last_turn_that_does_not_fit_raises_with_the_smallest_sufficient_limit |
+| a call with two separate results was split | no_budget_ever_splits_a_tool_call_from_its_results |
+| addCompaction replaces range in getHistory | an_overlay_replaces_its_range_in_the_view_and_the_range_stays |
 | new overlay supersedes old one; insertion order on ties | the_newer_of_two_over_the_same_range_wins |
 | keeps sibling branch compaction overlays isolated | sibling_branches_do_not_share_overlays |
 | deleting an overlay endpoint brought the range back | deleting_under_an_overlay_marks_it_stale_... |
-| fromMessageId and range order not validated | ends_that_are_no_range_are_refused |
+| fromMessageId and range order not validated | ends_that_are_not_a_range_are_rejected |
 | echoed compaction_ message stored as a row (#1984) | a_summary_can_never_be_written_back_as_a_message |
-| iterative compaction filters synthetic compaction_ IDs | a_summarys_id_as_an_end_means_the_range_it_covers |
-| fork at unknown id gave an empty session | a_fork_that_cannot_be_is_refused |
-| fork made ordinary messages of overlays | overlays_made_before_the_fork_are_seen_through_it |
-| fork lineage | a_fork_begins_with_the_whole_history |
-| upsert was append, so updates were lost (#1167) | upsert_appends_what_is_new_and_replaces_... |
-| update of an unknown id left a ghost in search | update_of_an_unknown_id_is_refused_and_leaves_no_ghost |
-| create and get; rename; delete session and its messages | create_makes_a_session_..., delete_removes_everything_... |
-| list sessions (unpaged) | pages_follow_each_other_without_gap_or_repeat |
-| messages in different sessions are isolated | nothing_crosses_a_namespace, delete_removes_everything_... |
+| iterative compaction filters synthetic compaction_ IDs | the_id_of_a_summary_as_an_end_means_the_range_it_covers |
+| fork at unknown id gave an empty session | an_impossible_fork_is_rejected |
+| fork made ordinary messages of overlays | overlays_made_before_the_fork_apply_in_it |
+| fork lineage | a_fork_starts_with_the_whole_history |
+| upsert was append, so updates were lost (#1167) | upsert_appends_new_messages_and_replaces_existing_ones_in_place |
+| update of an unknown id left a ghost in search | an_update_of_an_unknown_id_is_rejected_and_stores_nothing |
+| create and get; rename; delete session and its messages | create_stores_..., delete_removes_a_whole_session_... |
+| list sessions (unpaged) | pages_have_no_gaps_and_no_repeats |
+| messages in different sessions are isolated | nothing_crosses_a_namespace, delete_removes_a_whole_session_... |
 | builder calls after first use were ignored | settings_are_final_after_first_use |
 | appends raced into sibling branches | stress: 64_tasks_append_and_nothing_is_lost_or_duplicated |
 """

@@ -1,4 +1,4 @@
-"""Compaction beside the conversation: when it starts, that nothing waits for it, and what happens when it fails."""
+"""Compaction in the background: when it starts, that nothing waits for it, and what happens when it fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.public_api.steps import call, ids, path, result, say, user, view
 
 
 async def fill(session: Session, first: int, last: int) -> None:
-    """Append the messages of these numbers, one after the other."""
+    """Append the messages with these numbers, one after the other."""
     for number in range(first, last + 1):
         await session.append(said(number))
 
@@ -35,13 +35,13 @@ async def compacted(session: Session) -> None:
 
 
 async def breathe() -> None:
-    """Let what was started go as far as it can without waiting for anything."""
+    """Let every started task run until it waits for something."""
     for _ in range(100):
         await asyncio.sleep(0)
 
 
 class LeaseWatch:
-    """The store itself, and which tasks were refused a lease: a sign that they wait for it."""
+    """The store, with a record of the tasks that did not get a lease: they are waiting for it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -60,8 +60,6 @@ class LeaseWatch:
 
 
 class BackgroundCompactionTests:
-    """What compaction promises about time: policy, flight, range and failure."""
-
     # policy
 
     async def test_usage_counts_view_prompt_and_tools(self, store: Store, namespace: str) -> None:
@@ -77,7 +75,7 @@ class BackgroundCompactionTests:
             assert usage.ratio == usage.used / 1000
             assert (await session.context_usage(tools=[{"name": "look"}])).used == usage.used + len('{"name":"look"}')
 
-    async def test_the_need_is_known_without_a_summariser_and_after_overlays(
+    async def test_needs_compaction_works_without_a_summariser_and_after_overlays(
         self, store: Store, namespace: str
     ) -> None:
         async with compacting(store, namespace) as manager:
@@ -90,7 +88,7 @@ class BackgroundCompactionTests:
             await session.add_compaction("short", "m1", "m4")
             assert not await session.needs_compaction()
 
-    async def test_the_need_is_counted_in_messages_too(self, store: Store, namespace: str) -> None:
+    async def test_needs_compaction_also_counts_messages(self, store: Store, namespace: str) -> None:
         async with compacting(store, namespace, max_messages=4, max_tokens=None) as manager:
             session = manager.session("chat")
             await say(session, "a", "b", "c", "d")
@@ -101,20 +99,22 @@ class BackgroundCompactionTests:
             assert not await session.needs_compaction()
 
     @pytest.mark.parametrize("limit", [8_000, 1_000, 3_000_000])
-    async def test_an_explicit_figure_is_always_honoured(self, store: Store, namespace: str, limit: int) -> None:
+    async def test_an_explicit_limit_is_always_respected(self, store: Store, namespace: str, limit: int) -> None:
         async with compacting(store, namespace, max_tokens=limit) as manager:
             await manager.create(id="chat", model="claude-opus-4")
             assert (await manager.session("chat").context_usage()).max == limit
             await manager.create(id="own", max_tokens=500)
             assert (await manager.session("own").context_usage()).max == 500
 
-    async def test_a_known_model_brings_its_window(self, manager: SessionManager) -> None:
+    async def test_the_window_of_a_known_model_is_used(self, manager: SessionManager) -> None:
         await manager.create(id="chat", model="gpt-4o")
         await manager.create(id="other", model="unheard-of")
         assert (await manager.session("chat").context_usage()).max == 128_000
         assert (await manager.session("other").context_usage()).max == 200_000
 
-    async def test_too_little_to_gain_is_no_call_to_the_model(self, store: Store, namespace: str) -> None:
+    async def test_the_model_is_not_called_if_compaction_would_save_too_little(
+        self, store: Store, namespace: str
+    ) -> None:
         model = Scripted()
         async with compacting(store, namespace, model) as manager:
             session = manager.session("chat")
@@ -123,7 +123,7 @@ class BackgroundCompactionTests:
             assert await manager.compact("chat") is None
         assert model.prompts == []
 
-    async def test_a_planner_of_ones_own_chooses_the_range(self, store: Store, namespace: str) -> None:
+    async def test_a_custom_planner_chooses_the_range(self, store: Store, namespace: str) -> None:
         def second_and_third(messages: list[Message], **_: Any) -> Range:
             return Range(1, 2)
 
@@ -138,7 +138,9 @@ class BackgroundCompactionTests:
                 said(5)["content"][:9],
             ]
 
-    async def test_a_planner_that_is_wrong_is_an_error_and_changes_nothing(self, store: Store, namespace: str) -> None:
+    async def test_a_planner_with_an_invalid_answer_raises_and_changes_nothing(
+        self, store: Store, namespace: str
+    ) -> None:
         model = Scripted()
         async with compacting(store, namespace, model, planner=lambda messages, **_: Range(3, 9)) as manager:
             session = manager.session("chat")
@@ -147,9 +149,9 @@ class BackgroundCompactionTests:
                 await session.compact()
             assert await summaries(session) == model.prompts == []
 
-    # beside the conversation
+    # in the background
 
-    async def test_an_append_never_waits_and_what_comes_meanwhile_stays_in_the_view(
+    async def test_an_append_never_waits_for_a_compaction_and_stays_in_the_view(
         self, store: Store, namespace: str
     ) -> None:
         model = Scripted()
@@ -180,13 +182,13 @@ class BackgroundCompactionTests:
                 await manager.append("chat", said(number))
             await compacted(manager.session("chat"))
 
-    async def test_without_auto_nothing_starts_by_itself(self, store: Store, namespace: str) -> None:
+    async def test_without_auto_no_compaction_starts_in_the_background(self, store: Store, namespace: str) -> None:
         model = Scripted()
         async with compacting(store, namespace, model, auto=False) as manager:
             await fill(manager.session("chat"), 1, 20)
         assert model.prompts == []
 
-    async def test_a_view_that_was_left_to_be_computed_is_compacted_too(self, store: Store, namespace: str) -> None:
+    async def test_a_stale_view_is_compacted_too(self, store: Store, namespace: str) -> None:
         model = Scripted()
         async with compacting(store, namespace, model) as manager:
             session = manager.session("chat")
@@ -195,9 +197,7 @@ class BackgroundCompactionTests:
             await session.append(user("m8", "m8 ".ljust(400, "x")))
             await compacted(session)
 
-    async def test_what_is_still_too_long_after_a_compaction_is_compacted_again(
-        self, store: Store, namespace: str
-    ) -> None:
+    async def test_a_view_that_is_still_too_long_is_compacted_again(self, store: Store, namespace: str) -> None:
         model = Scripted()
         model.hold()
         async with compacting(store, namespace, model) as manager:
@@ -214,7 +214,7 @@ class BackgroundCompactionTests:
             await eventually(fits)
             assert await summaries(session) == ["summary 2"]
 
-    async def test_an_append_is_not_overlooked_while_there_was_still_too_little_to_gain(
+    async def test_an_append_counts_even_if_compaction_would_have_saved_too_little_before_it(
         self, store: Store, namespace: str
     ) -> None:
         appending: list[asyncio.Task[Any]] = []
@@ -231,7 +231,9 @@ class BackgroundCompactionTests:
             await compacted(session)
             await asyncio.gather(*appending)
 
-    async def test_one_compaction_at_a_time_over_all_handles_and_managers(self, store: Store, namespace: str) -> None:
+    async def test_one_compaction_runs_at_a_time_across_handles_and_managers(
+        self, store: Store, namespace: str
+    ) -> None:
         model = Scripted()
         model.hold()
         watched: Any = LeaseWatch(store)
@@ -261,7 +263,7 @@ class BackgroundCompactionTests:
             await model.asked(2)
             model.release()
 
-    async def test_by_hand_it_says_what_it_did(self, store: Store, namespace: str) -> None:
+    async def test_compact_returns_what_it_did(self, store: Store, namespace: str) -> None:
         async with compacting(store, namespace, Scripted(), auto=False) as manager:
             session = manager.session("chat")
             await fill(session, 1, 10)
@@ -277,7 +279,7 @@ class BackgroundCompactionTests:
     # the range
 
     @pytest.mark.parametrize("change", ["update", "delete", "delete an end"])
-    async def test_a_summary_of_what_has_changed_is_never_stored(
+    async def test_a_summary_of_messages_that_changed_meanwhile_is_never_stored(
         self, store: Store, namespace: str, change: str
     ) -> None:
         model = Scripted("made from the old text")
@@ -299,7 +301,7 @@ class BackgroundCompactionTests:
             assert ("changed" in model.prompts[1]) == (change == "update")
             assert not (await session.compactions())[0].stale
 
-    async def test_a_change_outside_the_range_disturbs_nothing(self, store: Store, namespace: str) -> None:
+    async def test_a_change_outside_the_range_does_not_disturb_a_compaction(self, store: Store, namespace: str) -> None:
         model = Scripted()
         model.hold()
         async with compacting(store, namespace, model, auto=False) as manager:
@@ -317,7 +319,7 @@ class BackgroundCompactionTests:
             assert ids(await session.history()) == ["m1", "m2", "m3", "m11"]
             assert len(await view(session, leaf="m9")) == 3
 
-    async def test_a_range_that_never_rests_is_given_up(self, store: Store, namespace: str) -> None:
+    async def test_compaction_gives_up_on_a_range_that_keeps_changing(self, store: Store, namespace: str) -> None:
         texts = iter(range(1000))
 
         async def meddle(_: str) -> str:
@@ -331,7 +333,7 @@ class BackgroundCompactionTests:
                 await session.compact()
             assert await session.compactions() == []
 
-    async def test_a_session_deleted_meanwhile_leaves_no_error(self, store: Store, namespace: str) -> None:
+    async def test_a_session_deleted_during_a_compaction_causes_no_error(self, store: Store, namespace: str) -> None:
         model = Scripted()
         model.hold()
         errors: list[Exception] = []
@@ -347,45 +349,45 @@ class BackgroundCompactionTests:
     @pytest.mark.parametrize(
         "answer", [ConnectionError("down"), " \n ", "long " * 400, 17], ids=["raises", "blank", "too long", "no text"]
     )
-    async def test_a_failing_summariser_is_asked_again_then_reported_and_then_left_alone(
+    async def test_a_failing_summariser_is_retried_then_reported_and_then_paused(
         self, store: Store, namespace: str, answer: Any
     ) -> None:
         model = Scripted(*[answer] * 20)
-        told: list[tuple[str, Exception]] = []
+        reported: list[tuple[str, Exception]] = []
         async with compacting(
-            store, namespace, model, on_error=lambda id, error: told.append((id, error)), attempts=2
+            store, namespace, model, on_error=lambda id, error: reported.append((id, error)), attempts=2
         ) as manager:
             session = manager.session("chat")
             await fill(session, 1, 8)
-            await eventually(lambda: bool(told))
+            await eventually(lambda: bool(reported))
             await fill(session, 9, 20)
             await breathe()
             assert len(model.prompts) == 2
-            assert [id for id, _ in told] == ["chat"]
-            assert isinstance(told[0][1], type(answer) if isinstance(answer, Exception) else CompactionError)
+            assert [id for id, _ in reported] == ["chat"]
+            assert isinstance(reported[0][1], type(answer) if isinstance(answer, Exception) else CompactionError)
             assert ids(await session.history()) == [f"m{n}" for n in range(1, 21)]
-            with pytest.raises(type(told[0][1])):
+            with pytest.raises(type(reported[0][1])):
                 await session.compact()
             assert len(model.prompts) == 4
             model.script.clear()
             assert await session.compact() is not None
             assert len(await session.compactions()) == 1
 
-    async def test_a_summariser_that_hangs_is_given_up(self, store: Store, namespace: str) -> None:
+    async def test_a_summariser_that_hangs_times_out(self, store: Store, namespace: str) -> None:
         model = Scripted()
         model.hold()
-        told: list[Exception] = []
+        reported: list[Exception] = []
         async with compacting(
-            store, namespace, model, on_error=lambda _, error: told.append(error), attempts=2, timeout=0.05
+            store, namespace, model, on_error=lambda _, error: reported.append(error), attempts=2, timeout=0.05
         ) as manager:
             session = manager.session("chat")
             await fill(session, 1, 8)
-            await eventually(lambda: bool(told))
-            assert isinstance(told[0], CompactionError)
+            await eventually(lambda: bool(reported))
+            assert isinstance(reported[0], CompactionError)
             assert len(model.prompts) == 2
             assert await session.compactions() == []
 
-    async def test_a_good_answer_after_bad_ones_counts_the_attempts(self, store: Store, namespace: str) -> None:
+    async def test_the_number_of_attempts_is_reported(self, store: Store, namespace: str) -> None:
         model = Scripted("", ValueError("odd"))
         async with compacting(store, namespace, model, auto=False) as manager:
             session = manager.session("chat")
@@ -395,26 +397,28 @@ class BackgroundCompactionTests:
             assert (made.attempts, made.summary) == (3, "summary 3")
             assert "refused" in model.prompts[1]
 
-    async def test_an_on_error_that_fails_does_no_harm(self, store: Store, namespace: str) -> None:
-        told: list[str] = []
+    async def test_an_on_error_callback_that_raises_does_no_harm(self, store: Store, namespace: str) -> None:
+        reported: list[str] = []
 
         def fail(session_id: str, error: Exception) -> None:
-            told.append(session_id)
+            reported.append(session_id)
             raise RuntimeError("even this")
 
         async with compacting(store, namespace, Scripted(*[OSError()] * 3), on_error=fail) as manager:
             await fill(manager.session("chat"), 1, 8)
-            await eventually(lambda: told == ["chat"])
+            await eventually(lambda: reported == ["chat"])
             await fill(manager.session("chat"), 9, 9)
 
-    async def test_a_sync_summariser_holds_up_nobody(self, store: Store, namespace: str) -> None:
+    async def test_a_sync_summariser_does_not_block_the_event_loop(self, store: Store, namespace: str) -> None:
         async with compacting(store, namespace, lambda prompt: "made in a thread") as manager:
             session = manager.session("chat")
             await fill(session, 1, 8)
             await compacted(session)
             assert await summaries(session) == ["made in a thread"]
 
-    async def test_what_can_never_fit_is_not_asked_for_at_every_append(self, store: Store, namespace: str) -> None:
+    async def test_a_view_that_can_never_fit_is_not_compacted_again_at_every_append(
+        self, store: Store, namespace: str
+    ) -> None:
         model = Scripted()
         async with compacting(store, namespace, model) as manager:
             session = manager.session("chat")
@@ -428,7 +432,7 @@ class BackgroundCompactionTests:
 
     # strategies
 
-    async def test_truncate_hides_and_needs_no_model(self, store: Store, namespace: str) -> None:
+    async def test_truncate_hides_messages_without_a_model(self, store: Store, namespace: str) -> None:
         async with compacting(store, namespace, strategy="truncate") as manager:
             session = manager.session("chat")
             await fill(session, 1, 8)
@@ -445,16 +449,16 @@ class BackgroundCompactionTests:
 
     async def test_hybrid_hides_tool_traffic_while_the_summariser_is_down(self, store: Store, namespace: str) -> None:
         model = Scripted(*[ConnectionError("down")] * 3)
-        told: list[Exception] = []
+        reported: list[Exception] = []
         async with compacting(
-            store, namespace, model, strategy="hybrid", on_error=lambda _, error: told.append(error)
+            store, namespace, model, strategy="hybrid", on_error=lambda _, error: reported.append(error)
         ) as manager:
             session = manager.session("chat")
             await fill(session, 1, 2)
             for n in (1, 2):
                 await session.append_all([call(f"call{n}", f"x{n}"), result(f"result{n}", f"x{n}"), said(2 + n)])
             await fill(session, 5, 8)
-            await eventually(lambda: bool(told))
+            await eventually(lambda: bool(reported))
             await eventually(lambda: len(model.prompts) == 3)
 
             async def is_hidden() -> bool:

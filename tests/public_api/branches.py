@@ -1,4 +1,4 @@
-"""The tree as the public API shows it: branches, leaves, the head, and the transcript of a path of any length."""
+"""The tree in the public API: branches, leaves, the head, and the transcript of a path of any length."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from tests.public_api.steps import ids, path, say, user, view
 
 
 class BranchTests:
-    """What branching and walking a path promise."""
-
     @pytest.fixture
     async def tree(self, session: Session) -> Session:
-        """m1 - m2 - m3, with m1 - b2 - b3 beside it; the head is b3."""
+        """Two branches, m1 - m2 - m3 and m1 - b2 - b3; the head is b3."""
         await say(session, "m1", "m2", "m3")
         await session.append(user("b2"), parent="m1")
         await say(session, "b3")
@@ -42,13 +40,13 @@ class BranchTests:
         assert await view(tree) == ["m1", "m2", "m3", "m4"]
         assert await view(tree, leaf="b3") == ["m1", "b2", "b3"]
 
-    async def test_switch_to_an_inner_message_lets_the_next_append_branch_there(self, tree: Session) -> None:
+    async def test_after_a_switch_to_an_inner_message_the_next_append_branches_there(self, tree: Session) -> None:
         await tree.switch("m2")
         assert await view(tree) == ["m1", "m2"]
         await say(tree, "c3")
         assert ids(await tree.branches("m2")) == ["m3", "c3"]
 
-    async def test_switch_to_where_the_head_is_writes_nothing(self, tree: Session) -> None:
+    async def test_a_switch_to_the_current_head_writes_nothing(self, tree: Session) -> None:
         before = await tree.info()
         await tree.switch("b3")
         assert await tree.info() == before
@@ -59,14 +57,14 @@ class BranchTests:
         assert await tree.path_length("m2") == 2
         assert len(await tree.history()) == 2
 
-    async def test_counters_cover_all_branches_and_the_view_only_its_own(self, tree: Session) -> None:
+    async def test_counters_include_all_branches_and_the_view_only_its_own(self, tree: Session) -> None:
         info = await tree.info()
         assert info.message_count == 5
         assert info.token_count == sum(message.tokens for message in await tree.history())
         await tree.switch("m1")
         assert (await tree.info()).token_count == (await tree.get_message("m1")).tokens
 
-    async def test_an_unknown_message_raises_everywhere(self, tree: Session) -> None:
+    async def test_every_call_with_an_unknown_message_raises(self, tree: Session) -> None:
         for work in (
             tree.history(leaf="m9"),
             tree.path_length("m9"),
@@ -79,7 +77,7 @@ class BranchTests:
             with pytest.raises(MessageNotFoundError):
                 await work
 
-    async def test_a_message_of_another_session_is_unknown_here(self, manager: SessionManager, tree: Session) -> None:
+    async def test_a_message_of_another_session_is_unknown(self, manager: SessionManager, tree: Session) -> None:
         other = manager.session("other")
         await say(other, "o1")
         for work in (
@@ -93,16 +91,16 @@ class BranchTests:
                 await work
         assert (await tree.info()).message_count == 5
 
-    async def test_a_message_on_another_branch_is_not_a_place_on_this_path(self, tree: Session) -> None:
+    async def test_a_message_on_another_branch_is_not_on_this_path(self, tree: Session) -> None:
         with pytest.raises(MessageNotFoundError):
             await path(tree, after="m2")
 
-    async def test_a_transcript_gives_the_path_as_it_was_written(self, tree: Session) -> None:
+    async def test_a_transcript_returns_the_path_as_it_was_written(self, tree: Session) -> None:
         await tree.add_compaction("sum", "m1", "b2")
         assert [(m.id, m.parent_id) async for m in tree.transcript()] == [("m1", None), ("b2", "m1"), ("b3", "b2")]
         assert await path(tree, leaf="m3") == ["m1", "m2", "m3"]
 
-    async def test_a_transcript_can_begin_behind_a_message_stop_early_and_run_backwards(self, session: Session) -> None:
+    async def test_a_transcript_can_start_after_a_message_stop_early_and_run_backwards(self, session: Session) -> None:
         await say(session, *(f"m{n}" for n in range(10)))
         assert await path(session, after="m6") == ["m7", "m8", "m9"]
         assert await path(session, after="m9") == []
@@ -114,7 +112,9 @@ class BranchTests:
         assert await path(session, leaf="m4", reverse=True, limit=2) == ["m4", "m3"]
 
     @pytest.mark.parametrize("length", [512, 513, 1023, 1024, 1025, 1500])
-    async def test_a_path_of_several_portions_is_complete_and_in_order(self, session: Session, length: int) -> None:
+    async def test_a_path_that_is_read_in_several_batches_is_complete_and_in_order(
+        self, session: Session, length: int
+    ) -> None:
         wanted = [f"m{n}" for n in range(length)]
         await say(session, *wanted)
         assert await path(session) == wanted

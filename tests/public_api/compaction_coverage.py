@@ -1,5 +1,5 @@
-"""Random work with compactions: every message is at any time visible or under exactly one outermost overlay, and every
-summary was made from exactly what it covers."""
+"""Random histories with compactions: every message is always visible or under exactly one outermost overlay, and every
+summary is made from exactly the messages that it covers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMED = re.compile(r"\b(?:m\d+v\d+|S\d+)\b")
 
 
 class Witness:
-    """A summariser that remembers what each of its summaries was made from. It fails at times."""
+    """A summariser that records what each of its summaries was made from. It sometimes fails."""
 
     def __init__(self, chance: random.Random, failing: float = 0.0) -> None:
         self.made_from: dict[str, list[str]] = {}
@@ -33,7 +33,7 @@ class Witness:
         return name
 
     def leaves(self, name: str) -> list[str]:
-        """The messages that a summary was made from, through all earlier summaries."""
+        """The messages that a summary was made from, including those behind earlier summaries."""
         found: list[str] = []
         left = [name]
         while left:
@@ -92,7 +92,7 @@ class Work:
         return f"m{number}v{version} " + "x " * self.chance.randrange(10, 40)
 
     def turn(self) -> list[dict[str, Any]]:
-        """A message, or a call with its results; each names itself in its text or its arguments."""
+        """A message, or a tool call with its results; each contains its own name in its text or its arguments."""
         first = self.serial
         if self.chance.random() < 0.6:
             self.serial += 1
@@ -151,7 +151,7 @@ class Work:
         try:
             await (session.compact() if self.chance.random() < 0.8 else session.on_overflow(_OVERFLOW))
         except CompactionError:
-            pass  # the witness fails at times
+            pass  # the witness sometimes fails
 
     async def undo(self, session: Session) -> None:
         if compactions := await session.compactions():
@@ -183,15 +183,13 @@ async def run_covered(store: Store, seed: int, steps: int) -> None:
 
 
 class CompactionCoverageTests:
-    """The invariants of compaction under random work."""
-
-    async def test_every_message_is_visible_or_covered_once_and_summaries_are_of_what_they_cover(
+    async def test_every_message_is_visible_or_covered_once_and_each_summary_is_made_from_what_it_covers(
         self, store: Store
     ) -> None:
         for seed in range(6):
             await run_covered(store, seed, 40)
 
-    async def test_each_message_is_whole_in_one_prompt_where_a_summary_is_made_in_chunks(self, store: Store) -> None:
+    async def test_a_summary_made_in_chunks_has_each_message_complete_in_one_prompt(self, store: Store) -> None:
         # Each message counts as 10 tokens, but five of them count as 51: more than the 50 that one prompt may hold.
         witness = Witness(random.Random(0))
         manager = SessionManager(store, namespace=f"covering-{new_id()}").with_compaction(
@@ -204,6 +202,6 @@ class CompactionCoverageTests:
             await prove_covered(session, witness)
 
     @pytest.mark.long
-    async def test_it_stays_so_in_long_random_work(self, store: Store) -> None:
+    async def test_coverage_holds_in_long_random_histories(self, store: Store) -> None:
         for seed in range(1000, 1100):
             await run_covered(store, seed, 150)

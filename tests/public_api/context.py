@@ -1,4 +1,4 @@
-"""Context blocks, the frozen prompt and the tools a model gets, over a store."""
+"""Context blocks and the frozen prompt."""
 
 from __future__ import annotations
 
@@ -47,11 +47,9 @@ class ContextFixtures:
 
 
 class ContextTests:
-    """What blocks and prompts promise."""
-
     # blocks
 
-    async def test_a_block_begins_with_its_default_and_remembers_every_value(self, guest: Session) -> None:
+    async def test_a_block_starts_with_its_default_and_keeps_every_version(self, guest: Session) -> None:
         assert (await guest.context_block("memory")).content == ""
         await guest.replace_context_block("memory", "one", author="ana")
         block = await guest.append_context_block("memory", "two")
@@ -66,7 +64,7 @@ class ContextTests:
         with pytest.raises(BlockNotFoundError):
             await guest.restore_context_block("memory", 9)
 
-    async def test_a_writer_who_saw_an_older_version_is_told(self, guest: Session) -> None:
+    async def test_a_writer_with_an_outdated_version_gets_an_error(self, guest: Session) -> None:
         await guest.replace_context_block("memory", "one", if_version=0)
         with pytest.raises(BlockVersionError) as refused:
             await guest.replace_context_block("memory", "other", if_version=0)
@@ -75,11 +73,11 @@ class ContextTests:
 
     async def test_concurrent_appends_to_a_block_lose_nothing(self, desk: SessionManager) -> None:
         handles = [desk.session("guest") for _ in range(16)]
-        await asyncio.gather(*(h.append_context_block("house", f"line-{n}") for n, h in enumerate(handles)))
-        lines = (await desk.session("guest").context_block("house")).content.splitlines()
-        assert sorted(lines) == sorted(f"line-{n}" for n in range(16))
+        await asyncio.gather(*(h.append_context_block("house", f"entry-{n}") for n, h in enumerate(handles)))
+        entries = (await desk.session("guest").context_block("house")).content.splitlines()
+        assert sorted(entries) == sorted(f"entry-{n}" for n in range(16))
 
-    async def test_refused_writes_leave_the_block_as_it_was(self, guest: Session) -> None:
+    async def test_rejected_writes_leave_the_block_unchanged(self, guest: Session) -> None:
         with pytest.raises(ReadonlyBlockError):
             await guest.replace_context_block("soul", "evil")
         with pytest.raises(BlockNotFoundError):
@@ -90,18 +88,20 @@ class ContextTests:
         assert (await guest.context_block("soul")).content == "You are helpful."
         assert await guest.block_history("memory") == []
 
-    async def test_a_shared_block_is_one_for_the_namespace_and_a_local_one_is_not(self, desk: SessionManager) -> None:
+    async def test_a_shared_block_belongs_to_the_namespace_and_a_local_one_to_its_session(
+        self, desk: SessionManager
+    ) -> None:
         await desk.session("a").replace_context_block("house", "breakfast at 8")
         await desk.session("a").replace_context_block("memory", "secret of a")
         assert (await desk.session("b").context_block("house")).content == "breakfast at 8"
         assert (await desk.session("b").context_block("memory")).content == ""
 
-    async def test_namespaces_share_no_block(self, store: Store, namespace: str) -> None:
+    async def test_namespaces_share_no_blocks(self, store: Store, namespace: str) -> None:
         one, other = declared(store, namespace), declared(store, namespace + "-other")
         await one.session("x").replace_context_block("house", "ours")
         assert (await other.session("x").context_block("house")).content == ""
 
-    async def test_hostile_ids_and_labels_never_meet(self, store: Store, namespace: str) -> None:
+    async def test_hostile_ids_and_labels_never_collide(self, store: Store, namespace: str) -> None:
         labels = ["a_b", "a", "b", "a%", "';--", "memory_a", "memory", "名前", "a:b"]
         manager = SessionManager(store, namespace=namespace)
         for label in labels:
@@ -127,7 +127,7 @@ class ContextTests:
         assert await again.block_history("memory") == []
         assert "private" not in await again.freeze_system_prompt()
 
-    async def test_a_fork_takes_its_blocks_along_and_goes_its_own_way(self, desk: SessionManager) -> None:
+    async def test_a_fork_copies_the_blocks_and_changes_its_own(self, desk: SessionManager) -> None:
         session = desk.session("guest")
         await say(session, "m1")
         await session.replace_context_block("memory", "before")
@@ -143,7 +143,7 @@ class ContextTests:
 
     # the prompt
 
-    async def test_the_prompt_is_plain_text_in_the_order_of_declaration(self, guest: Session) -> None:
+    async def test_the_prompt_is_plain_text_in_order_of_declaration(self, guest: Session) -> None:
         await guest.replace_context_block("memory", "Likes tea.")
         tokens = (await guest.context_block("memory")).tokens
         assert await guest.freeze_system_prompt() == "\n".join(
@@ -164,7 +164,7 @@ class ContextTests:
             ]
         )
 
-    async def test_the_frozen_prompt_does_not_move_until_it_is_refreshed(self, guest: Session) -> None:
+    async def test_the_frozen_prompt_does_not_change_until_it_is_refreshed(self, guest: Session) -> None:
         frozen = await guest.freeze_system_prompt()
         await guest.replace_context_block("memory", "Likes tea.")
         assert await guest.freeze_system_prompt() == frozen
@@ -172,7 +172,7 @@ class ContextTests:
         assert "Likes tea." in refreshed
         assert await guest.freeze_system_prompt() == refreshed
 
-    async def test_freezing_makes_the_session_and_survives_other_handles(
+    async def test_freezing_creates_the_session_and_holds_for_other_handles(
         self, desk: SessionManager, guest: Session
     ) -> None:
         frozen = await guest.freeze_system_prompt()
@@ -180,7 +180,9 @@ class ContextTests:
         await guest.replace_context_block("memory", "later")
         assert await desk.session("guest").freeze_system_prompt() == frozen
 
-    async def test_without_a_cached_prompt_it_is_frozen_in_the_handle_only(self, store: Store, namespace: str) -> None:
+    async def test_without_a_cached_prompt_the_prompt_is_frozen_only_in_the_handle(
+        self, store: Store, namespace: str
+    ) -> None:
         manager = SessionManager(store, namespace=namespace).with_context("memory")
         first = manager.session("s")
         frozen = await first.freeze_system_prompt()
@@ -188,7 +190,7 @@ class ContextTests:
         assert await first.freeze_system_prompt() == frozen
         assert "news" in await manager.session("s").freeze_system_prompt()
 
-    async def test_an_empty_prompt_is_a_value(self, store: Store, namespace: str) -> None:
+    async def test_an_empty_prompt_can_be_frozen(self, store: Store, namespace: str) -> None:
         calls: list[int] = []
 
         def render(blocks: Any) -> str:
@@ -200,7 +202,7 @@ class ContextTests:
         assert await manager.session("s").freeze_system_prompt() == ""
         assert calls == [0]
 
-    async def test_clear_and_compaction_lead_to_a_fresh_prompt(self, guest: Session) -> None:
+    async def test_clearing_and_compaction_render_the_prompt_again(self, guest: Session) -> None:
         await say(guest, "m1", "m2")
         await guest.freeze_system_prompt()
         await guest.replace_context_block("memory", "first news")
@@ -220,7 +222,7 @@ class ContextTests:
         assert "You are helpful." not in prompt
         assert "kept" in prompt
 
-    async def test_the_first_value_of_a_writable_block_is_no_reason_to_render_anew(
+    async def test_the_first_value_of_a_writable_block_does_not_render_the_prompt_again(
         self, store: Store, namespace: str
     ) -> None:
         def manager(first: str) -> SessionManager:
@@ -251,7 +253,7 @@ class ContextTests:
         with pytest.raises(ReadonlyBlockError):
             await guest.replace_context_block("system", "x")
 
-    async def test_what_was_rendered_before_a_change_is_never_frozen_after_it(
+    async def test_a_prompt_rendered_before_a_change_is_never_frozen_after_it(
         self, store: Store, namespace: str
     ) -> None:
         rendering, changed = asyncio.Event(), asyncio.Event()
@@ -276,7 +278,7 @@ class ContextTests:
         assert "NEW" in await freezing
         assert "NEW" in await manager.session("s").freeze_system_prompt()
 
-    async def test_a_freeze_under_way_does_not_bring_a_deleted_session_back(self, store: Store, namespace: str) -> None:
+    async def test_a_freeze_in_progress_does_not_restore_a_deleted_session(self, store: Store, namespace: str) -> None:
         rendering, deleted = asyncio.Event(), asyncio.Event()
 
         async def slow() -> str:
@@ -311,14 +313,14 @@ class ContextTests:
         assert await guest.freeze_system_prompt() == frozen
         for value in ("Likes coffee.", "Likes tea.", ""):
             await guest.replace_context_block("memory", value)
-            told = await guest.context_changes()
-            assert told is not None
-            assert (await guest.append(told)).inserted
-            assert value in told["content"]
+            changes = await guest.context_changes()
+            assert changes is not None
+            assert (await guest.append(changes)).inserted
+            assert value in changes["content"]
         await guest.refresh_system_prompt()
         assert await guest.context_changes() is None
 
-    async def test_a_prompt_store_of_the_users_own_is_scoped_by_session(self, store: Store, namespace: str) -> None:
+    async def test_a_custom_prompt_store_is_scoped_by_session(self, store: Store, namespace: str) -> None:
         class Kept:
             def __init__(self) -> None:
                 self.texts: dict[tuple[str, str], str | None] = {}
@@ -348,7 +350,7 @@ class ContextTests:
 
     # declarations
 
-    async def test_set_up_is_final_after_first_use_but_a_handle_may_add_blocks(
+    async def test_settings_are_final_after_first_use_but_a_handle_may_add_blocks(
         self, desk: SessionManager, guest: Session
     ) -> None:
         await guest.freeze_system_prompt()
@@ -362,7 +364,7 @@ class ContextTests:
         assert not guest.remove_context("late")
         assert "I came later." not in await guest.freeze_system_prompt()
 
-    async def test_session_search_finds_what_was_said_elsewhere(self, desk: SessionManager) -> None:
+    async def test_session_search_finds_messages_of_other_sessions(self, desk: SessionManager) -> None:
         await desk.session("old").append({"id": "m1", "role": "user", "content": "The code of the safe is 4711."})
         search = desk.tools()["session_search"]
         assert "The **code** of the **safe** is 4711." in await search(query="safe code")
@@ -370,7 +372,7 @@ class ContextTests:
         assert (await search()).startswith("Error: ")
         assert (await search(query="safe", limit=0)).startswith("Error: ")
 
-    async def test_reading_blocks_does_not_make_a_session(self, desk: SessionManager) -> None:
+    async def test_reading_blocks_does_not_create_a_session(self, desk: SessionManager) -> None:
         await desk.session("ghost").context_blocks()
         with pytest.raises(SessionNotFoundError):
             await desk.session("ghost").info()

@@ -1,4 +1,4 @@
-"""The tools that a model gets for its context blocks, over a store."""
+"""The tools that a model gets for its context blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.public_api.steps import call, view
 
 
 class Skills:
-    """A skill provider that keeps what it is given."""
+    """A skill provider that stores what it gets and records its calls."""
 
     def __init__(self, session_id: str) -> None:
         self.texts: dict[str, str] = {"bake": "Preheat the oven to 180 degrees. " * 40}
@@ -34,9 +34,7 @@ class Skills:
 
 
 class ContextToolTests:
-    """What the tools for blocks promise."""
-
-    async def test_tools_are_there_only_where_a_block_can_use_them(self, store: Store, namespace: str) -> None:
+    async def test_tools_exist_only_if_a_block_can_use_them(self, store: Store, namespace: str) -> None:
         async def names(manager: SessionManager) -> set[str]:
             return set(await manager.session("s").tools())
 
@@ -55,7 +53,7 @@ class ContextToolTests:
         readonly = manager().with_context("skills", provider=Skills, readonly=True)
         assert await names(readonly) == {"load_context", "unload_context"}
 
-    async def test_update_context_writes_and_tells_how_full_the_block_is(self, guest: Session) -> None:
+    async def test_update_context_writes_and_reports_how_full_the_block_is(self, guest: Session) -> None:
         update = (await guest.tools())["update_context"]
         answer = await update(label="memory", content="Likes tea.")
         tokens = (await guest.context_block("memory")).tokens
@@ -79,7 +77,7 @@ class ContextToolTests:
             ({"label": "memory", "content": "\0"}, "NUL"),
         ],
     )
-    async def test_bad_arguments_are_answered_with_a_sentence_and_write_nothing(
+    async def test_bad_arguments_return_an_explanation_and_write_nothing(
         self, guest: Session, arguments: dict[str, Any], said: str
     ) -> None:
         answer = await (await guest.tools())["update_context"](**arguments)
@@ -87,7 +85,7 @@ class ContextToolTests:
         assert said in answer
         assert await guest.block_history("memory") == []
 
-    async def test_a_skill_is_loaded_and_unloading_gives_the_tokens_back(self, store: Store, namespace: str) -> None:
+    async def test_a_skill_is_loaded_and_unloading_frees_its_tokens(self, store: Store, namespace: str) -> None:
         def manager() -> SessionManager:
             return SessionManager(store, namespace=namespace).with_context("skills", provider=Skills)
 
@@ -107,7 +105,7 @@ class ContextToolTests:
         assert answer.startswith('Skill "bake" is not currently loaded in "skills".')
         assert "Preheat" in await tools["load_context"](label="skills", key="bake")
 
-    async def test_a_skill_unloaded_in_the_same_turn_takes_no_room_either(self, store: Store, namespace: str) -> None:
+    async def test_a_skill_unloaded_in_the_same_turn_takes_no_tokens(self, store: Store, namespace: str) -> None:
         session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
         tools = await session.tools()
         await session.append(call("c1", "call-1"))
@@ -117,7 +115,7 @@ class ContextToolTests:
         assert (await session.get_message("r1")).text == "[skill unloaded: bake]"
         assert "Preheat" not in "".join(await view(session))
 
-    async def test_unloading_touches_the_tools_answer_and_nothing_else(self, store: Store, namespace: str) -> None:
+    async def test_unloading_changes_only_the_result_of_the_tool(self, store: Store, namespace: str) -> None:
         session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
         tools = await session.tools()
         loaded = await tools["load_context"](label="skills", key="bake")
@@ -132,7 +130,7 @@ class ContextToolTests:
         assert (await session.get_message("c2")).raw == quote
         assert (await session.get_message("u1")).text == loaded
 
-    async def test_an_answer_that_is_written_by_upsert_is_noticed_too(self, store: Store, namespace: str) -> None:
+    async def test_a_tool_result_written_by_upsert_is_also_recognised(self, store: Store, namespace: str) -> None:
         session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
         tools = await session.tools()
         answer = {"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": "..."}
@@ -142,15 +140,13 @@ class ContextToolTests:
         await tools["unload_context"](label="skills", key="bake")
         assert (await session.get_message("r1")).text == "[skill unloaded: bake]"
 
-    async def test_unknown_skills_are_answered_with_what_there_is(self, store: Store, namespace: str) -> None:
+    async def test_an_unknown_skill_returns_the_list_of_skills(self, store: Store, namespace: str) -> None:
         session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
         answer = await (await session.tools())["load_context"](label="skills", key="fly")
         assert answer.startswith("Not found: 'fly'")
         assert "- bake" in answer
 
-    async def test_entries_written_by_the_model_get_keys_that_do_not_collide(
-        self, store: Store, namespace: str
-    ) -> None:
+    async def test_entries_written_by_the_model_get_unique_keys(self, store: Store, namespace: str) -> None:
         session = SessionManager(store, namespace=namespace).with_context("facts", provider=StoreSearch).session("s")
         tools = await session.tools()
         assert "title" in tools["update_context"].parameters["properties"]

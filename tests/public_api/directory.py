@@ -1,4 +1,4 @@
-"""The sessions of a namespace: creating, finding, listing, naming, deleting, and what each costs."""
+"""The sessions of a namespace: create, find, list, rename and delete them, and their usage."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ async def everything(manager: SessionManager, **filters: Any) -> list[SessionInf
 
 
 class DirectoryTests:
-    """What `SessionManager` promises about sessions as a whole."""
-
-    async def test_create_makes_a_session_with_its_attributes(self, manager: SessionManager) -> None:
+    async def test_create_stores_the_attributes_of_a_session(self, manager: SessionManager) -> None:
         session = await manager.create(
             "Trip", model="large", source="web", max_tokens=100, tags=["b", "a", "b"], metadata={"n": {"x": [1, None]}}
         )
@@ -47,7 +45,7 @@ class DirectoryTests:
         assert info.created_at == info.updated_at == info.last_active_at
         assert abs(datetime.now(UTC) - info.created_at) < timedelta(minutes=1)
 
-    async def test_a_taken_id_or_key_is_refused(self, manager: SessionManager) -> None:
+    async def test_a_taken_id_or_key_is_rejected(self, manager: SessionManager) -> None:
         await manager.create("first", id="s", key=ADA)
         with pytest.raises(SessionExistsError):
             await manager.create("second", id="s")
@@ -80,7 +78,9 @@ class DirectoryTests:
         assert await manager.get(SessionKey("bot", "web", "ada", "thread")) is None
         assert await manager.get("bot:web:ada") is None
 
-    async def test_a_handle_made_from_a_key_resolves_at_its_first_io_and_stays(self, manager: SessionManager) -> None:
+    async def test_a_handle_made_from_a_key_is_resolved_by_its_first_call_and_stays_so(
+        self, manager: SessionManager
+    ) -> None:
         handle = manager.session(ADA)
         with pytest.raises(ConfigurationError):
             _ = handle.id
@@ -97,12 +97,12 @@ class DirectoryTests:
         assert await handle.history() == []
         assert (await manager.session(ADA).info()).id == replacement.id
 
-    async def test_many_first_writes_under_a_key_meet_in_one_session(self, manager: SessionManager) -> None:
+    async def test_many_concurrent_first_writes_under_a_key_go_to_one_session(self, manager: SessionManager) -> None:
         await asyncio.gather(*(manager.append(ADA, user(f"m{n}")) for n in range(16)))
         [info] = await manager.list()
         assert (info.key, info.message_count) == (ADA, 16)
 
-    async def test_rename_delete_and_fork_want_a_session_that_exists(self, manager: SessionManager) -> None:
+    async def test_rename_delete_and_fork_need_an_existing_session(self, manager: SessionManager) -> None:
         with pytest.raises(SessionNotFoundError):
             await manager.rename("s", "name")
         with pytest.raises(SessionNotFoundError):
@@ -112,7 +112,7 @@ class DirectoryTests:
         assert not await manager.delete("s")
         assert (await manager.stats()).sessions == 0
 
-    async def test_delete_removes_everything_of_a_session_and_nothing_else(self, manager: SessionManager) -> None:
+    async def test_delete_removes_a_whole_session_and_nothing_else(self, manager: SessionManager) -> None:
         for name in ("s", "t"):
             session = await manager.create(id=name, tags=["x"])
             await say(session, "m1", "m2", "m3")
@@ -129,7 +129,9 @@ class DirectoryTests:
         assert await path(fresh) == ["m1"]
         assert (await fresh.info()).tags == ()
 
-    async def test_the_methods_by_id_are_those_of_the_session(self, manager: SessionManager) -> None:
+    async def test_the_methods_of_the_manager_do_the_same_as_those_of_the_session(
+        self, manager: SessionManager
+    ) -> None:
         await manager.append("s", user("m1"))
         await manager.append_all("s", [user("m2"), user("m3")])
         await manager.upsert("s", user("m2", "two"))
@@ -157,7 +159,7 @@ class DirectoryTests:
         await session.set_summary(None)
         assert (await session.info()).summary is None
 
-    async def test_attributes_changed_at_once_lose_nothing(self, session: Session) -> None:
+    async def test_concurrent_changes_of_attributes_lose_nothing(self, session: Session) -> None:
         work = [session.add_tags(f"t{n}") for n in range(16)]
         values = [session.set_metadata(**{f"k{n}": n}) for n in range(16)]
         await asyncio.gather(*work, *values, *(session.append(user(f"m{n}")) for n in range(16)))
@@ -166,7 +168,7 @@ class DirectoryTests:
         assert info.metadata == {f"k{n}": n for n in range(16)}
         assert info.message_count == 16
 
-    async def test_attributes_do_not_count_as_activity_and_messages_do(self, session: Session) -> None:
+    async def test_messages_count_as_activity_and_attributes_do_not(self, session: Session) -> None:
         await say(session, "m1")
         first = await session.info()
         await session.rename("Trip")
@@ -186,14 +188,14 @@ class DirectoryTests:
         listed = next(info for info in await manager.list() if info.id == "a")
         assert listed == await manager.get("a")
 
-    async def test_a_list_shows_figures_of_views_that_changed(self, manager: SessionManager) -> None:
+    async def test_a_list_contains_current_figures_of_changed_views(self, manager: SessionManager) -> None:
         session = manager.session("s")
         await say(session, "m1", "m2", "m3")
         await session.add_compaction("sum", "m1", "m2")
         [info] = await manager.list()
         assert info.token_count == sum(message.tokens for message in await session.history())
 
-    async def test_filters_narrow_a_list_alone_and_together(self, manager: SessionManager) -> None:
+    async def test_filters_narrow_a_list_alone_and_combined(self, manager: SessionManager) -> None:
         await manager.create(id="1", key=SessionKey("bot", "web", "ada"), tags=["x"])
         await manager.create(id="2", key=SessionKey("bot", "mail", "ada", "t1"), tags=["x", "y"])
         await manager.create(id="3", key=SessionKey("cat", "web", "bob"))
@@ -213,7 +215,7 @@ class DirectoryTests:
             page = await manager.list(**filters)  # type: ignore[arg-type]
             assert "".join(info.id for info in page) == wanted, filters
 
-    async def test_a_list_can_be_narrowed_by_the_time_of_creation(self, manager: SessionManager) -> None:
+    async def test_a_list_can_be_filtered_by_creation_time(self, manager: SessionManager) -> None:
         for name in ("a", "b", "c"):
             await manager.create(id=name)
         middle = await manager.get("b")
@@ -223,7 +225,7 @@ class DirectoryTests:
         naive = middle.created_at.replace(tzinfo=None)
         assert [info.id for info in await manager.list(created_after=naive)] == ["c"]
 
-    async def test_pages_follow_each_other_without_gap_or_repeat(self, manager: SessionManager) -> None:
+    async def test_pages_have_no_gaps_and_no_repeats(self, manager: SessionManager) -> None:
         for n in range(23):
             await manager.create(id=f"s{n}")
         seen: list[str] = []
@@ -238,13 +240,15 @@ class DirectoryTests:
         assert seen == [f"s{n}" for n in range(22, -1, -1)]
         assert [info.id for info in await everything(manager, limit=7)] == seen
 
-    async def test_a_page_that_takes_all_is_the_last(self, manager: SessionManager) -> None:
+    async def test_a_page_with_all_remaining_sessions_is_the_last(self, manager: SessionManager) -> None:
         for n in range(4):
             await manager.create(id=f"s{n}")
         page = await manager.list(limit=4)
         assert (len(page), page.next_cursor) == (4, None)
 
-    async def test_iterating_while_sessions_change_gives_each_untouched_one_once(self, manager: SessionManager) -> None:
+    async def test_iterating_while_sessions_change_returns_each_unchanged_one_once(
+        self, manager: SessionManager
+    ) -> None:
         for n in range(20):
             await manager.create(id=f"s{n}")
         seen: list[str] = []
@@ -257,7 +261,9 @@ class DirectoryTests:
         assert len(seen) == len(set(seen))
         assert set(seen) == {f"s{n}" for n in range(1, 20)}
 
-    async def test_a_cursor_serves_only_the_call_it_was_made_for(self, store: Store, manager: SessionManager) -> None:
+    async def test_a_cursor_is_valid_only_for_the_call_that_returned_it(
+        self, store: Store, manager: SessionManager
+    ) -> None:
         for n in range(3):
             await manager.create(id=f"s{n}", tags=["x"])
         cursor = (await manager.list(limit=1)).next_cursor
@@ -294,7 +300,7 @@ class DirectoryTests:
 
     # usage and totals
 
-    async def test_usage_is_a_ledger_with_exact_totals(self, manager: SessionManager) -> None:
+    async def test_usage_has_exact_totals(self, manager: SessionManager) -> None:
         await manager.create(id="s")
         for _ in range(10):
             assert await manager.add_usage("s", input_tokens=3, output_tokens=2, cost="0.1", model="large")
@@ -308,7 +314,7 @@ class DirectoryTests:
         assert info is not None
         assert (info.input_tokens, info.output_tokens, info.cost) == (30, 20, Decimal("1.2"))
 
-    async def test_the_same_usage_id_counts_once_even_at_once(self, manager: SessionManager) -> None:
+    async def test_the_same_usage_id_counts_once_even_under_concurrency(self, manager: SessionManager) -> None:
         await manager.create(id="s")
         await manager.create(id="t")
         entered = await asyncio.gather(*(manager.add_usage("s", input_tokens=1, usage_id="u") for _ in range(16)))
@@ -317,7 +323,7 @@ class DirectoryTests:
         assert (await manager.usage("s")).input_tokens == 1
         assert (await manager.usage()).input_tokens == 2
 
-    async def test_usage_entered_at_once_loses_nothing(self, manager: SessionManager) -> None:
+    async def test_concurrent_usage_entries_lose_nothing(self, manager: SessionManager) -> None:
         session = await manager.create(id="s")
         await asyncio.gather(
             *(manager.add_usage("s", output_tokens=1, cost="0.01") for _ in range(32)),
@@ -326,9 +332,7 @@ class DirectoryTests:
         info = await session.info()
         assert (info.output_tokens, info.cost, info.message_count) == (32, Decimal("0.32"), 32)
 
-    async def test_usage_is_totalled_per_day_and_keeps_what_deleted_sessions_cost(
-        self, manager: SessionManager
-    ) -> None:
+    async def test_usage_is_totalled_by_day_and_includes_deleted_sessions(self, manager: SessionManager) -> None:
         await manager.create(id="s")
         for day in (1, 1, 2, 3):
             await manager.add_usage("s", input_tokens=day, at=datetime(2026, 1, day, 23, 59, tzinfo=UTC))
@@ -339,7 +343,7 @@ class DirectoryTests:
         await manager.delete("s")
         assert (await manager.usage()).input_tokens == 7
 
-    async def test_stats_total_the_namespace(self, manager: SessionManager) -> None:
+    async def test_stats_contain_the_totals_of_the_namespace(self, manager: SessionManager) -> None:
         empty = await manager.stats()
         assert (empty.sessions, empty.messages, empty.input_tokens, empty.cost) == (0, 0, 0, Decimal(0))
         await say(manager.session("s"), "m1", "m2")
@@ -351,7 +355,7 @@ class DirectoryTests:
         await manager.delete("s")
         assert (await manager.stats()).messages == 1
 
-    async def test_search_finds_words_in_every_session_and_says_where(self, manager: SessionManager) -> None:
+    async def test_search_finds_words_in_every_session_with_their_location(self, manager: SessionManager) -> None:
         await manager.append("s", user("m1", "the amber lamp"))
         await manager.append("t", {"id": "m1", "role": "assistant", "content": "a Birch table, an amber chair"})
         hits = await manager.search("amber birch")
@@ -365,7 +369,7 @@ class DirectoryTests:
         assert [hit.session_id for hit in await manager.session("s").search("amber")] == ["s"]
         assert len(await manager.search("nothing")) == 0
 
-    # set-up and closing
+    # settings and closing
 
     async def test_one_conversation_needs_no_manager(self, store: Store, manager: SessionManager) -> None:
         created = Session.create(store, namespace=manager.namespace).for_session("solo").with_token_counter(len)
@@ -389,10 +393,12 @@ class DirectoryTests:
         with pytest.raises(ConfigurationError):
             session.for_session("other")
 
-    async def test_a_handle_of_a_manager_has_no_set_up_calls(self, manager: SessionManager) -> None:
+    async def test_a_handle_of_a_manager_has_no_configuration_methods(self, manager: SessionManager) -> None:
         assert not [name for name in dir(manager.session("s")) if name.startswith("with_")]
 
-    async def test_a_closed_manager_refuses_and_leaves_a_given_store_open(self, store: Store, namespace: str) -> None:
+    async def test_a_closed_manager_rejects_calls_and_leaves_a_given_store_open(
+        self, store: Store, namespace: str
+    ) -> None:
         manager = SessionManager(store, namespace=namespace)
         await say(manager.session("s"), "m1")
         session = manager.session("s")

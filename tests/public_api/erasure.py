@@ -1,4 +1,4 @@
-"""Erasure: nothing of a person, an agent or a channel stays, and everything of all others does."""
+"""Erasure: all data of a person, an agent or a channel is deleted, and all other data stays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Mood:
 
 
 async def everything(manager: SessionManager, key: SessionKey, word: str) -> Session:
-    """A session with something of every kind that is kept."""
+    """A session with data of every kind."""
     session = await manager.create(key=key, name=f"about {word}", tags=[f"tag-{word}"], metadata={"of": word})
     await session.append_all([user(f"{word}-{number}", f"{word} said {number}") for number in range(6)])
     await session.update_message(user(f"{word}-4", f"{word} changed"))
@@ -53,7 +53,7 @@ async def erased_events(manager: SessionManager) -> list[str | None]:
 
 
 class Listener:
-    """A hook that notes ends, and can break off what goes on."""
+    """A hook that records ends, and can cancel the task in progress."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[str, str]] = []
@@ -66,9 +66,7 @@ class Listener:
 
 
 class ErasureTests:
-    """What `erase` promises."""
-
-    async def test_everything_of_a_peer_goes_and_everything_of_others_stays(self, manager: SessionManager) -> None:
+    async def test_all_data_of_a_peer_is_erased_and_all_other_data_stays(self, manager: SessionManager) -> None:
         first = await everything(manager, ADA, "quagga")
         second = await manager.new(ADA)
         await say(second, "again")
@@ -87,7 +85,7 @@ class ErasureTests:
         assert (await manager.usage()).input_tokens == 10
         assert await manager.erase(peer="ada") == ErasureReport()
 
-    async def test_each_filter_erases_what_it_names_and_several_what_they_name_together(
+    async def test_each_filter_erases_its_matches_and_several_filters_their_intersection(
         self, manager: SessionManager
     ) -> None:
         keys = [SessionKey(agent, channel, "ada", thread) for agent, channel, thread in
@@ -105,7 +103,7 @@ class ErasureTests:
         assert (await manager.erase(agent="b")).sessions == 1
         assert await left() == {str(keys[2])}
 
-    async def test_sessions_of_every_status_go(self, manager: SessionManager) -> None:
+    async def test_sessions_of_every_status_are_erased(self, manager: SessionManager) -> None:
         for thread, change in (("1", manager.archive), ("2", manager.suspend)):
             key = SessionKey("bot", "web", "ada", thread)
             await manager.append(key, user("m"))
@@ -114,7 +112,7 @@ class ErasureTests:
         assert (await manager.erase(peer="ada")).sessions == 3
         assert (await manager.stats()).sessions == 0
 
-    async def test_forks_go_even_through_others_that_are_gone_or_were_emptied(self, manager: SessionManager) -> None:
+    async def test_forks_are_erased_even_through_deleted_or_cleared_sessions(self, manager: SessionManager) -> None:
         source = await manager.create(key=ADA)
         await say(source, "m1", "m2")
         fork = await manager.fork(source.id)
@@ -132,7 +130,7 @@ class ErasureTests:
             assert await manager.get(session.id) is None
         assert (await manager.stats()).sessions == 0
 
-    async def test_what_a_session_was_begun_under_stays_and_what_others_began_under_it_forgets_it(
+    async def test_the_parent_of_an_erased_session_stays_and_its_children_lose_their_parent_id(
         self, manager: SessionManager
     ) -> None:
         above = await manager.create(id="above")
@@ -144,13 +142,13 @@ class ErasureTests:
         created = [event async for event in manager.events("start", session=bob.id, follow=False)]
         assert ada.id not in repr(created)
 
-    async def test_sessions_that_are_each_others_parents_go(self, manager: SessionManager) -> None:
+    async def test_sessions_that_are_each_others_parents_are_erased(self, manager: SessionManager) -> None:
         await manager.create(id="one", key=ADA, parent="two")
         await say(manager.session("one"), "m")
         await manager.fork("one", new_id="two")
         assert (await manager.erase(peer="ada")).sessions == 2
 
-    async def test_an_erasure_wants_to_know_of_whom(self, manager: SessionManager) -> None:
+    async def test_an_erasure_needs_a_filter(self, manager: SessionManager) -> None:
         with pytest.raises(InvalidInputError):
             await manager.erase()
         with pytest.raises(InvalidInputError):
@@ -160,7 +158,7 @@ class ErasureTests:
         with pytest.raises(InvalidKeyError):
             await manager.erase(key="bot:web:ada")  # type: ignore[arg-type]
 
-    async def test_keys_are_those_that_isolation_makes_of_them(self, store: Store, namespace: str) -> None:
+    async def test_filters_match_keys_as_isolation_stores_them(self, store: Store, namespace: str) -> None:
         async with SessionManager(store, namespace=namespace).with_isolation("agent", "peer") as manager:
             await manager.append(ADA, user("m"))
             with pytest.raises(InvalidInputError, match="channel"):
@@ -168,14 +166,16 @@ class ErasureTests:
             elsewhere = SessionKey("bot", "phone", "ada", "t")
             assert (await manager.erase(key=elsewhere)).sessions == 1
 
-    async def test_another_namespace_is_left_alone(self, store: Store, manager: SessionManager, namespace: str) -> None:
+    async def test_other_namespaces_are_not_affected(
+        self, store: Store, manager: SessionManager, namespace: str
+    ) -> None:
         async with SessionManager(store, namespace=f"{namespace}-2") as other:
             await everything(other, ADA, "okapi")
             await manager.append(ADA, user("m"))
             assert (await manager.erase(peer="ada")).sessions == 1
             assert (await other.stats()).messages == 5
 
-    async def test_what_is_told_of_it_does_not_say_who_it_was(self, manager: SessionManager) -> None:
+    async def test_events_of_an_erasure_do_not_identify_the_person(self, manager: SessionManager) -> None:
         session = await everything(manager, ADA, "quagga")
         await manager.delete((await manager.create(id="by hand")).id)
         await manager.erase(peer="ada")
@@ -183,9 +183,7 @@ class ErasureTests:
         events = [event async for event in manager.events("start", follow=False)]
         assert session.id not in repr(events)
 
-    async def test_hooks_are_told_of_an_end_and_notes_are_not_taken(
-        self, manager: SessionManager, tmp_path: Path
-    ) -> None:
+    async def test_hooks_are_called_and_notes_are_not_written(self, manager: SessionManager, tmp_path: Path) -> None:
         listener = Listener()
         manager.register_hook(listener)
         manager.register_hook(DailyNotes(tmp_path))
@@ -194,14 +192,14 @@ class ErasureTests:
         assert listener.ends == [(session.id, "erase")]
         assert await asyncio.to_thread(lambda: list(tmp_path.rglob("*.md"))) == []
 
-    async def test_states_in_other_stores_go(self, manager: SessionManager) -> None:
+    async def test_states_in_other_stores_are_erased(self, manager: SessionManager) -> None:
         moods = manager.states(Mood, store="memory://")
         session = await manager.create(key=ADA)
         await moods.create(session.id)
         assert (await manager.erase(peer="ada")).states == 1
         assert await moods.get(session.id) is None
 
-    async def test_one_that_was_broken_off_is_finished_by_calling_it_again(self, manager: SessionManager) -> None:
+    async def test_an_interrupted_erasure_is_finished_by_calling_it_again(self, manager: SessionManager) -> None:
         for number in range(100):
             session = await manager.create(key=SessionKey("bot", "web", "ada", str(number)))
             await say(session, "m1")
@@ -217,7 +215,7 @@ class ErasureTests:
         assert (await manager.erase(peer="ada")).sessions == left
         assert (await manager.stats()).sessions == 0
 
-    async def test_beside_others_who_write_nothing_of_before_is_left(self, manager: SessionManager) -> None:
+    async def test_an_erasure_during_concurrent_writes_leaves_no_earlier_data(self, manager: SessionManager) -> None:
         done = asyncio.Event()
 
         async def write(number: int) -> None:

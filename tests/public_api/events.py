@@ -1,4 +1,4 @@
-"""Events: what `manager.events()` gives, from where, and when it ends."""
+"""Events: what `manager.events()` returns, where it starts, and when it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def brief(events: list[Event]) -> list[tuple[str, str | None, str | None]]:
 
 
 class Following:
-    """The events that arrive from now on, collected by a task."""
+    """A task that collects the events from now on."""
 
     def __init__(self, manager: SessionManager, after: str | None = None) -> None:
         self.events: list[Event] = []
@@ -36,7 +36,7 @@ class Following:
             self.events.append(event)
 
     async def until(self, message_id: str) -> list[Event]:
-        """What came up to the event about a message."""
+        """The events up to the one about a message."""
         async with asyncio.timeout(PATIENCE):
             while all(event.message_id != message_id for event in self.events):
                 assert not self.task.done()
@@ -45,9 +45,7 @@ class Following:
 
 
 class EventTests:
-    """What the stream of events promises."""
-
-    async def test_each_message_is_an_event_of_its_own(self, manager: SessionManager, session: Session) -> None:
+    async def test_each_message_is_a_separate_event(self, manager: SessionManager, session: Session) -> None:
         await say(session, "m1", "m2")
         await session.append({"id": "m3", "role": "assistant", "content": "secret"})
         events = await so_far(manager)
@@ -62,7 +60,7 @@ class EventTests:
         assert info.created_at <= events[-1].at <= info.updated_at
         assert "secret" not in repr(events)
 
-    async def test_everything_that_changes_is_told(self, manager: SessionManager, session: Session) -> None:
+    async def test_every_change_is_an_event(self, manager: SessionManager, session: Session) -> None:
         await say(session, "m1", "m2", "m3")
         await session.update_message(user("m2", "changed"))
         compaction = await session.add_compaction("in short", "m1", "m2")
@@ -91,7 +89,9 @@ class EventTests:
         ]
         assert [event.session_id for event in events] == ["chat"] * 9 + ["fork"]
 
-    async def test_changes_of_messages_name_them(self, manager: SessionManager, session: Session) -> None:
+    async def test_events_of_changed_messages_contain_their_ids(
+        self, manager: SessionManager, session: Session
+    ) -> None:
         await say(session, "m1", "m2")
         fork = await manager.fork("chat", new_id="fork")
         await session.update_message(user("m2", "changed in place or not"))
@@ -104,7 +104,7 @@ class EventTests:
             ("head.moved", "chat", "m1"),
         ]
 
-    async def test_a_reader_goes_on_behind_any_event(self, manager: SessionManager, session: Session) -> None:
+    async def test_a_reader_can_continue_after_any_event(self, manager: SessionManager, session: Session) -> None:
         await say(session, *(f"m{number}" for number in range(300)))
         await session.delete_messages([f"m{number}" for number in range(5, 9)])
         await manager.create(id="other")
@@ -113,7 +113,9 @@ class EventTests:
         for index in (0, 1, 3, 5, 6, 127, 200, 296, 297, 298, 300, 301):
             assert await so_far(manager, whole[index].position) == whole[index + 1 :]
 
-    async def test_a_place_in_a_run_survives_deletions_in_it(self, manager: SessionManager, session: Session) -> None:
+    async def test_a_position_among_appended_messages_survives_their_deletion(
+        self, manager: SessionManager, session: Session
+    ) -> None:
         await say(session, *(f"m{number}" for number in range(10)))
         third = (await so_far(manager))[3]
         await session.delete_messages(["m0", "m1", "m4"])
@@ -130,7 +132,7 @@ class EventTests:
         assert await so_far(manager, mine[1].position, session="chat") == mine[2:]
         assert [event.kind for event in await so_far(manager, session="other")] == ["session.deleted"]
 
-    async def test_without_a_position_it_begins_now(self, manager: SessionManager, session: Session) -> None:
+    async def test_without_a_position_events_start_now(self, manager: SessionManager, session: Session) -> None:
         await say(session, "old")
         following = Following(manager)
         number = 0
@@ -142,7 +144,7 @@ class EventTests:
         assert following.events[0].message_id != "old"
         following.task.cancel()
 
-    async def test_it_follows_what_other_managers_write(
+    async def test_events_include_the_writes_of_other_managers(
         self, manager: SessionManager, store: Store, namespace: str
     ) -> None:
         following = Following(manager, "start")
@@ -152,12 +154,12 @@ class EventTests:
             await other.append("s0", user("last"))
             events = await following.until("last")
             for name in ("s0", "s1", "s2"):
-                told = [event.message_id for event in events if event.session_id == name and event.message_id]
-                assert told == await path(other.session(name))
+                reported = [event.message_id for event in events if event.session_id == name and event.message_id]
+                assert reported == await path(other.session(name))
         assert "foreign" not in {event.message_id for event in events}
         following.task.cancel()
 
-    async def test_it_ends_when_the_manager_is_closed_or_its_task_is_cancelled(
+    async def test_events_end_when_the_manager_is_closed_or_the_task_is_cancelled(
         self, store: Store, namespace: str
     ) -> None:
         manager = SessionManager(store, namespace=namespace)
@@ -172,7 +174,7 @@ class EventTests:
         async with asyncio.timeout(PATIENCE):
             await following.task
 
-    async def test_positions_of_other_namespaces_and_altered_ones_are_refused(
+    async def test_positions_of_other_namespaces_and_altered_positions_are_rejected(
         self, manager: SessionManager, store: Store, session: Session
     ) -> None:
         await say(session, "m1")
@@ -187,7 +189,7 @@ class EventTests:
         with pytest.raises(InvalidInputError):
             await so_far(manager, 3)  # type: ignore[arg-type]
 
-    async def test_a_position_that_was_trimmed_is_an_error_and_not_a_gap(
+    async def test_a_trimmed_position_raises_instead_of_leaving_a_gap(
         self, manager: SessionManager, store: Store, namespace: str, session: Session
     ) -> None:
         for number in range(4):

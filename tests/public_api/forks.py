@@ -1,4 +1,4 @@
-"""Forks: copy on write in both directions, whatever happens to either side."""
+"""Forks: copy on write in both directions, whatever happens to source and fork."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from tests.public_api.steps import ids, path, say, user, view
 
 
 class ForkTests:
-    """What a fork sees, and what it never does to its source."""
-
     @pytest.fixture
     async def source(self, session: Session) -> Session:
         """m1 to m4."""
         await say(session, "m1", "m2", "m3", "m4")
         return session
 
-    async def test_a_fork_begins_with_the_whole_history(self, manager: SessionManager, source: Session) -> None:
+    async def test_a_fork_starts_with_the_whole_history(self, manager: SessionManager, source: Session) -> None:
         fork = await manager.fork("chat")
         assert fork.id != "chat"
         assert await fork.history() == await source.history()
@@ -35,7 +33,7 @@ class ForkTests:
         assert copy.parent_session_id == "chat"
         assert (copy.message_count, copy.token_count) == (4, original.token_count)
 
-    async def test_a_fork_at_a_message_begins_with_the_path_to_it(
+    async def test_a_fork_at_a_message_starts_with_the_path_to_it(
         self, manager: SessionManager, source: Session
     ) -> None:
         await source.append(user("b2"), parent="m1")
@@ -48,7 +46,7 @@ class ForkTests:
         with pytest.raises(MessageNotFoundError):
             await fork.get_message("m4")
 
-    async def test_both_sides_go_their_own_ways(self, manager: SessionManager, source: Session) -> None:
+    async def test_source_and_fork_continue_independently(self, manager: SessionManager, source: Session) -> None:
         fork = await manager.fork("chat")
         await say(fork, "f5")
         await say(source, "m5", "m6")
@@ -95,16 +93,14 @@ class ForkTests:
             assert info.token_count == sum(message.tokens for message in await session.history())
         assert (await view(fork))[1] == "and once more"
 
-    async def test_overlays_made_before_the_fork_are_seen_through_it(
-        self, manager: SessionManager, source: Session
-    ) -> None:
+    async def test_overlays_made_before_the_fork_apply_in_it(self, manager: SessionManager, source: Session) -> None:
         await source.add_compaction("sum", "m1", "m2")
         fork = await manager.fork("chat")
         assert await view(fork) == ["sum", "m3", "m4"]
         assert [each.summary for each in await fork.compactions()] == ["sum"]
         assert (await fork.info()).compaction_count == 1
 
-    async def test_overlays_made_after_the_fork_are_seen_on_one_side_only(
+    async def test_overlays_made_after_the_fork_apply_only_in_their_own_session(
         self, manager: SessionManager, source: Session
     ) -> None:
         fork = await manager.fork("chat")
@@ -113,7 +109,7 @@ class ForkTests:
         assert await view(source) == ["there", "m3", "m4"]
         assert await view(fork) == ["m1", "here", "m4"]
 
-    async def test_undoing_an_inherited_overlay_undoes_it_on_this_side_only(
+    async def test_an_inherited_overlay_is_undone_only_in_its_own_session(
         self, manager: SessionManager, source: Session
     ) -> None:
         compaction = await source.add_compaction("sum", "m1", "m2")
@@ -124,7 +120,7 @@ class ForkTests:
         await source.undo_compaction(compaction.id)
         assert await view(second) == ["sum", "m3", "m4"]
 
-    async def test_a_fork_ahead_of_an_overlays_end_does_not_see_it(
+    async def test_a_fork_before_the_end_of_an_overlay_does_not_see_the_overlay(
         self, manager: SessionManager, source: Session
     ) -> None:
         await source.add_compaction("sum", "m2", "m4")
@@ -132,7 +128,7 @@ class ForkTests:
         assert await view(fork) == ["m1", "m2", "m3"]
         assert (await fork.info()).compaction_count == 0
 
-    async def test_a_fork_carries_overlays_whose_end_was_deleted(
+    async def test_a_fork_inherits_overlays_whose_end_was_deleted(
         self, manager: SessionManager, source: Session
     ) -> None:
         await source.add_compaction("sum", "m2", "m4")
@@ -155,7 +151,7 @@ class ForkTests:
         assert (await second.info()).parent_session_id == "first"
 
     @pytest.mark.parametrize("gone", [1, 2, 3])
-    async def test_a_fork_of_forks_survives_any_of_those_between(
+    async def test_a_fork_of_forks_survives_the_deletion_of_any_fork_between(
         self, manager: SessionManager, source: Session, gone: int
     ) -> None:
         await source.update_message(user("m1", "changed at first"))
@@ -176,7 +172,7 @@ class ForkTests:
                 assert (after.message_count, after.token_count) == (info.message_count, info.token_count)
         assert await view(sessions[4]) == ["changed at first", "f1", "f2", "f3", "f4"]
 
-    async def test_a_fork_survives_its_parent(self, manager: SessionManager, source: Session) -> None:
+    async def test_a_fork_survives_the_deletion_of_its_parent(self, manager: SessionManager, source: Session) -> None:
         await source.add_compaction("sum", "m1", "m2")
         fork = await manager.fork("chat")
         assert await manager.delete("chat")
@@ -189,7 +185,7 @@ class ForkTests:
         await say(manager.session("chat"), "new")
         assert await view(manager.session("chat")) == ["new"]
 
-    async def test_a_fork_takes_names_tags_and_metadata_and_no_usage(self, manager: SessionManager) -> None:
+    async def test_a_fork_copies_name_tags_and_metadata_but_no_usage(self, manager: SessionManager) -> None:
         source = await manager.create(
             "Trip", id="src", model="large", source="web", max_tokens=500, tags=["a", "b"], metadata={"n": [1]}
         )
@@ -204,7 +200,7 @@ class ForkTests:
         assert [each.id for each in await manager.list(tag="a")][:1] != ["src"]
         assert len(await manager.list(tag="a")) == 3
 
-    async def test_a_fork_of_a_keyed_session_leaves_the_key_where_it_is(self, manager: SessionManager) -> None:
+    async def test_a_fork_of_a_session_with_a_key_leaves_the_key_to_its_source(self, manager: SessionManager) -> None:
         key = SessionKey("bot", "web", "ada")
         original = await manager.get_or_create(key)
         await say(original, "m1")
@@ -222,7 +218,7 @@ class ForkTests:
         assert await view(fork) == ["m1"]
         assert await manager.history("empty") == []
 
-    async def test_a_fork_that_cannot_be_is_refused(self, manager: SessionManager, source: Session) -> None:
+    async def test_an_impossible_fork_is_rejected(self, manager: SessionManager, source: Session) -> None:
         with pytest.raises(SessionNotFoundError):
             await manager.fork("nowhere")
         with pytest.raises(MessageNotFoundError):
@@ -231,7 +227,7 @@ class ForkTests:
             await manager.fork("chat", new_id="chat")
         assert (await manager.stats()).sessions == 1
 
-    async def test_one_id_is_forked_to_only_once_under_concurrency(
+    async def test_of_concurrent_forks_with_the_same_id_one_succeeds(
         self, manager: SessionManager, source: Session
     ) -> None:
         work = [manager.fork("chat", new_id="copy") for _ in range(8)]
@@ -239,7 +235,7 @@ class ForkTests:
         assert sum(isinstance(each, SessionExistsError) for each in outcome) == 7
         assert await view(manager.session("copy")) == ["m1", "m2", "m3", "m4"]
 
-    async def test_forking_beside_appends_gives_a_whole_path(self, manager: SessionManager, source: Session) -> None:
+    async def test_a_fork_during_appends_has_a_complete_path(self, manager: SessionManager, source: Session) -> None:
         async def append() -> None:
             for n in range(30):
                 await say(source, f"x{n}")
@@ -254,7 +250,7 @@ class ForkTests:
             assert seen == whole[: len(seen)]
             assert (await each.info()).message_count == len(seen)
 
-    async def test_a_shared_message_that_is_edited_again_and_again_is_never_missing(
+    async def test_a_shared_message_that_is_updated_repeatedly_is_never_missing(
         self, manager: SessionManager, source: Session
     ) -> None:
         fork = await manager.fork("chat")
@@ -286,7 +282,7 @@ class ForkTests:
         for each in forks[::250][:2] + forks[-1:]:
             assert await view(each) == ["m1", "m2", "m3", "m4"]
 
-    async def test_a_stream_leaves_nothing_out_that_is_changed_while_it_is_read(
+    async def test_a_stream_leaves_out_nothing_that_is_changed_while_it_is_read(
         self, manager: SessionManager, session: Session
     ) -> None:
         names = [f"m{number}" for number in range(2_500)]
@@ -300,7 +296,7 @@ class ForkTests:
         assert ids(read) == names
         assert next(message.text for message in read if message.id == "m2400") == "second change"
 
-    async def test_a_stream_of_a_session_that_is_deleted_meanwhile_is_an_error(
+    async def test_a_stream_of_a_session_that_is_deleted_meanwhile_raises(
         self, manager: SessionManager, session: Session
     ) -> None:
         await say(session, *(f"m{number}" for number in range(2_500)))
@@ -311,9 +307,7 @@ class ForkTests:
             async for _ in stream:
                 pass
 
-    async def test_relatives_that_are_busy_do_not_hold_up_a_deletion(
-        self, manager: SessionManager, session: Session
-    ) -> None:
+    async def test_busy_relatives_do_not_delay_a_deletion(self, manager: SessionManager, session: Session) -> None:
         await say(session, "m1", "m2")
         forks = [await manager.fork("chat", new_id=f"fork-{number}") for number in range(8)]
         done = asyncio.Event()

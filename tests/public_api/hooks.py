@@ -1,4 +1,4 @@
-"""Hooks: what they are told, in which order, and that nothing they do reaches the operation they are told of."""
+"""Hooks: when and in which order they are called, and that their failures do not affect the operation."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from tests.public_api.steps import path, say, user, view
 
 
 class Diary:
-    """A hook that writes down all that it is told."""
+    """A hook that records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     async def on_session_start(self, session: Session) -> None:
-        self.told.append(f"start {session.id}")
+        self.calls.append(f"start {session.id}")
 
     async def on_message(self, session: Session, message: Message) -> None:
-        self.told.append(f"message {session.id} {message.id}")
+        self.calls.append(f"message {session.id} {message.id}")
 
     async def on_compaction(self, session: Session, compaction: Compaction) -> None:
-        self.told.append(f"compaction {session.id} {compaction.summary}")
+        self.calls.append(f"compaction {session.id} {compaction.summary}")
 
     async def on_session_end(self, session: Session, reason: str) -> None:
-        self.told.append(f"end {session.id} {reason}")
+        self.calls.append(f"end {session.id} {reason}")
 
     def ends(self) -> list[str]:
-        return [line for line in self.told if line.startswith("end")]
+        return [call for call in self.calls if call.startswith("end")]
 
 
 class Ends:
-    """A hook that looks at the session when it is told of its end."""
+    """A hook that reads the session when it ends."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, list[str]]] = []
@@ -48,7 +48,7 @@ class Ends:
 
 
 class Failing:
-    """A hook all of whose methods go wrong in their own way."""
+    """A hook whose methods all fail, each in its own way."""
 
     def on_session_start(self, session: Session) -> None:
         raise SystemExit("secret words")
@@ -64,9 +64,7 @@ class Failing:
 
 
 class HookTests:
-    """What `register_hook` promises."""
-
-    async def test_a_hook_can_write_to_the_session_after_the_turn_that_it_was_told_of(
+    async def test_a_hook_can_write_to_the_session_after_the_turn_that_triggered_it(
         self, manager: SessionManager
     ) -> None:
         over, done = asyncio.Event(), asyncio.Event()
@@ -74,7 +72,7 @@ class HookTests:
         class Late:
             async def on_message(self, session: Session, message: Message) -> None:
                 await over.wait()
-                await session.set_metadata(told=message.id)
+                await session.set_metadata(seen=message.id)
                 done.set()
 
         manager.register_hook(Late())
@@ -83,9 +81,9 @@ class HookTests:
             await turn.append(user("m1"))
         over.set()
         await asyncio.wait_for(done.wait(), 30)
-        assert (await session.info()).metadata == {"told": "m1"}
+        assert (await session.info()).metadata == {"seen": "m1"}
 
-    async def test_hooks_are_told_everything_of_a_session_in_order(self, manager: SessionManager) -> None:
+    async def test_hooks_are_called_for_everything_in_a_session_in_order(self, manager: SessionManager) -> None:
         diary = Diary()
         manager.register_hook(diary)
         session = manager.session("s")
@@ -94,7 +92,7 @@ class HookTests:
         await session.add_compaction("short", "m1", "m1")
         await session.append(user("m3"))
         await manager.archive("s")
-        assert diary.told == [
+        assert diary.calls == [
             "start s",
             "message s m1",
             "message s m2",
@@ -103,7 +101,7 @@ class HookTests:
             "end s archive",
         ]
 
-    async def test_every_way_to_begin_a_session_is_told_once(self, manager: SessionManager) -> None:
+    async def test_every_way_to_start_a_session_calls_the_hook_once(self, manager: SessionManager) -> None:
         diary = Diary()
         manager.register_hook(diary)
         await asyncio.gather(*(manager.append("appended", user(f"m{number}")) for number in range(8)))
@@ -116,12 +114,12 @@ class HookTests:
         begun = await manager.new(ADA)
         again = await manager.new(ADA)
         await manager.close()
-        starts = [line.removeprefix("start ") for line in diary.told if line.startswith("start")]
+        starts = [call.removeprefix("start ") for call in diary.calls if call.startswith("start")]
         made = ["appended", "created", "got", "tagged", forked.id, split.id, begun.id, again.id]
         assert sorted(starts) == sorted(made)
         assert sorted(diary.ends()) == sorted(["end appended compaction", f"end {begun.id} new"])
 
-    async def test_an_end_is_told_before_anything_changes(self, timed: SessionManager, clock: Clock) -> None:
+    async def test_the_end_hook_is_called_before_anything_changes(self, timed: SessionManager, clock: Clock) -> None:
         hook = Ends()
         timed.register_hook(hook)
         for way in (timed.reset, timed.archive, timed.delete):
@@ -140,7 +138,7 @@ class HookTests:
         known.pop("timeout")
         assert known == dict.fromkeys(["reset", "archive", "delete", "compaction", "new"], ("active", ["m1"]))
 
-    async def test_deleting_what_has_ended_is_no_second_end(self, manager: SessionManager) -> None:
+    async def test_deleting_an_ended_session_does_not_call_the_end_hook_again(self, manager: SessionManager) -> None:
         diary = Diary()
         manager.register_hook(diary)
         await manager.append("s", user("m1"))
@@ -149,7 +147,9 @@ class HookTests:
         assert not await manager.delete("s")
         assert diary.ends() == ["end s archive"]
 
-    async def test_an_end_is_told_once_however_many_try(self, manager: SessionManager) -> None:
+    async def test_the_end_hook_is_called_once_however_many_tasks_end_the_session(
+        self, manager: SessionManager
+    ) -> None:
         diary = Diary()
         manager.register_hook(diary)
         session = manager.session(ADA)
@@ -161,7 +161,7 @@ class HookTests:
         await asyncio.gather(*(manager.archive("s") for _ in range(6)), return_exceptions=True)
         assert diary.ends()[6:] == ["end s archive"]
 
-    async def test_a_reset_of_an_empty_view_and_a_refused_call_are_told_to_nobody(
+    async def test_a_reset_of_an_empty_view_and_a_rejected_call_do_not_call_hooks(
         self, manager: SessionManager
     ) -> None:
         diary = Diary()
@@ -174,7 +174,7 @@ class HookTests:
         await manager.resume("s")
         assert diary.ends() == []
 
-    async def test_hooks_are_called_in_the_order_of_registration_sync_ones_off_the_event_loop(
+    async def test_hooks_are_called_in_order_of_registration_and_sync_hooks_off_the_event_loop(
         self, manager: SessionManager
     ) -> None:
         calls: list[tuple[str, bool]] = []
@@ -194,7 +194,7 @@ class HookTests:
         await manager.archive("s")
         assert calls == [("sync", False), ("async", True), ("sync", False)]
 
-    async def test_hooks_come_and_go_at_any_time(self, manager: SessionManager) -> None:
+    async def test_hooks_can_be_added_and_removed_at_any_time(self, manager: SessionManager) -> None:
         diary = Diary()
         await manager.append("s", user("m1"))
         manager.register_hook(diary)
@@ -205,14 +205,14 @@ class HookTests:
         assert not manager.unregister_hook(diary)
         await manager.append("s", user("m2"), reopen=True)
         await manager.archive("s")
-        assert diary.told == ["end s archive"]
+        assert diary.calls == ["end s archive"]
         with pytest.raises(ConfigurationError, match="on_session_end"):
             manager.register_hook(object())
         for wrong in (0, -1, "1", True, None):
             with pytest.raises(ConfigurationError, match="timeout"):
                 manager.register_hook(diary, timeout=wrong)  # type: ignore[arg-type]
 
-    async def test_a_hook_that_raises_is_counted_and_logged_without_a_word_of_what_was_said(
+    async def test_a_hook_that_raises_is_counted_and_logged_without_message_content(
         self, manager: SessionManager, caplog: pytest.LogCaptureFixture
     ) -> None:
         diary = Diary()
@@ -223,13 +223,13 @@ class HookTests:
             await session.append(user("m1", "secret words"))
             await session.add_compaction("secret words", "m1", "m1")
             await manager.archive("s")
-        assert diary.told == ["start s", "message s m1", "compaction s secret words", "end s archive"]
+        assert diary.calls == ["start s", "message s m1", "compaction s secret words", "end s archive"]
         assert (await manager.stats()).hook_failures == 4
         assert "secret" not in caplog.text
         assert caplog.text.count("hook Failing failed") == 4
         assert await status(manager, "s") == ("archived", "archive")
 
-    async def test_a_hook_that_hangs_is_cut_off(self, manager: SessionManager) -> None:
+    async def test_a_hook_that_hangs_times_out(self, manager: SessionManager) -> None:
         released = threading.Event()
 
         class Hanging:
@@ -255,31 +255,31 @@ class HookTests:
         assert (await manager.stats()).hook_failures == 2
         assert diary.ends() == ["end s archive"]
 
-    async def test_an_append_does_not_wait_for_hooks_but_an_end_waits_for_what_was_told_before(
+    async def test_an_append_does_not_wait_for_hooks_but_an_end_waits_for_earlier_hook_calls(
         self, manager: SessionManager
     ) -> None:
         go = asyncio.Event()
-        told: list[str] = []
+        calls: list[str] = []
 
         class Slow:
             async def on_message(self, session: Session, message: Message) -> None:
                 await go.wait()
-                told.append(message.id)
+                calls.append(message.id)
 
             async def on_session_end(self, session: Session, reason: str) -> None:
-                told.append(reason)
+                calls.append(reason)
 
         manager.register_hook(Slow())
         await say(manager.session("s"), "m1", "m2")
         await manager.append("t", user("n1"))
-        assert told == []
+        assert calls == []
         ending = asyncio.create_task(manager.archive("s"))
         await asyncio.sleep(0)
         go.set()
         await ending
-        assert [line for line in told if line != "n1"] == ["m1", "m2", "archive"]
+        assert [call for call in calls if call != "n1"] == ["m1", "m2", "archive"]
 
-    async def test_hooks_may_use_the_session_they_are_told_of(self, manager: SessionManager) -> None:
+    async def test_hooks_may_use_their_session(self, manager: SessionManager) -> None:
         class Busy:
             def __init__(self) -> None:
                 self.ends = 0
@@ -316,30 +316,30 @@ class HookTests:
         assert (info.status, info.tags) == ("archived", ("timeout",))
 
     async def test_close_lets_hooks_finish(self, manager: SessionManager) -> None:
-        told: list[str] = []
+        calls: list[str] = []
 
         class Slow:
             async def on_message(self, session: Session, message: Message) -> None:
                 await asyncio.sleep(0.01)
-                told.append(message.id)
+                calls.append(message.id)
 
         manager.register_hook(Slow())
         await say(manager.session("s"), *(f"m{number}" for number in range(5)))
         await manager.close()
-        assert told == [f"m{number}" for number in range(5)]
+        assert calls == [f"m{number}" for number in range(5)]
 
-    async def test_messages_of_many_writers_are_told_once_each(self, manager: SessionManager) -> None:
+    async def test_the_message_hook_is_called_once_for_each_message_of_many_writers(
+        self, manager: SessionManager
+    ) -> None:
         diary = Diary()
         manager.register_hook(diary)
         session = manager.session("s")
         await asyncio.gather(*(session.append(user(f"m{number % 10}")) for number in range(30)))
         await manager.archive("s")
-        told = [line.split()[-1] for line in diary.told if line.startswith("message")]
-        assert sorted(told) == sorted(await path(session))
+        calls = [call.split()[-1] for call in diary.calls if call.startswith("message")]
+        assert sorted(calls) == sorted(await path(session))
 
-    async def test_a_manager_that_never_saw_a_session_ends_it_all_the_same(
-        self, store: Any, manager: SessionManager
-    ) -> None:
+    async def test_a_manager_can_end_a_session_that_it_never_used(self, store: Any, manager: SessionManager) -> None:
         await manager.append(ADA, user("m1"))
         await manager.append("s", user("m1"))
         hook = Ends()
@@ -351,10 +351,10 @@ class HookTests:
         assert [reason for reason, _, _ in hook.seen] == ["new", "reset", "archive"]
         assert [shown for _, _, shown in hook.seen] == [["m1"], ["m1"], []]
 
-    async def test_a_hook_sees_nothing_of_other_managers(self, store: Any, manager: SessionManager) -> None:
+    async def test_a_hook_is_not_called_for_other_managers(self, store: Any, manager: SessionManager) -> None:
         diary = Diary()
         manager.register_hook(diary)
         async with SessionManager(store, namespace=manager.namespace) as other:
             await other.append("s", user("m"))
             await other.archive("s")
-        assert diary.told == []
+        assert diary.calls == []

@@ -1,4 +1,4 @@
-"""The life of a session: status, archive, suspend, resume, reset, a key that moves on, and who may still write."""
+"""The life cycle of a session: status, archive, suspend, resume, reset, keys, and writes after the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 class Clock:
-    """A time that stands still until it is moved on."""
+    """A clock that moves only when the test advances it."""
 
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ class Clock:
 
 
 class ClockFixtures:
-    """A manager whose time the test decides."""
+    """A manager with a clock that the test advances."""
 
     @pytest.fixture
     def clock(self) -> Clock:
@@ -65,11 +65,9 @@ async def listed(manager: SessionManager, status: Any) -> list[str]:
 
 
 class LifecycleTests:
-    """What `SessionManager` promises about how sessions live and end."""
-
     # status
 
-    async def test_a_session_is_idle_when_nobody_wrote_for_a_while_and_active_again_when_somebody_does(
+    async def test_a_session_becomes_idle_without_writes_and_active_again_with_the_next_write(
         self, timed: SessionManager, clock: Clock
     ) -> None:
         await timed.append("s", user("m1"))
@@ -80,7 +78,7 @@ class LifecycleTests:
         await timed.append("s", user("m2"))
         assert await status(timed, "s") == ("active", None)
 
-    async def test_a_session_is_compacting_as_long_as_somebody_holds_the_lease(
+    async def test_a_session_is_compacting_while_the_lease_is_held(
         self, timed: SessionManager, store: Store, clock: Clock
     ) -> None:
         await timed.append("s", user("m1"))
@@ -97,7 +95,7 @@ class LifecycleTests:
         await store.renew_lease(timed.namespace, "s", COMPACTION_LEASE, lease.number, 0)
         assert (await listed(timed, "compacting"), await listed(timed, "active")) == ([], ["s"])
 
-    async def test_lists_by_status_are_what_each_session_says_of_itself(
+    async def test_lists_by_status_agree_with_the_status_of_each_session(
         self, timed: SessionManager, clock: Clock
     ) -> None:
         for number in range(12):
@@ -122,7 +120,7 @@ class LifecycleTests:
             assert paged == await listed(timed, each)
         assert (await timed.stats()).by_status == {"active": 6, "archived": 1, "idle": 4, "suspended": 1}
 
-    async def test_only_what_is_written_counts_as_activity(self, timed: SessionManager, clock: Clock) -> None:
+    async def test_only_writes_count_as_activity(self, timed: SessionManager, clock: Clock) -> None:
         session = timed.session("s")
         await say(session, "m1", "m2", "m3")
         before = (await session.info()).last_active_at
@@ -146,7 +144,7 @@ class LifecycleTests:
     # transitions
 
     @pytest.mark.parametrize("before", ["active", "idle", "suspended", "archived"])
-    async def test_only_what_the_table_allows_is_possible(
+    async def test_only_the_documented_transitions_are_possible(
         self, timed: SessionManager, clock: Clock, before: str
     ) -> None:
         ways = {"archived": timed.archive, "suspended": timed.suspend, "active": timed.resume}
@@ -169,7 +167,7 @@ class LifecycleTests:
             assert error.allowed == TRANSITIONS[SessionStatus(before)]
             assert (await status(timed, name))[0] == before
 
-    async def test_calls_on_a_session_that_is_not_there_say_so(self, manager: SessionManager) -> None:
+    async def test_calls_for_a_missing_session_raise(self, manager: SessionManager) -> None:
         for way in (manager.archive, manager.suspend, manager.resume, manager.reset):
             for ref in ("nobody", ADA):
                 with pytest.raises(SessionNotFoundError):
@@ -199,14 +197,14 @@ class LifecycleTests:
         assert info.last_active_at == clock()
         await timed.append("s", user("m2"))
 
-    async def test_of_many_archives_one_does_it(self, manager: SessionManager) -> None:
+    async def test_of_many_concurrent_archive_calls_one_takes_effect(self, manager: SessionManager) -> None:
         await manager.append("s", user("m"))
         outcome = await asyncio.gather(*(manager.archive("s") for _ in range(8)), return_exceptions=True)
         assert sorted(type(each).__name__ for each in outcome) == ["InvalidTransitionError"] * 7 + ["NoneType"]
 
-    # writing to what has ended
+    # writes to an ended session
 
-    async def test_an_append_to_what_was_ended_by_hand_raises_and_says_how_to_go_on(
+    async def test_an_append_to_an_explicitly_ended_session_raises_and_says_what_to_do(
         self, manager: SessionManager
     ) -> None:
         session = manager.session("s")
@@ -236,7 +234,7 @@ class LifecycleTests:
         await manager.append_all("s", [user("m4")], reopen=True)
         assert await path(session) == ["m1", "m2", "m3", "m4"]
 
-    async def test_everything_but_appending_is_allowed_in_an_ended_session(self, manager: SessionManager) -> None:
+    async def test_an_ended_session_allows_everything_except_appends(self, manager: SessionManager) -> None:
         session = manager.session("s")
         await say(session, "m1", "m2", "m3")
         await manager.archive("s")
@@ -253,7 +251,7 @@ class LifecycleTests:
 
     # keys
 
-    async def test_new_ends_the_current_session_and_begins_the_next(self, manager: SessionManager) -> None:
+    async def test_new_ends_the_current_session_and_starts_the_next(self, manager: SessionManager) -> None:
         first = manager.session(ADA)
         await say(first, "walrus")
         second = await manager.new(ADA)
@@ -267,14 +265,14 @@ class LifecycleTests:
         with pytest.raises(SessionEndedError, match="`new`"):
             await first.append(user("m3"))
 
-    async def test_new_under_a_fresh_key_just_begins(self, manager: SessionManager) -> None:
+    async def test_new_under_an_unused_key_starts_a_session(self, manager: SessionManager) -> None:
         made = await manager.new(ADA)
         assert await status(manager, ADA) == ("active", None)
         assert (await made.info()).key == ADA
         with pytest.raises(InvalidKeyError):
             await manager.new("bot:web:ada")  # type: ignore[arg-type]
 
-    async def test_new_leaves_the_reason_of_a_session_that_had_ended_before(self, manager: SessionManager) -> None:
+    async def test_new_keeps_the_end_reason_of_a_session_that_had_already_ended(self, manager: SessionManager) -> None:
         first = manager.session(ADA)
         await say(first, "m1")
         await manager.archive(ADA)
@@ -288,7 +286,7 @@ class LifecycleTests:
         await manager.new(ADA)
         assert await status(manager, third.id) == ("archived", "new")
 
-    async def test_many_new_at_once_leave_one_current_session(self, manager: SessionManager) -> None:
+    async def test_many_concurrent_new_calls_leave_one_current_session(self, manager: SessionManager) -> None:
         await manager.append(ADA, user("m"))
         made = await asyncio.gather(*(manager.new(ADA) for _ in range(12)))
         assert len({session.id for session in made}) == 12
@@ -298,7 +296,7 @@ class LifecycleTests:
         assert found is not None
         assert found.id == current
 
-    async def test_messages_under_a_key_that_moves_on_find_the_session_it_points_at(
+    async def test_messages_under_a_key_go_to_its_current_session_while_it_changes(
         self, manager: SessionManager
     ) -> None:
         await manager.append(ADA, user("first"))
@@ -310,7 +308,7 @@ class LifecycleTests:
         written = [id for info in await manager.list() for id in await path(manager.session(info.id))]
         assert sorted(written) == sorted(["first", *(f"m{number}" for number in range(16))])
 
-    async def test_a_reopened_session_takes_its_key_back_only_if_it_is_free(self, manager: SessionManager) -> None:
+    async def test_a_reopened_session_gets_its_key_back_only_if_the_key_is_free(self, manager: SessionManager) -> None:
         first = manager.session(ADA)
         await say(first, "m1")
         second = await manager.new(ADA)
@@ -325,7 +323,7 @@ class LifecycleTests:
         assert found is not None
         assert found.id == first.id
 
-    async def test_isolation_decides_which_parts_of_a_key_tell_sessions_apart(
+    async def test_isolation_decides_which_parts_of_a_key_distinguish_sessions(
         self, store: Store, namespace: str
     ) -> None:
         async with SessionManager(store, namespace=namespace).with_isolation("peer", "agent") as manager:
@@ -367,7 +365,7 @@ class LifecycleTests:
             await session.undo_compaction(overlay.id)
             assert await view(session) == ["rule r1", "rule r2", "walrus", "m2", "m3"]
 
-    async def test_a_second_reset_covers_what_came_since_the_first(self, manager: SessionManager) -> None:
+    async def test_a_second_reset_covers_the_messages_since_the_first(self, manager: SessionManager) -> None:
         session = manager.session("s")
         await say(session, "m1", "m2")
         await manager.reset("s")
@@ -398,7 +396,7 @@ class LifecycleTests:
         await session.switch("m4")
         assert await view(session) == ["short", "m3", "m4"]
 
-    async def test_a_message_that_comes_while_a_session_is_reset_stays_visible(self, manager: SessionManager) -> None:
+    async def test_a_message_appended_during_a_reset_stays_visible(self, manager: SessionManager) -> None:
         session = manager.session("s")
         await say(session, "m0")
         await asyncio.gather(manager.reset("s"), *(session.append(user(f"n{number}")) for number in range(10)))
@@ -406,7 +404,7 @@ class LifecycleTests:
         assert sorted(written) == sorted(["m0", *(f"n{number}" for number in range(10))])
         assert shown == written[len(written) - len(shown) :]
 
-    async def test_a_fork_of_a_reset_session_begins_where_its_view_does(self, manager: SessionManager) -> None:
+    async def test_a_fork_of_a_reset_session_starts_with_its_view(self, manager: SessionManager) -> None:
         session = manager.session("s")
         await say(session, "m1", "m2")
         await manager.reset("s")
@@ -416,9 +414,9 @@ class LifecycleTests:
         await manager.reset(forked.id)
         assert (await view(forked), await view(session)) == ([], ["m3"])
 
-    # thresholds of its own
+    # thresholds of a session
 
-    async def test_thresholds_must_be_spans_of_time(self, manager: SessionManager) -> None:
+    async def test_thresholds_must_be_durations(self, manager: SessionManager) -> None:
         for wrong in (timedelta(0), timedelta(-1), 5, "1h"):
             with pytest.raises(InvalidInputError):
                 await manager.session("s").set_lifecycle(idle_after=wrong)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Facts that outlive a compaction, and views that are made to fit and then stay the same."""
+"""Facts that outlive a compaction, and views that are fitted into a limit and then stay the same."""
 
 from __future__ import annotations
 
@@ -39,14 +39,10 @@ async def block(session: Session) -> str:
 
 
 class MemoryTests:
-    """What memory refresh and shortening promise."""
-
     # facts
 
     @pytest.mark.parametrize("way", ["new", "reset", "archive"])
-    async def test_facts_are_extracted_beside_what_ends_a_conversation(
-        self, store: Store, namespace: str, way: str
-    ) -> None:
+    async def test_facts_are_extracted_when_a_conversation_ends(self, store: Store, namespace: str, way: str) -> None:
         facts: list[tuple[str, list[str]]] = []
         model = Scripted("- likes tea")
         key = SessionKey("bot", "web", "ada")
@@ -92,7 +88,7 @@ class MemoryTests:
             await session.append(user("m6", "m6 ".ljust(400, "x")))
             await model.asked()
 
-    async def test_the_need_is_known_and_ends_with_the_refresh(self, store: Store, namespace: str) -> None:
+    async def test_memory_can_be_refreshed_before_it_is_needed(self, store: Store, namespace: str) -> None:
         async with remembering(store, namespace, Scripted("- likes tea"), enabled=True) as manager:
             session = manager.session("chat")
             assert not await session.needs_memory_refresh()
@@ -101,7 +97,7 @@ class MemoryTests:
             assert await session.refresh_memory() == ["likes tea"]
             assert await session.refresh_memory() == []
 
-    async def test_only_what_is_new_is_looked_at_and_only_new_facts_are_stored(
+    async def test_only_new_messages_are_examined_and_only_new_facts_are_stored(
         self, store: Store, namespace: str
     ) -> None:
         model = Scripted("- Likes tea.\n- likes TEA", "* likes tea\n- project: Mars", "NO_MEMORY_NEEDED")
@@ -118,7 +114,7 @@ class MemoryTests:
             assert await session.refresh_memory() == []
             assert await block(session) == "- Likes tea.\n- project: Mars"
 
-    async def test_a_fact_is_known_only_after_the_sink_took_it(self, store: Store, namespace: str) -> None:
+    async def test_a_fact_counts_as_known_only_after_the_sink_accepted_it(self, store: Store, namespace: str) -> None:
         taken: list[tuple[str, list[str]]] = []
         failures = [OSError("full")]
 
@@ -135,7 +131,7 @@ class MemoryTests:
             assert await session.refresh_memory() == ["likes tea"]
             assert taken == [("chat", ["likes tea"])]
 
-    async def test_facts_that_a_block_has_no_room_for_are_an_error_and_not_lost(
+    async def test_facts_that_do_not_fit_into_a_block_are_reported_and_not_lost(
         self, store: Store, namespace: str
     ) -> None:
         facts = "- prefers tea\n- " + "x" * 190
@@ -148,7 +144,7 @@ class MemoryTests:
             await session.replace_context_block("memory", "")
             assert await session.refresh_memory() == ["x" * 190]
 
-    async def test_without_an_extractor_or_its_block_nothing_is_asked(
+    async def test_without_an_extractor_or_its_block_no_model_is_called(
         self, store: Store, namespace: str, session: Session
     ) -> None:
         with pytest.raises(ConfigurationError):
@@ -162,20 +158,20 @@ class MemoryTests:
         assert model.prompts == []
 
     async def test_a_failing_extractor_blocks_nothing(self, store: Store, namespace: str) -> None:
-        told: list[str] = []
+        reported: list[str] = []
 
         def on_error(session_id: str, error: Exception) -> None:
-            told.append(session_id)
+            reported.append(session_id)
             raise RuntimeError("even this")
 
         async with remembering(store, namespace, Scripted(*[OSError()] * 9), on_error=on_error) as manager:
             session = manager.session("chat")
             await fill(session, 1, 10)
-            await eventually(lambda: told == ["chat"])
+            await eventually(lambda: reported == ["chat"])
             assert await session.compact() is not None
-            await eventually(lambda: told == ["chat"] * 2)
+            await eventually(lambda: reported == ["chat"] * 2)
             child = await manager.compact_and_split("chat", "by hand")
-            await eventually(lambda: told == ["chat", "chat", child.id])
+            await eventually(lambda: reported == ["chat", "chat", child.id])
 
     async def test_a_compaction_does_not_wait_for_the_extractor_that_it_starts(
         self, store: Store, namespace: str
@@ -195,7 +191,7 @@ class MemoryTests:
             await eventually(is_stored)
         assert set(model.shown[0]) == {f"m{n}" for n in range(1, 11)}
 
-    async def test_a_split_hands_its_facts_to_the_child(self, store: Store, namespace: str) -> None:
+    async def test_a_split_passes_its_facts_to_the_child(self, store: Store, namespace: str) -> None:
         async with remembering(store, namespace, Scripted("- likes tea")) as manager:
             await fill(manager.session("chat"), 1, 3)
             child = await manager.compact_and_split("chat", "by hand")
@@ -205,7 +201,7 @@ class MemoryTests:
 
             await eventually(is_stored)
 
-    async def test_switched_off_it_does_nothing_by_itself(self, store: Store, namespace: str) -> None:
+    async def test_if_disabled_nothing_is_extracted_automatically(self, store: Store, namespace: str) -> None:
         model = Scripted()
         async with remembering(store, namespace, model, enabled=False) as manager:
             session = manager.session("chat")
@@ -213,7 +209,7 @@ class MemoryTests:
             assert not await session.needs_memory_refresh()
         assert model.prompts == []
 
-    async def test_what_an_extraction_used_is_in_the_ledger(self, store: Store, namespace: str) -> None:
+    async def test_the_usage_of_an_extraction_is_recorded(self, store: Store, namespace: str) -> None:
         answer = Completion("- likes tea", model="small", usage=ModelUsage(input_tokens=300, output_tokens=7))
         async with remembering(store, namespace, Scripted(answer), prompt="What matters?") as manager:
             session = manager.session("chat")
@@ -235,7 +231,7 @@ class MemoryTests:
         answer = {"id": f"a{n}", "role": "assistant", "content": f"answer {n}"}
         await session.append_all([user(f"q{n}", f"question {n}"), call(f"c{n}", f"x{n}"), output, answer])
 
-    async def test_what_is_asked_to_fit_always_fits(self, long_outputs: Session) -> None:
+    async def test_a_view_with_a_limit_always_fits(self, long_outputs: Session) -> None:
         whole: list[Message] = await long_outputs.history()
         total = sum(message.tokens for message in whole)
         last_turn = sum(message.tokens for message in whole[-4:])
@@ -245,7 +241,7 @@ class MemoryTests:
             assert ids(fitted) == ids(whole)[-len(fitted) :]
             assert fitted[-2].raw == whole[-2].raw
 
-    async def test_outputs_of_older_turns_are_shortened_before_messages_are_left_out(
+    async def test_tool_results_of_older_turns_are_shortened_before_messages_are_left_out(
         self, long_outputs: Session
     ) -> None:
         whole: list[Message] = await long_outputs.history()
@@ -258,9 +254,7 @@ class MemoryTests:
         assert ids(await long_outputs.history()) == ids(whole)
         assert [message.raw for message in await long_outputs.history()] == [message.raw for message in whole]
 
-    async def test_a_view_that_was_made_to_fit_stays_the_same_until_it_overflows_again(
-        self, long_outputs: Session
-    ) -> None:
+    async def test_a_fitted_view_stays_the_same_until_it_overflows_again(self, long_outputs: Session) -> None:
         budget = sum(message.tokens for message in await long_outputs.history()) * 3 // 2
         before: list[Message] = await long_outputs.history(max_tokens=budget)
         overflows = 0
@@ -276,7 +270,7 @@ class MemoryTests:
             before = after
         assert overflows >= 2
 
-    async def test_a_look_at_another_branch_shortens_nothing_at_the_head(self, long_outputs: Session) -> None:
+    async def test_reading_another_branch_shortens_nothing_at_the_head(self, long_outputs: Session) -> None:
         whole: list[Message] = await long_outputs.history()
         total = sum(message.tokens for message in whole)
         looked = await long_outputs.history(leaf="a3", max_tokens=total // 2)

@@ -1,4 +1,4 @@
-"""Messages of one session: appending, repeating, replacing, deleting, clearing."""
+"""The messages of one session: append, upsert, update, delete and clear."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from tests.public_api.steps import ids, path, say, user, view
 
 
 class MessageTests:
-    """What appending, updating and deleting promise."""
-
-    async def test_a_session_nobody_wrote_to_is_empty_and_unknown(
+    async def test_a_session_without_writes_is_empty_and_unknown(
         self, manager: SessionManager, session: Session
     ) -> None:
         assert await session.history() == []
@@ -39,7 +37,7 @@ class MessageTests:
         with pytest.raises(SessionNotFoundError):
             await session.info()
 
-    async def test_the_first_append_makes_the_session(self, manager: SessionManager, session: Session) -> None:
+    async def test_the_first_append_creates_the_session(self, manager: SessionManager, session: Session) -> None:
         appended = await session.append(user("m1", "hello"))
         assert appended.inserted
         assert appended.message.parent_id is None
@@ -53,7 +51,7 @@ class MessageTests:
             await session.append(user(message_id))
         assert [(m.id, m.parent_id) for m in await session.history()] == [("m1", None), ("m2", "m1"), ("m3", "m2")]
 
-    async def test_a_message_comes_back_exactly_as_it_was_given(self, session: Session) -> None:
+    async def test_a_message_comes_back_exactly_as_it_was_appended(self, session: Session) -> None:
         given = {
             "role": "user",
             "x-unknown": [1, {"z": None, "a": 12345678901234567890123, "pi": 3.141592653589793, "e": 1e300}],
@@ -96,7 +94,7 @@ class MessageTests:
         assert await view(session) == ["r2"]
         assert ids(await session.branches(None)) == ["m1", "r2"]
 
-    async def test_an_unknown_parent_is_refused_and_nothing_is_written(self, session: Session) -> None:
+    async def test_an_unknown_parent_is_rejected_and_nothing_is_written(self, session: Session) -> None:
         await say(session, "m1")
         with pytest.raises(MessageNotFoundError) as caught:
             await session.append(user("m2"), parent="nowhere")
@@ -104,7 +102,7 @@ class MessageTests:
         assert await view(session) == ["m1"]
         assert (await session.info()).message_count == 1
 
-    async def test_the_same_id_again_is_a_no_op_that_says_so(self, session: Session) -> None:
+    async def test_appending_an_existing_id_changes_nothing_and_reports_the_duplicate(self, session: Session) -> None:
         await session.append(user("m1", "first"))
         await say(session, "m2")
         before = await session.info()
@@ -153,7 +151,7 @@ class MessageTests:
         assert sum(isinstance(each, HeadMovedError) for each in outcome) == 15
         assert await session.path_length() == 2
 
-    async def test_many_appends_of_one_id_at_once_leave_one_message(self, session: Session) -> None:
+    async def test_many_concurrent_appends_of_one_id_leave_one_message(self, session: Session) -> None:
         outcome = await asyncio.gather(*(session.append(user("m1")) for _ in range(32)))
         assert sum(each.inserted for each in outcome) == 1
         assert (await session.info()).message_count == 1
@@ -164,7 +162,7 @@ class MessageTests:
         assert [(each.inserted, each.message.parent_id) for each in appended] == [(True, "m2"), (True, "m3")]
         assert await view(session) == ["m1", "m2", "m3", "m4"]
 
-    async def test_append_all_skips_what_is_there_and_goes_on_behind_it(self, session: Session) -> None:
+    async def test_append_all_skips_existing_messages_and_continues_after_them(self, session: Session) -> None:
         await say(session, "m1", "m2", "m3")
         appended = await session.append_all([user("m2"), user("b3"), user("b3"), user("b4")])
         assert [each.inserted for each in appended] == [False, True, False, True]
@@ -178,7 +176,7 @@ class MessageTests:
         assert await session.append_all([]) == []
         assert await manager.get("chat") is None
 
-    async def test_upsert_appends_what_is_new_and_replaces_what_is_there_in_its_place(self, session: Session) -> None:
+    async def test_upsert_appends_new_messages_and_replaces_existing_ones_in_place(self, session: Session) -> None:
         assert (await session.upsert(user("m1"))).inserted
         await say(session, "m2", "m3")
         replaced = await session.upsert(user("m2", "second thoughts"))
@@ -193,7 +191,7 @@ class MessageTests:
         assert message.text in {f"version {n}" for n in range(16)}
         assert (await session.info()).token_count == message.tokens
 
-    async def test_update_replaces_the_content_and_keeps_place_and_time(self, session: Session) -> None:
+    async def test_update_replaces_the_content_and_keeps_position_and_time(self, session: Session) -> None:
         first = (await session.append(user("m1", "short"))).message
         await say(session, "m2")
         updated = await session.update_message({"id": "m1", "role": "assistant", "content": "a much longer text " * 9})
@@ -209,7 +207,7 @@ class MessageTests:
         await session.upsert(user("m2"))
         assert await manager._runtime.store.get(manager.namespace, "chat") == row
 
-    async def test_update_of_an_unknown_id_is_refused_and_leaves_no_ghost(
+    async def test_an_update_of_an_unknown_id_is_rejected_and_stores_nothing(
         self, manager: SessionManager, session: Session
     ) -> None:
         await say(session, "m1")
@@ -218,7 +216,7 @@ class MessageTests:
         assert len(await manager.search("phantom")) == 0
         assert (await session.info()).message_count == 1
 
-    async def test_get_message_finds_it_on_any_branch_or_raises(self, session: Session) -> None:
+    async def test_get_message_finds_a_message_on_any_branch_or_raises(self, session: Session) -> None:
         await say(session, "m1", "m2")
         await session.append(user("b2"), parent="m1")
         assert (await session.get_message("m2")).parent_id == "m1"
@@ -233,7 +231,7 @@ class MessageTests:
         assert info.message_count == 2
         assert info.token_count == sum(message.tokens for message in await session.history())
 
-    async def test_a_deleted_head_falls_back_to_its_predecessor(self, session: Session) -> None:
+    async def test_deleting_the_head_moves_it_to_the_message_before(self, session: Session) -> None:
         await say(session, "m1", "m2", "m3")
         await session.delete_messages(["m3", "m2"])
         head = await session.head()
@@ -242,7 +240,7 @@ class MessageTests:
         await say(session, "m4")
         assert [(m.id, m.parent_id) for m in await session.history()] == [("m1", None), ("m4", "m1")]
 
-    async def test_deleting_everything_leaves_an_empty_session_that_goes_on(self, session: Session) -> None:
+    async def test_after_deleting_everything_a_session_can_start_again(self, session: Session) -> None:
         await say(session, "m1", "m2")
         assert await session.delete_messages(["m1", "m2"]) == 2
         assert await session.head() is None
@@ -250,7 +248,7 @@ class MessageTests:
         await say(session, "m3")
         assert await view(session) == ["m3"]
 
-    async def test_deleting_a_branching_point_hands_its_branches_to_its_parent(self, session: Session) -> None:
+    async def test_deleting_a_branching_point_moves_its_branches_to_its_parent(self, session: Session) -> None:
         await say(session, "m1", "m2", "a3")
         await session.append(user("b3"), parent="m2")
         await session.delete_messages(["m2"])
@@ -273,7 +271,7 @@ class MessageTests:
         await say(session, "m1")
         assert await view(session) == ["m1"]
 
-    async def test_a_reader_never_stumbles_over_a_message_that_goes_meanwhile(self, session: Session) -> None:
+    async def test_a_reader_never_fails_because_of_a_message_that_is_deleted_meanwhile(self, session: Session) -> None:
         await say(session, "m0")
 
         async def write() -> None:

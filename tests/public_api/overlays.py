@@ -1,4 +1,4 @@
-"""Compaction overlays as readers see them: they stand in for a range, and the range stays."""
+"""Compaction overlays as readers see them: an overlay replaces a range in the view, and the range stays stored."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ async def expanded(session: Session, compaction_id: str) -> list[str]:
 
 
 class OverlayTests:
-    """What overlays promise."""
-
     @pytest.fixture
     async def six(self, session: Session) -> Session:
         """m1 to m6."""
@@ -32,7 +30,7 @@ class OverlayTests:
         history: list[Message] = await session.history()
         return next(message for message in history if message.is_summary)
 
-    async def test_an_overlay_stands_in_for_its_range_and_the_range_stays(self, six: Session) -> None:
+    async def test_an_overlay_replaces_its_range_in_the_view_and_the_range_stays(self, six: Session) -> None:
         compaction = await six.add_compaction("sum", "m2", "m4")
         assert (compaction.kind, compaction.summary, compaction.stale) == ("summary", "sum", False)
         assert (compaction.from_id, compaction.to_id) == ("m2", "m4")
@@ -58,7 +56,7 @@ class OverlayTests:
         await say(six, "m7")
         assert (await six.info()).token_count == sum(message.tokens for message in await six.history())
 
-    async def test_a_summary_is_a_system_message_that_names_what_stands_ahead(self, six: Session) -> None:
+    async def test_a_summary_is_a_system_message_with_the_message_before_it_as_its_parent(self, six: Session) -> None:
         compaction = await six.add_compaction("sum", "m2", "m4")
         summary = await self.summary_of(six)
         assert compaction.id in summary.id
@@ -70,7 +68,7 @@ class OverlayTests:
         await six.add_compaction("new", "m3", "m5")
         assert await view(six) == ["m1", "m2", "new", "m6"]
 
-    async def test_overlays_that_do_not_touch_both_apply(self, six: Session) -> None:
+    async def test_overlays_that_do_not_overlap_both_apply(self, six: Session) -> None:
         await six.add_compaction("later", "m4", "m5")
         await six.add_compaction("earlier", "m1", "m2")
         assert await view(six) == ["earlier", "m3", "later", "m6"]
@@ -81,7 +79,7 @@ class OverlayTests:
         assert await view(six) == ["second", "m4", "m5", "m6"]
         assert [each.summary for each in await six.compactions()] == ["first", "second"]
 
-    async def test_a_nested_overlay_stays_expandable_and_comes_back_by_undo(self, six: Session) -> None:
+    async def test_a_nested_overlay_can_be_expanded_and_restored_by_undo(self, six: Session) -> None:
         inner = await six.add_compaction("inner", "m2", "m3")
         outer = await six.add_compaction("outer", "m1", "m5")
         assert await view(six) == ["outer", "m6"]
@@ -103,7 +101,7 @@ class OverlayTests:
         assert await view(six, leaf="m6") == ["common", "m3", "m4", "m5", "m6"]
         assert await view(six) == ["common", "m3", "b4", "b5"]
 
-    async def test_a_summarys_id_as_an_end_means_the_range_it_covers(self, six: Session) -> None:
+    async def test_the_id_of_a_summary_as_an_end_means_the_range_it_covers(self, six: Session) -> None:
         await six.add_compaction("old", "m2", "m3")
         summary = await self.summary_of(six)
         wider = await six.add_compaction("wider", summary.id, "m5")
@@ -129,7 +127,7 @@ class OverlayTests:
         assert await six.info() == before
         assert await view(six) == ["m1", "sum", "m5", "m6"]
 
-    async def test_a_summary_is_no_place_to_append_or_switch_to(self, six: Session) -> None:
+    async def test_a_summary_cannot_be_appended_or_switched_to(self, six: Session) -> None:
         await six.add_compaction("sum", "m2", "m4")
         summary = await self.summary_of(six)
         for work in (
@@ -149,7 +147,7 @@ class OverlayTests:
         with pytest.raises(InvalidRangeError):
             await session.add_compaction("sum", "s1", "s2")
 
-    async def test_ends_that_are_no_range_are_refused(self, six: Session) -> None:
+    async def test_ends_that_are_not_a_range_are_rejected(self, six: Session) -> None:
         await six.append(user("b2"), parent="m1")
         for first, last in (("m4", "m2"), ("b2", "m4"), ("m4", "b2")):
             with pytest.raises(InvalidRangeError):
@@ -182,7 +180,7 @@ class OverlayTests:
         await say(six, "m7")
         assert await view(six) == ["m1", "sum", "m7"]
 
-    async def test_an_overlay_goes_when_nothing_is_left_under_it(self, six: Session) -> None:
+    async def test_an_overlay_is_removed_when_all_its_messages_are_deleted(self, six: Session) -> None:
         await six.add_compaction("sum", "m2", "m3")
         await six.delete_messages(["m2"])
         await six.delete_messages(["m3"])
@@ -198,11 +196,11 @@ class OverlayTests:
         assert (await six.compactions())[0].stale
         assert await view(six) == ["m1", "sum", "outside", "m6"]
 
-    async def test_what_an_overlay_covers_is_still_found_by_search(self, six: Session) -> None:
+    async def test_search_still_finds_messages_under_an_overlay(self, six: Session) -> None:
         await six.add_compaction("sum", "m1", "m5")
         assert [hit.message_id for hit in await six.search("m3")] == ["m3"]
 
-    async def test_an_overlay_applies_across_portions(self, session: Session) -> None:
+    async def test_an_overlay_applies_across_batches(self, session: Session) -> None:
         names = [f"m{n}" for n in range(1100)]
         await say(session, *names)
         compaction = await session.add_compaction("sum", "m1", "m1090")

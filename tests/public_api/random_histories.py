@@ -1,4 +1,4 @@
-"""Random work on sessions, checked after every step against a model in plain Python that copies and walks lists."""
+"""Random histories of sessions, compared after every step with a model in plain Python that copies and walks lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = ("amber", "birch", "cedar")
 
 @dataclass(eq=False)
 class Node:
-    """A message of the model; deleting one hands its children to its parent."""
+    """A message of the model; deleting one moves its children to its parent."""
 
     id: str
     role: str
@@ -32,7 +32,7 @@ class Node:
 
 @dataclass(eq=False)
 class Cover:
-    """An overlay of the model: the messages that are left of its range, in order."""
+    """An overlay of the model: the remaining messages of its range, in order."""
 
     id: str
     summary: str
@@ -59,7 +59,7 @@ class Conversation:
         return way[::-1]
 
     def view(self, leaf: Node | None) -> list[str]:
-        """Ids, a summary's for what it covers: the newest first, none that overlaps one taken before it."""
+        """The ids in the view. Newer overlays win over older ones that they overlap."""
         shown: list[Node | Cover] = list(self.path(leaf))
         taken: set[Node] = set()
         for cover in reversed(self.covers):
@@ -117,7 +117,7 @@ texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """Runs in a thread of its own; what it does to the store happens on the event loop of the test."""
+    """Runs in its own thread; its calls of the store run on the event loop of the test."""
 
     store: Store
     loop: asyncio.AbstractEventLoop
@@ -158,7 +158,7 @@ class SessionMachine(RuleBasedStateMachine):
             below = None
         elif how == "node" and model.nodes:
             below = model.nodes[parent % len(model.nodes)]
-        # A deleted id may be used again, an id that is there may be repeated: few ids make both happen.
+        # A deleted id may be used again and an existing id may be repeated: with few ids both happen.
         message_id = f"m{self.serial % 11}"
         self.serial += 1
         role = "system" if how == "root" and parent % 3 == 0 else "user"
@@ -265,7 +265,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def look_at_everything(self) -> None:
-        """Also at the sessions that the last steps should not have touched."""
+        """Includes the sessions that the last steps should not have changed."""
         for name in self.model:
             self.run(self.compare(name))
 
@@ -313,7 +313,7 @@ def _described(compaction: Compaction) -> tuple[Any, ...]:
 
 
 async def run_model(store: Store, *, examples: int, steps: int) -> None:
-    """Let the machine work on a store, in many namespaces of it."""
+    """Run the machine on a store, with a namespace for each example."""
     bound = type("BoundMachine", (SessionMachine,), {"store": store, "loop": asyncio.get_running_loop()})
     chosen = settings(
         max_examples=examples,
@@ -326,11 +326,9 @@ async def run_model(store: Store, *, examples: int, steps: int) -> None:
 
 
 class RandomHistoryTests:
-    """Random sequences of everything, against the model."""
-
-    async def test_random_work_reads_as_a_naive_model_says(self, store: Store) -> None:
+    async def test_a_random_history_matches_the_naive_model(self, store: Store) -> None:
         await run_model(store, examples=25, steps=25)
 
     @pytest.mark.long
-    async def test_much_random_work_reads_as_a_naive_model_says(self, store: Store) -> None:
+    async def test_many_long_random_histories_match_the_naive_model(self, store: Store) -> None:
         await run_model(store, examples=2000, steps=60)

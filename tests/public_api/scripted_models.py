@@ -1,4 +1,4 @@
-"""Stand-ins for models, which a contract cannot call: they answer by a script and can be held up."""
+"""Models that return scripted answers, and can be held until the test releases them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.public_api.steps import user
 
 PATIENCE = 20.0
 LENGTH = 100
-"""tokens of what `said` gives, where a character is a token"""
+"""The tokens of a message that `said` returns, with one token for each character."""
 
 
 class Scripted:
-    """A model that gives the answers of its script (an error is raised) and then short ones that count its calls."""
+    """A model that returns the answers of its script (or raises them), and then short ones that count its calls."""
 
     def __init__(self, *script: Any, answer: str = "summary {}") -> None:
         self.script = list(script)
@@ -42,7 +42,7 @@ class Scripted:
         self.free.set()
 
     async def asked(self, times: int = 1) -> None:
-        """Wait until it was called so often."""
+        """Wait until it was called this many times."""
         await eventually(lambda: len(self.prompts) >= times)
 
     @property
@@ -52,7 +52,7 @@ class Scripted:
 
 
 async def eventually(holds: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait until something holds; what never does fails the test."""
+    """Wait until a condition is true; fail the test if it never is."""
     deadline = time.monotonic() + PATIENCE
     while True:
         found = holds()
@@ -63,7 +63,7 @@ async def eventually(holds: Callable[[], bool | Awaitable[bool]]) -> None:
 
 
 def said(number: int) -> dict[str, Any]:
-    """Message number so and so, of `LENGTH` tokens, that names itself."""
+    """A message of `LENGTH` tokens that contains its own number."""
     name = f"m{number}"
     return user(name, f"{name} ".ljust(LENGTH - 4, "x"))
 

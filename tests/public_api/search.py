@@ -1,4 +1,4 @@
-"""Search: everything that was said is found, at once and after it is indexed, and what is gone is not."""
+"""Search by words: every message is found, before and after it is indexed, and deleted ones are not."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def lamp(id: str, at: str = "2024-01-01", **more: Any) -> dict[str, Any]:
 
 
 class SearchTests:
-    """Most of it holds both for what is not indexed yet and for what is."""
+    """Most tests run twice: on messages that are not indexed yet, and on indexed ones."""
 
     @pytest.fixture(params=["read directly", "indexed"])
     def ready(self, request: pytest.FixtureRequest, manager: SessionManager) -> Ready:
-        """Called ahead of a search."""
+        """To be called before a search."""
 
         async def get_ready() -> None:
             if request.param == "indexed":
@@ -47,7 +47,7 @@ class SearchTests:
 
         return get_ready
 
-    async def test_words_phrases_prefixes_and_exclusions(self, session: Session, ready: Ready) -> None:
+    async def test_words_phrases_prefixes_and_exclusions_are_supported(self, session: Session, ready: Ready) -> None:
         await session.append_all(
             [
                 user("m1", "The deployment on Friday failed because the disk was full."),
@@ -71,7 +71,7 @@ class SearchTests:
         }
         assert {query: sorted(found(await session.search(query))) for query in expected} == expected
 
-    async def test_what_was_written_before_a_search_is_found(
+    async def test_everything_written_before_a_search_is_found(
         self, manager: SessionManager, session: Session, ready: Ready
     ) -> None:
         for number in range(4):
@@ -86,7 +86,9 @@ class SearchTests:
         await session.rename("Another")
         assert not await manager.search("woods")
 
-    async def test_what_is_deleted_is_not_found(self, manager: SessionManager, session: Session, ready: Ready) -> None:
+    async def test_deleted_messages_are_not_found(
+        self, manager: SessionManager, session: Session, ready: Ready
+    ) -> None:
         await say(session, *(f"amber{number} lamp" for number in range(6)))
         await session.add_compaction("the summary of amber", "amber0 lamp", "amber1 lamp")
         await ready()
@@ -102,7 +104,7 @@ class SearchTests:
         assert await manager.delete("chat")
         assert not await manager.search("lamp")
 
-    async def test_each_message_is_given_for_one_session_that_sees_it(
+    async def test_each_message_is_returned_for_one_session_that_sees_it(
         self, manager: SessionManager, session: Session, ready: Ready
     ) -> None:
         await session.append_all([user(f"m{number}", f"lamp {number}") for number in range(6)])
@@ -130,7 +132,7 @@ class SearchTests:
             ("m5", "late"),
         ]
 
-    async def test_what_a_fork_inherited_from_a_session_that_is_gone_is_found(
+    async def test_messages_that_a_fork_inherited_from_a_deleted_session_are_found(
         self, manager: SessionManager, session: Session, ready: Ready
     ) -> None:
         await ready()
@@ -143,7 +145,7 @@ class SearchTests:
 
     @pytest.mark.parametrize("cleared", ["chat", "fork"])
     @pytest.mark.parametrize("change", ["append", "delete", "update", "switch"])
-    async def test_clearing_one_of_two_sessions_leaves_the_other_found(
+    async def test_clearing_one_of_two_sessions_leaves_the_other_searchable(
         self, manager: SessionManager, session: Session, ready: Ready, change: str, cleared: str
     ) -> None:
         assert not await manager.search("lamp")  # from now on there is an index
@@ -176,7 +178,7 @@ class SearchTests:
         await session.clear_messages()
         assert [(hit.kind, hit.session_id) for hit in await manager.search("woods")] == [("session", "chat")]
 
-    async def test_an_edit_that_a_fork_inherited_from_a_session_that_is_gone_is_found(
+    async def test_an_edit_that_a_fork_inherited_from_a_deleted_session_is_found(
         self, manager: SessionManager, session: Session, ready: Ready
     ) -> None:
         assert not await manager.search("lamp")  # from now on there is an index
@@ -189,7 +191,7 @@ class SearchTests:
         assert found(await last.search("cedar")) == found(await manager.search("cedar")) == ["amber lamp"]
         assert found(await manager.search("amber")) == ["amber lamp"]
 
-    async def test_filters_beside_the_query(
+    async def test_filters_narrow_a_query(
         self, manager: SessionManager, store: Store, namespace: str, ready: Ready
     ) -> None:
         await manager.create("First", id="a", key=SessionKey("bot", "web", "ana"), tags=["x"])
@@ -238,7 +240,9 @@ class SearchTests:
         assert found(await manager.session("a").search("lamp", role="user")) == ["a1"]
         assert found(await manager.session("a").search("lamp", after=april)) == []
 
-    async def test_newest_first_and_grouped_by_session(self, manager: SessionManager, ready: Ready) -> None:
+    async def test_results_can_be_sorted_by_time_and_grouped_by_session(
+        self, manager: SessionManager, ready: Ready
+    ) -> None:
         for id, session, day, text in (
             ("a1", "a", 1, "lamp lamp lamp"),
             ("b1", "b", 3, "lamp lamp"),
@@ -252,7 +256,7 @@ class SearchTests:
         assert found(grouped) == ["a1", "a2", "b1"]
         assert {name: len(hits) for name, hits in grouped.by_session.items()} == {"a": 2, "b": 1}
 
-    async def test_a_hit_tells_where_it_stands_and_what_is_beside_it(
+    async def test_a_hit_contains_its_location_and_its_neighbours(
         self, manager: SessionManager, session: Session, ready: Ready
     ) -> None:
         await manager.create("Trees", id="keyed", key=SessionKey("bot", "web", "ana"))
@@ -273,7 +277,7 @@ class SearchTests:
         [hit] = await keyed.search("elm")
         assert (hit.position, hit.visible, hit.context_before, hit.context_after) == (4, True, (), ())
 
-    async def test_pages_give_every_hit_once_while_more_is_said(
+    async def test_pages_return_every_hit_once_while_messages_are_appended(
         self, manager: SessionManager, session: Session, ready: Ready
     ) -> None:
         await session.append_all([user(f"m{number}", f"lamp {'x ' * number}") for number in range(7)])
@@ -290,7 +294,7 @@ class SearchTests:
         assert [id for id in given if id.startswith("m")] == [f"m{number}" for number in range(7)]
         assert len(given) == len(set(given))
 
-    async def test_a_cursor_belongs_to_its_call(self, manager: SessionManager, session: Session) -> None:
+    async def test_a_cursor_is_valid_only_for_its_query(self, manager: SessionManager, session: Session) -> None:
         await session.append_all([user(f"m{number}", "lamp") for number in range(3)])
         cursor = (await manager.search("lamp", limit=1)).next_cursor
         assert cursor is not None
@@ -303,7 +307,7 @@ class SearchTests:
             with pytest.raises(InvalidCursorError):
                 await search
 
-    async def test_wrong_arguments_are_refused(self, manager: SessionManager, session: Session) -> None:
+    async def test_invalid_arguments_are_rejected(self, manager: SessionManager, session: Session) -> None:
         wrong: list[dict[str, Any]] = [{"limit": 0}, {"context": -1}, {"context": True}, {"role": 5}, {"after": "May"}]
         for given in wrong:
             with pytest.raises(InvalidInputError):
@@ -313,7 +317,7 @@ class SearchTests:
         with pytest.raises(InvalidInputError):
             await manager.search(None)  # type: ignore[arg-type]
 
-    async def test_much_that_is_not_indexed_is_indexed_by_a_search(self, manager: SessionManager) -> None:
+    async def test_a_search_indexes_a_large_backlog(self, manager: SessionManager) -> None:
         await manager.session("long").append_all([user(f"m{number}", f"lamp w{number}") for number in range(1_500)])
         assert found(await manager.search("w1499")) == ["m1499"]
         info = await manager.search_info()
@@ -321,7 +325,7 @@ class SearchTests:
         assert len(await manager.search("lamp", limit=2_000)) == 1_500
         assert found(await manager.session("long").search("w7 w8")) == ["m8", "m7"]
 
-    async def test_of_very_many_the_rarest_words_decide(self, manager: SessionManager) -> None:
+    async def test_the_rarest_words_decide_among_very_many_matches(self, manager: SessionManager) -> None:
         texts = [f"common {'rare' if number == 3 else 'usual'} w{number}" for number in range(2_600)]
         messages = [user(f"m{number}", text) for number, text in enumerate(texts)]
         await manager.session("long").append_all(messages)
@@ -330,7 +334,7 @@ class SearchTests:
             assert (await search("common")).total == 1_000
             assert found(await search("common w0"))[0] == "m0"
 
-    async def test_the_language_and_reasoning_are_chosen(self, store: Store, namespace: str) -> None:
+    async def test_the_language_and_the_search_in_reasoning_are_settings(self, store: Store, namespace: str) -> None:
         thought = [{"type": "thinking", "thinking": "secretly", "signature": "s"}, {"type": "text", "text": "Häuser"}]
         async with SessionManager(store, namespace=namespace) as manager:
             await manager.append("chat", {"id": "m1", "role": "assistant", "content": thought})
@@ -347,22 +351,22 @@ class SearchTests:
         with pytest.raises(ConfigurationError):
             SessionManager(store, namespace=namespace).with_search(language="klingon")
 
-    async def test_building_anew_tells_how_far_it_is(self, manager: SessionManager) -> None:
+    async def test_reindexing_reports_its_progress(self, manager: SessionManager) -> None:
         assert (await manager.search_info()).indexed_up_to is None
         for name in ("a", "b"):
             await manager.session(name).append_all([user(f"{name}{number}", "lamp") for number in range(600)])
-        told: list[tuple[int, int]] = []
-        info = await manager.reindex(lambda done, total: told.append((done, total)))
+        reported: list[tuple[int, int]] = []
+        info = await manager.reindex(lambda done, total: reported.append((done, total)))
         assert info.texts == 1_200
         assert info.indexed_up_to is not None
-        assert told[-1] == (1_200, 1_200)
-        assert told == sorted(told)
+        assert reported[-1] == (1_200, 1_200)
+        assert reported == sorted(reported)
         assert (await manager.reindex()).texts == 1_200
         with pytest.raises(ConfigurationError):
             await manager.reindex("now")  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("seed", [1, 2, 3])
-    async def test_whatever_happens_search_finds_what_the_sessions_see(
+    async def test_search_finds_exactly_what_sessions_see_after_random_changes(
         self, manager: SessionManager, seed: int
     ) -> None:
         happening = _Happening(manager, seed)
@@ -375,7 +379,7 @@ class SearchTests:
 
 
 class _Happening:
-    """Sessions that are written to, forked and changed at random."""
+    """Sessions that are changed and forked at random."""
 
     def __init__(self, manager: SessionManager, seed: int) -> None:
         self._manager = manager

@@ -1,4 +1,4 @@
-"""The tools that let a model look into other conversations, and who may see what through them, over a store."""
+"""The tools that let a model search and read other conversations, and the scope that limits them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ def tools_of(manager: SessionManager, **options: Any) -> tuple[Tool, Tool]:
 
 
 def found_in(answer: str) -> list[str]:
-    """The ids of the messages that an answer names, in order."""
+    """The ids of the messages in an answer, in order."""
     return re.findall(r"^\[.*· message ([\w:-]+)\]$", answer, re.MULTILINE)
 
 
 class SearchToolTests:
-    """What `session_search`, `read_session` and a searchable history promise."""
+    # session_search
 
-    # finding
-
-    async def test_a_hit_is_told_with_title_date_role_session_and_message(self, manager: SessionManager) -> None:
+    async def test_a_hit_is_shown_with_title_date_role_session_and_message(self, manager: SessionManager) -> None:
         await manager.create("Trip to\nLisbon", id="trip")
         await manager.append("trip", user("m1", "We fly from gate B12.") | {"created_at": "2025-03-04T10:00:00Z"})
         search, _ = tools_of(manager)
@@ -60,7 +58,9 @@ class SearchToolTests:
         ):
             assert found_in(await search(query="lamp", **arguments)) == expected
 
-    async def test_the_answer_says_how_many_more_there_are_and_how_to_get_them(self, manager: SessionManager) -> None:
+    async def test_the_answer_contains_the_number_of_further_hits_and_how_to_get_them(
+        self, manager: SessionManager
+    ) -> None:
         await manager.session("a").append_all([user(f"m{number}", f"lamp {number}") for number in range(7)])
         search, _ = tools_of(manager)
         seen: list[str] = []
@@ -77,7 +77,7 @@ class SearchToolTests:
         assert await search(query="lamp", skip=7) == "No more results: there are 7."
 
     @pytest.mark.parametrize("budget", [200, 600, 2_000])
-    async def test_an_answer_keeps_within_its_budget_and_counts_what_did_not_fit(
+    async def test_an_answer_stays_within_its_budget_and_counts_what_did_not_fit(
         self, manager: SessionManager, budget: int
     ) -> None:
         texts = [f"lamp {'word ' * 60}{number}" for number in range(40)]
@@ -104,7 +104,7 @@ class SearchToolTests:
             ({"query": "x", "session": "nowhere"}, "no session 'nowhere'"),
         ],
     )
-    async def test_what_is_wrong_with_a_search_is_said(
+    async def test_an_invalid_search_is_explained(
         self, manager: SessionManager, arguments: dict[str, Any], said: str
     ) -> None:
         search, _ = tools_of(manager)
@@ -112,7 +112,7 @@ class SearchToolTests:
         assert answer.startswith("Error: ")
         assert said in answer
 
-    async def test_sessions_and_summaries_are_told_as_what_they_are(self, manager: SessionManager) -> None:
+    async def test_sessions_and_summaries_are_shown_as_such(self, manager: SessionManager) -> None:
         await manager.create("Marzipan recipes", id="a")
         session = manager.session("a")
         await say(session, "m1", "m2", "m3")
@@ -132,9 +132,11 @@ class SearchToolTests:
         assert "the lamp" in await read(session_id=odd, around=odd)
         assert "the **lamp**" in await search(query="lamp", session=odd)
 
-    # reading on
+    # read_session
 
-    async def test_a_window_shows_what_stands_around_and_how_much_was_left_out(self, manager: SessionManager) -> None:
+    async def test_a_window_shows_the_surrounding_messages_and_how_many_were_left_out(
+        self, manager: SessionManager
+    ) -> None:
         await manager.create("Numbers", id="a")
         await say(manager.session("a"), *(f"m{number}" for number in range(20)))
         _, read = tools_of(manager)
@@ -147,7 +149,7 @@ class SearchToolTests:
         assert found_in(await read(session_id="a")) == [f"m{number}" for number in range(9, 20)]
         assert found_in(await read(session_id="a", around="m0", before=50, after=50)) == [f"m{n}" for n in range(20)]
 
-    async def test_what_was_compacted_away_and_other_branches_can_be_read(self, manager: SessionManager) -> None:
+    async def test_compacted_messages_and_other_branches_can_be_read(self, manager: SessionManager) -> None:
         session = manager.session("a")
         await say(session, "m1", "m2", "m3")
         await session.append(user("side1"), parent="m1")
@@ -160,7 +162,9 @@ class SearchToolTests:
         assert found_in(answer) == ["m1", "side1", "side2"]
         assert "on another branch than the current one" in answer
 
-    async def test_a_huge_message_is_cut_and_its_neighbours_are_still_shown(self, manager: SessionManager) -> None:
+    async def test_a_huge_message_is_shortened_and_its_neighbours_are_still_shown(
+        self, manager: SessionManager
+    ) -> None:
         texts = ["before", "lamp " * 50_000, "after"]
         await manager.session("a").append_all([user(f"m{number}", text) for number, text in enumerate(texts)])
         _, read = tools_of(manager, max_tokens=400)
@@ -169,7 +173,7 @@ class SearchToolTests:
         assert re.search(r"… \(2\d\d,\d\d\d more characters\)", answer)
         assert estimate_tokens(answer) <= 400
 
-    async def test_reading_says_what_is_not_there(self, manager: SessionManager) -> None:
+    async def test_reading_something_missing_is_explained(self, manager: SessionManager) -> None:
         await manager.create(id="empty")
         await say(manager.session("a"), "m1")
         _, read = tools_of(manager)
@@ -178,11 +182,11 @@ class SearchToolTests:
         assert "frontdesk-summary:none" in await read(session_id="a", around="frontdesk-summary:none")
         assert (await read(session_id="empty")).endswith("It has no messages.")
 
-    # who may see what
+    # scope
 
     @pytest.fixture
     async def guarded(self, manager: SessionManager) -> SessionManager:
-        """A public session, and a hidden one that holds a secret, with a title, a summary, a key and forks."""
+        """A public session, and a hidden one with a secret, a title, a summary, a key and forks."""
         await manager.create("Open house", id="open", tags=["public"])
         await manager.append("open", user("o1", "the vault is in the cellar"))
         hidden = await manager.create("Marzipan affairs", id="hidden", tags=["private"])
@@ -191,7 +195,7 @@ class SearchToolTests:
         return manager
 
     @pytest.mark.parametrize("is_async", [False, True])
-    async def test_nothing_of_a_hidden_session_is_told(self, guarded: SessionManager, is_async: bool) -> None:
+    async def test_nothing_of_a_hidden_session_is_shown(self, guarded: SessionManager, is_async: bool) -> None:
         async def sees(info: SessionInfo) -> bool:
             return is_public(info)
 
@@ -216,19 +220,21 @@ class SearchToolTests:
         assert "hidden" not in await search(query="after:2000")
         assert SECRET not in await read(session_id="open")
 
-    async def test_a_hidden_session_answers_as_one_that_does_not_exist(self, guarded: SessionManager) -> None:
+    async def test_a_hidden_session_looks_like_a_missing_one(self, guarded: SessionManager) -> None:
         search, read = tools_of(guarded, scope=is_public)
         for guess in ({}, {"around": "h2"}, {"around": "nothing"}, {"around": "frontdesk-summary:x"}):
-            told = [await read(session_id=name, **guess) for name in ("hidden", "absent")]
-            assert told[0] == told[1].replace("absent", "hidden")
-            assert told[0].startswith("Error: ")
-        told = [await search(query="vault", session=name) for name in ("hidden", "absent")]
-        assert told[0] == told[1].replace("absent", "hidden")
+            answers = [await read(session_id=name, **guess) for name in ("hidden", "absent")]
+            assert answers[0] == answers[1].replace("absent", "hidden")
+            assert answers[0].startswith("Error: ")
+        answers = [await search(query="vault", session=name) for name in ("hidden", "absent")]
+        assert answers[0] == answers[1].replace("absent", "hidden")
         around = [await read(session_id="open", around=name) for name in ("h2", "x2")]
         assert around[0] == around[1].replace("x2", "h2")
 
-    async def test_what_a_fork_shows_is_the_forks_whoever_else_is_hidden(self, guarded: SessionManager) -> None:
-        """The fork of a hidden session may be seen: what it shares with it is found as its own."""
+    async def test_a_visible_fork_shows_its_messages_even_if_its_source_is_hidden(
+        self, guarded: SessionManager
+    ) -> None:
+        """The fork of a hidden session is visible: messages that both share are found as those of the fork."""
         fork = await guarded.fork("hidden", at="h2", new_id="leak", name="Told to the public")
         await fork.remove_tags("private")
         await fork.add_tags("public")
@@ -243,7 +249,9 @@ class SearchToolTests:
         assert found_in(await read(session_id="leak")) == ["h1", "h2"]
         assert sorted(found_in(await search(query="vault"))) == ["h1", "h2", "o1"]
 
-    async def test_what_a_fork_took_out_or_changed_stays_with_the_hidden_one(self, guarded: SessionManager) -> None:
+    async def test_messages_that_a_fork_removed_or_changed_stay_hidden_with_its_source(
+        self, guarded: SessionManager
+    ) -> None:
         fork = await guarded.fork("hidden", new_id="redacted", name="Redacted")
         await fork.remove_tags("private")
         await fork.add_tags("public")
@@ -260,7 +268,7 @@ class SearchToolTests:
         assert (await read(session_id="redacted", around="h3")).startswith("Error: ")
         assert (await read(session_id="redacted", around="h4")).startswith("Error: ")
 
-    async def test_a_hidden_fork_does_not_take_away_what_its_source_shows(self, guarded: SessionManager) -> None:
+    async def test_a_hidden_fork_does_not_hide_the_messages_of_its_source(self, guarded: SessionManager) -> None:
         fork = await guarded.fork("open", new_id="copy", name="Secret copy")
         await fork.remove_tags("public")
         await fork.append(user("c1", "marzipan in the cellar"))
@@ -270,7 +278,7 @@ class SearchToolTests:
         assert "[Open house · " in answer
         assert "copy" not in answer
 
-    async def test_summaries_follow_the_same_rule(self, guarded: SessionManager) -> None:
+    async def test_summaries_are_hidden_by_the_same_rule(self, guarded: SessionManager) -> None:
         hidden = guarded.session("hidden")
         await hidden.add_compaction("A walnut was mentioned.", "h1", "h2")
         search, _ = tools_of(guarded, scope=is_public)
@@ -283,7 +291,7 @@ class SearchToolTests:
         assert "[Told · " in answer
         assert "session leak · summary frontdesk-summary:" in answer
 
-    async def test_counts_are_of_what_may_be_seen(self, manager: SessionManager) -> None:
+    async def test_counts_include_only_visible_messages(self, manager: SessionManager) -> None:
         for number in range(30):
             await manager.create(id=f"s{number}", tags=["public"] if number % 5 == 0 else [])
             texts = [user(f"s{number}-{index}", "lamp") for index in range(5)]
@@ -294,7 +302,7 @@ class SearchToolTests:
         assert "(20 more: search again with skip=10." in answer
         assert len(found_in(await search(query="lamp", limit=50, skip=10))) == 20
 
-    async def test_a_scope_that_fails_lets_nothing_through(self, guarded: SessionManager) -> None:
+    async def test_a_scope_that_raises_hides_everything(self, guarded: SessionManager) -> None:
         def broken(info: SessionInfo) -> bool:
             raise RuntimeError(SECRET)
 
@@ -303,7 +311,7 @@ class SearchToolTests:
             assert answer.startswith("Error: ")
             assert "marzipan" not in answer
 
-    async def test_a_scope_is_a_callable(self, manager: SessionManager) -> None:
+    async def test_a_scope_must_be_callable(self, manager: SessionManager) -> None:
         with pytest.raises(ConfigurationError):
             manager.tools(scope="public")  # type: ignore[arg-type]
 
@@ -313,9 +321,9 @@ class SearchToolTests:
         assert await search(query="vault") == "No results found."
         assert "no session 'hidden'" in await read(session_id="hidden")
 
-    # as a block
+    # searchable history
 
-    async def test_a_searchable_history_finds_what_was_said_elsewhere(self, store: Store, namespace: str) -> None:
+    async def test_a_searchable_history_finds_messages_of_other_sessions(self, store: Store, namespace: str) -> None:
         desk = SessionManager(store, namespace=namespace).with_searchable_history("past", description="Earlier talks")
         await desk.create("Travel", id="old")
         await desk.append("old", user("m1", "We fly from gate B12."))

@@ -1,7 +1,7 @@
-"""Search by meaning: a class of its own, since not every store keeps vectors.
+"""Search by meaning, with small embeddings made by hand.
 
-The embeddings are small and made by hand: one that knows of things which colour they have, and over a corpus where half
-of what is asked for is said in other words, some that know what is meant and some that know nothing."""
+One knows the colours of things. The others embed a corpus in which half of the questions use other words than the
+texts: some know which words mean the same, and some know nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def found(results: SearchResults) -> list[str]:
 
 
 class Colours:
-    """Knows what has which colour, and what it was asked for; breaks and mends on demand."""
+    """An embedding that knows the colours of things and records its calls; it can be made to fail."""
 
     name = "colours-1"
 
@@ -60,15 +60,13 @@ def hanging(texts: list[str]) -> Any:
 
 
 class SemanticSearchTests:
-    """What `with_embeddings` adds to search."""
-
     @pytest.fixture
     def colours(self) -> Colours:
         return Colours()
 
     @pytest.fixture
     async def opened(self, store: Store, namespace: str) -> AsyncIterator[Opened]:
-        """Opens managers with an embedding."""
+        """A function that opens managers with an embedding."""
         async with AsyncExitStack() as stack:
 
             async def open_one(embed: Any, dimensions: int = 4, *, elsewhere: str = "", **more: Any) -> SessionManager:
@@ -84,13 +82,13 @@ class SemanticSearchTests:
 
     @pytest.fixture
     async def garden(self, knowing: SessionManager) -> Session:
-        """A session about things with colours, with vectors."""
+        """A session about coloured things, with vectors."""
         session = knowing.session("garden")
         await session.append_all([user(f"m-{word}", f"one {word} here") for word in ("tomato", "grass", "sky", "rose")])
         await knowing.reindex()
         return session
 
-    async def test_what_means_the_same_is_found(self, knowing: SessionManager, garden: Session) -> None:
+    async def test_texts_with_the_same_meaning_are_found(self, knowing: SessionManager, garden: Session) -> None:
         for search in (knowing.search, garden.search):
             assert found(await search("something red"))[:2] in (["m-tomato", "m-rose"], ["m-rose", "m-tomato"])
             assert found(await search("sea"))[0] == "m-sky"
@@ -98,11 +96,13 @@ class SemanticSearchTests:
             assert (hit.snippet, hit.role, hit.session_id) == ("one sky here", "user", "garden")
             assert hit.score > 0
 
-    async def test_words_lead_and_meaning_follows(self, knowing: SessionManager, garden: Session) -> None:
+    async def test_matches_by_words_come_before_matches_by_meaning(
+        self, knowing: SessionManager, garden: Session
+    ) -> None:
         results = found(await garden.search("rose"))
         assert results[:2] == ["m-rose", "m-tomato"]
 
-    async def test_search_info_tells_of_vectors(
+    async def test_search_info_contains_vectors(
         self, knowing: SessionManager, garden: Session, manager: SessionManager
     ) -> None:
         info = await knowing.search_info()
@@ -111,7 +111,7 @@ class SemanticSearchTests:
         plain = await manager.search_info()
         assert (plain.mode, plain.dimensions, plain.embedding_model, plain.vectors) == ("lexical", None, None, 0)
 
-    async def test_vectors_follow_by_themselves_and_each_text_is_embedded_once(
+    async def test_vectors_are_made_in_the_background_and_each_text_is_embedded_once(
         self, knowing: SessionManager, colours: Colours
     ) -> None:
         session = knowing.session("chat")
@@ -132,13 +132,15 @@ class SemanticSearchTests:
         ]
         assert found(await knowing.search("blue"))[0] == "m3"
 
-    async def test_what_has_no_vector_yet_is_found_by_its_words(self, knowing: SessionManager, garden: Session) -> None:
+    async def test_texts_without_a_vector_are_found_by_their_words(
+        self, knowing: SessionManager, garden: Session
+    ) -> None:
         await garden.append(user("m-new", "a red bicycle"))
         for search in (knowing.search, garden.search):
             assert found(await search("bicycle"))[0] == "m-new"
             assert set(found(await search("red bicycle"))[:3]) >= {"m-new"}
 
-    async def test_filters_hold_for_what_is_found_by_meaning(self, knowing: SessionManager, garden: Session) -> None:
+    async def test_filters_apply_to_matches_by_meaning(self, knowing: SessionManager, garden: Session) -> None:
         await knowing.session("other").append_all(
             [
                 {"id": "o-rose", "role": "assistant", "content": "a rose there", "created_at": "2020-01-01T00:00:00Z"},
@@ -158,7 +160,9 @@ class SemanticSearchTests:
         assert "o-rose" not in found(await garden.search("red"))
         assert found(await knowing.search("red", newest=True)) == []
 
-    async def test_pages_go_on_where_the_one_before_ended(self, knowing: SessionManager, garden: Session) -> None:
+    async def test_a_page_continues_where_the_previous_one_ended(
+        self, knowing: SessionManager, garden: Session
+    ) -> None:
         whole = found(await knowing.search("red rose grass"))
         pages: list[str] = []
         results = await knowing.search("red rose grass", limit=1)
@@ -172,7 +176,7 @@ class SemanticSearchTests:
         grouped = await knowing.search("red rose grass", group=True)
         assert found(grouped) == whole
 
-    async def test_what_forks_share_is_given_once(self, knowing: SessionManager, garden: Session) -> None:
+    async def test_a_message_shared_by_forks_is_returned_once(self, knowing: SessionManager, garden: Session) -> None:
         fork = await knowing.fork("garden", new_id="fork")
         await fork.append(user("f1", "a red fox"))
         await knowing.reindex()
@@ -184,7 +188,9 @@ class SemanticSearchTests:
         await knowing.delete("garden")
         assert {hit.session_id for hit in await knowing.search("something red")} == {"fork"}
 
-    async def test_what_is_gone_is_not_found_and_has_no_vector(self, knowing: SessionManager, garden: Session) -> None:
+    async def test_deleted_messages_are_not_found_and_have_no_vector(
+        self, knowing: SessionManager, garden: Session
+    ) -> None:
         await garden.delete_messages(["m-rose"])
         assert "m-rose" not in found(await knowing.search("something red"))
         assert (await knowing.search_info()).vectors == 3
@@ -196,7 +202,7 @@ class SemanticSearchTests:
         assert found(await knowing.search("something red")) == []
         assert (await knowing.search_info()).vectors == 0
 
-    async def test_names_of_sessions_and_summaries_have_meaning(self, knowing: SessionManager) -> None:
+    async def test_names_of_sessions_and_summaries_are_found_by_meaning(self, knowing: SessionManager) -> None:
         session = await knowing.create("To the sea", id="trip")
         await session.append_all([user(f"m{number}", f"number {number}") for number in range(4)])
         await session.add_compaction("we saw a frog", "m0", "m1")
@@ -220,7 +226,7 @@ class SemanticSearchTests:
         assert "x-rose" not in found(await knowing.search("red"))
         assert (await other.search_info()).vectors == 1
 
-    async def test_an_embedding_that_fails_leaves_search_to_the_words(
+    async def test_if_embedding_fails_search_uses_words(
         self, knowing: SessionManager, garden: Session, colours: Colours, caplog: pytest.LogCaptureFixture
     ) -> None:
         colours.broken = RuntimeError("secret rose")
@@ -239,7 +245,7 @@ class SemanticSearchTests:
         assert (await knowing.reindex()).mode == "hybrid"
         assert "m-new" in found(await knowing.search("tomato"))[:3]
 
-    async def test_vectors_come_once_a_failing_embedding_works_again(
+    async def test_missing_vectors_are_made_once_embedding_works_again(
         self, knowing: SessionManager, colours: Colours
     ) -> None:
         colours.broken = RuntimeError("down")
@@ -258,12 +264,12 @@ class SemanticSearchTests:
         await eventually(has_vectors)
         assert found(await knowing.search("red")) == ["m1"]
 
-    async def test_an_embedding_that_hangs_is_given_up(self, opened: Opened, garden: Session) -> None:
+    async def test_an_embedding_that_hangs_times_out(self, opened: Opened, garden: Session) -> None:
         patient = await opened(hanging, timeout=0.05)
         assert found(await patient.search("rose")) == ["m-rose"]
         assert "0.05 s" in str((await patient.search_info()).embedding_error)
 
-    async def test_a_text_that_is_refused_does_not_hold_up_the_others(
+    async def test_a_text_that_the_model_rejects_does_not_block_the_others(
         self, knowing: SessionManager, colours: Colours
     ) -> None:
         colours.refused = "poison"
@@ -274,7 +280,7 @@ class SemanticSearchTests:
         assert set(found(await knowing.search("red"))[:2]) == {"m0", "m4"}
         assert found(await knowing.search("ivy"))[0] == "m1"
 
-    async def test_another_model_is_told_what_to_do_and_takes_over_by_reindex(
+    async def test_a_different_model_raises_with_instructions_and_works_after_a_reindex(
         self, knowing: SessionManager, opened: Opened, garden: Session
     ) -> None:
         other = await opened(lambda texts: [Colours().vector(text)[:3] for text in texts], 3)
@@ -295,7 +301,7 @@ class SemanticSearchTests:
         assert (await third.reindex()).mode == "hybrid"
         assert found(await third.search("sea"))[0] == "m-sky"
 
-    async def test_vectors_of_the_wrong_size_are_an_error(self, opened: Opened) -> None:
+    async def test_vectors_of_the_wrong_size_raise(self, opened: Opened) -> None:
         wrong = await opened(Colours(), 5)
         await wrong.append("chat", user("m1", "a rose"))
         with pytest.raises(EmbeddingError, match="vector of 5 numbers"):
@@ -322,7 +328,7 @@ class SemanticSearchTests:
 
 
 class Corpus:
-    """Texts, and a question about each. Every concept has two words for it, and whoever speaks takes either."""
+    """Texts, and a question about each. Each concept has two words, and a text or question uses either."""
 
     def __init__(self, size: int = 200) -> None:
         rng = random.Random(3)
@@ -338,7 +344,7 @@ class Corpus:
         return " ".join(rng.choice(self._concepts[meaning]) for meaning in meanings)
 
     async def recall(self, search: Callable[..., Any], *depths: int) -> list[float]:
-        """Of a hundred questions, how many have their text among the first hits."""
+        """The percentage of questions whose text is among the first hits, for each depth."""
         hits = [found(await search(question, limit=max(depths))) for question in self.questions]
         return [
             100 * sum(f"m{number}" in ids[:depth] for number, ids in enumerate(hits)) / len(hits) for depth in depths

@@ -1,4 +1,4 @@
-"""States beside sessions: they live in the same store, and go with the session they belong to."""
+"""States in the store of the sessions: they are deleted with the session they belong to."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class StatesTests:
         assert await manager.delete(key)
         assert await notes.get(session.id) is None
 
-    async def test_states_of_an_id_without_a_session_go_when_it_is_deleted(self, manager: SessionManager) -> None:
+    async def test_states_of_an_id_without_a_session_are_deleted_with_the_id(self, manager: SessionManager) -> None:
         notes = manager.states(Note)
         await notes.create("chat")
         assert not await manager.delete("chat")
         assert await notes.get("chat") is None
 
-    async def test_deleting_in_one_namespace_leaves_the_states_of_another(
+    async def test_deleting_in_one_namespace_keeps_the_states_of_another(
         self, manager: SessionManager, store: Store, namespace: str
     ) -> None:
         async with SessionManager(store, namespace=f"{namespace}-2") as other:
@@ -50,7 +50,7 @@ class StatesTests:
             await manager.delete("chat")
             assert await other.states(Note).get("chat") == Note()
 
-    async def test_a_fork_has_no_states_and_its_deletion_leaves_those_of_its_source(
+    async def test_a_fork_has_no_states_and_deleting_it_keeps_those_of_its_source(
         self, manager: SessionManager
     ) -> None:
         await say(manager.session("chat"), "m1")
@@ -61,7 +61,9 @@ class StatesTests:
         await manager.delete(fork.id)
         assert await notes.get("chat") == Note()
 
-    async def test_changes_that_race_the_deletion_of_the_session_leave_nothing(self, manager: SessionManager) -> None:
+    async def test_changes_concurrent_with_the_deletion_of_the_session_leave_nothing(
+        self, manager: SessionManager
+    ) -> None:
         notes = manager.states(Note)
 
         def count(note: Note) -> Note:

@@ -1,4 +1,4 @@
-"""Sweeps and recovery: what time does to sessions, over the whole namespace and once over all workers."""
+"""Sweeps and recovery: what happens to sessions over time, once for all workers of a namespace."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DAY = timedelta(days=1)
 
 
 async def swept(manager: SessionManager) -> tuple[int, int]:
-    """How many sessions a sweep archived and deleted."""
+    """The numbers of sessions that a sweep archived and deleted."""
     report = await manager.sweep()
     assert report.ran
     return report.archived, report.deleted
 
 
 class Ended:
-    """A hook that says when it has seen an end."""
+    """A hook that signals an end."""
 
     def __init__(self) -> None:
         self.seen = asyncio.Event()
@@ -36,16 +36,14 @@ class Ended:
 
 
 class SweepTests:
-    """What `sweep`, `recover` and `with_lifecycle` promise."""
-
     @pytest.fixture
     async def short(self, store: Store, namespace: str, clock: Clock) -> Any:
-        """A manager that archives after a day and deletes after another."""
+        """A manager that archives sessions after one day and deletes them after another."""
         manager = SessionManager(store, namespace=namespace, clock=clock)
         async with manager.with_lifecycle(archive_after=DAY, delete_after=DAY, every=None):
             yield manager
 
-    async def test_a_sweep_archives_what_was_not_written_to_for_a_week(
+    async def test_a_sweep_archives_sessions_without_writes_for_a_week(
         self, timed: SessionManager, clock: Clock
     ) -> None:
         await timed.append(ADA, user("m1"))
@@ -63,7 +61,7 @@ class SweepTests:
         assert await swept(timed) == (1, 0)
         assert (await timed.stats()).sessions == 3
 
-    async def test_a_guest_who_comes_back_goes_on_where_they_were(self, timed: SessionManager, clock: Clock) -> None:
+    async def test_a_returning_user_continues_the_archived_session(self, timed: SessionManager, clock: Clock) -> None:
         await timed.append(ADA, user("m1"))
         clock.advance(8 * DAY)
         await timed.sweep()
@@ -74,7 +72,7 @@ class SweepTests:
         assert (info.status, info.end_reason, info.ended_at, info.key) == ("active", None, None, ADA)
         assert await swept(timed) == (0, 0)
 
-    async def test_what_ended_is_deleted_only_when_asked_for_and_in_its_time(
+    async def test_ended_sessions_are_deleted_only_if_configured_and_after_the_threshold(
         self, short: SessionManager, timed: SessionManager, clock: Clock
     ) -> None:
         await short.append("timeout", user("m1"))
@@ -89,7 +87,7 @@ class SweepTests:
         assert await swept(short) == (0, 1)
         assert (await short.stats()).sessions == 0
 
-    async def test_sessions_with_thresholds_of_their_own_go_by_them(self, short: SessionManager, clock: Clock) -> None:
+    async def test_the_thresholds_of_a_session_take_precedence(self, short: SessionManager, clock: Clock) -> None:
         for name in ("pinned", "kept", "quick", "usual"):
             await short.append(name, user("m"))
         await short.session("pinned").set_lifecycle(archive_after=None)
@@ -117,7 +115,7 @@ class SweepTests:
         await short.sweep()
         assert [await status(short, each.id) for each in (forked, split)] == [("idle", None)] * 2
 
-    async def test_a_sweep_takes_any_number_in_batches(self, short: SessionManager, clock: Clock) -> None:
+    async def test_a_sweep_handles_any_number_of_sessions_in_batches(self, short: SessionManager, clock: Clock) -> None:
         await asyncio.gather(*(short.append(f"s{number}", user("m")) for number in range(150)))
         clock.advance(DAY)
         assert await swept(short) == (150, 0)
@@ -137,7 +135,7 @@ class SweepTests:
         assert await timed.sweep() == SweepReport(ran=False)
         await store.renew_lease(namespace, None, "sweep", lease.number, 0)
 
-    async def test_a_sweep_leaves_other_namespaces_alone(
+    async def test_a_sweep_does_not_affect_other_namespaces(
         self, store: Store, namespace: str, timed: SessionManager, clock: Clock
     ) -> None:
         async with SessionManager(store, namespace=f"{namespace}-other", clock=clock) as other:
@@ -146,7 +144,9 @@ class SweepTests:
             assert await swept(timed) == (0, 0)
             assert await swept(other) == (1, 0)
 
-    async def test_a_sweep_does_not_end_what_is_being_written_to(self, timed: SessionManager, clock: Clock) -> None:
+    async def test_a_sweep_does_not_end_a_session_that_is_being_written_to(
+        self, timed: SessionManager, clock: Clock
+    ) -> None:
         session = timed.session("s")
         await say(session, "m0")
         clock.advance(8 * DAY)
@@ -154,7 +154,7 @@ class SweepTests:
         assert len(await path(session)) == 20
         assert (await status(timed, "s"))[0] == "active"
 
-    async def test_a_manager_sweeps_by_itself_and_stops_when_it_is_closed(
+    async def test_a_manager_sweeps_in_the_background_and_stops_when_it_is_closed(
         self, store: Store, namespace: str, timed: SessionManager, clock: Clock
     ) -> None:
         await timed.append("s", user("m"))
@@ -174,9 +174,7 @@ class SweepTests:
 
     # recovery
 
-    async def test_recover_frees_what_processes_that_died_left_behind(
-        self, manager: SessionManager, store: Store
-    ) -> None:
+    async def test_recover_releases_the_leases_of_dead_processes(self, manager: SessionManager, store: Store) -> None:
         place, pid, process, rest = holder().split("/")
         for name in ("dead", "reused", "elsewhere"):
             await manager.append(name, user("m"))
@@ -196,15 +194,13 @@ class SweepTests:
         again = await manager.recover()
         assert (again.leases_freed, again.sessions) == (0, ())
 
-    async def test_recover_leaves_the_living_alone(self, manager: SessionManager) -> None:
+    async def test_recover_keeps_the_leases_of_running_processes(self, manager: SessionManager) -> None:
         await manager.append("s", user("m"))
         async with hold_lease(manager._runtime, "s", COMPACTION_LEASE):
             assert (await manager.recover()).leases_freed == 0
             assert await status(manager, "s") == ("compacting", None)
 
-    async def test_a_turn_is_held_by_the_process_that_recover_looks_for(
-        self, manager: SessionManager, store: Store
-    ) -> None:
+    async def test_recover_recognises_the_holder_of_a_turn(self, manager: SessionManager, store: Store) -> None:
         await manager.append("s", user("m"))
         async with manager.session("s").turn():
             [held] = await store.held_leases(manager.namespace)
@@ -214,7 +210,7 @@ class SweepTests:
 
     # totals
 
-    async def test_stats_tell_how_the_namespace_grew(self, timed: SessionManager, clock: Clock) -> None:
+    async def test_stats_show_how_the_namespace_grew(self, timed: SessionManager, clock: Clock) -> None:
         await timed.append_all("old", [user("m1")])
         clock.advance(40 * DAY)
         await timed.append_all("s1", [user("m1"), user("m2")])
@@ -237,7 +233,7 @@ class SweepTests:
         assert (await timed.sweep()).states >= 30
         assert await store.peek_state(StateKey(namespace, "0", "kept")) is not None
 
-    async def test_a_sweep_removes_events_of_more_than_a_week_ago_once_search_knows_of_them(
+    async def test_a_sweep_removes_events_older_than_a_week_once_they_are_indexed(
         self, timed: SessionManager, clock: Clock
     ) -> None:
         await timed.append("chat", user("old"))
@@ -249,22 +245,18 @@ class SweepTests:
         await timed.append("chat", user("new"))
         await timed.reindex()
         await timed.sweep()
-        told = [event.message_id async for event in timed.events("start", follow=False)]
-        assert [message_id for message_id in told if message_id] == ["new"]
+        reported = [event.message_id async for event in timed.events("start", follow=False)]
+        assert [message_id for message_id in reported if message_id] == ["new"]
         assert {hit.message_id for hit in await timed.search("old older new")} == {"old", "older", "new"}
 
-    async def test_events_are_kept_for_as_long_as_is_asked_for(
-        self, store: Store, namespace: str, clock: Clock
-    ) -> None:
+    async def test_events_are_kept_for_the_configured_time(self, store: Store, namespace: str, clock: Clock) -> None:
         manager = SessionManager(store, namespace=namespace, clock=clock)
         async with manager.with_lifecycle(keep_events=None, archive_after=None, every=None):
             await manager.append("chat", user("m1"))
             clock.advance(1_000 * DAY)
             assert (await manager.sweep()).events == 0
 
-    async def test_without_sweeps_the_log_is_trimmed_by_who_indexes(
-        self, store: Store, namespace: str, clock: Clock
-    ) -> None:
+    async def test_without_sweeps_the_indexer_trims_the_log(self, store: Store, namespace: str, clock: Clock) -> None:
         async with SessionManager(store, namespace=namespace, clock=clock) as manager:
             await manager.append("chat", user("m1"))
             clock.advance(8 * DAY)
@@ -273,13 +265,13 @@ class SweepTests:
                 while "m1" in [event.message_id async for event in manager.events("start", follow=False)]:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
 
-    async def test_recovery_goes_on_with_the_index_and_says_how_much_was_missing(
+    async def test_recovery_continues_the_index_and_reports_how_much_was_missing(
         self, store: Store, namespace: str, timed: SessionManager
     ) -> None:
         await timed.append_all("chat", [user(f"m{number}") for number in range(5)])
         async with SessionManager(store, namespace=namespace) as fresh:
             assert (await fresh.recover()).unindexed == 5
             async with asyncio.timeout(20):
-                while (await fresh.recover()).unindexed:  # noqa: ASYNC110 (it is done beside)
+                while (await fresh.recover()).unindexed:  # noqa: ASYNC110 (it runs in the background)
                     await asyncio.sleep(0.02)
             assert (await fresh.search_info()).texts == 5

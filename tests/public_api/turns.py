@@ -1,4 +1,4 @@
-"""Turns: one holder at a time, served in order, renewed, lost, interrupted, and with messages queued for the holder."""
+"""Turns: one holder at a time, in order; renewed, lost and interrupted; and messages queued for the holder."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from frontdesk.store import TURN, LeaseWanted
 from tests.public_api.steps import ids, path, say, user, view
 
 SOON = 30.0
-"""seconds that are more than enough for what is to happen soon"""
+"""Seconds that are more than enough for anything that happens soon."""
 
 
 async def lets_wait(task: asyncio.Task[None], session: Session, store: Store, namespace: str, ahead: int) -> None:
-    """Until a task stands in line behind `ahead` others."""
+    """Wait until a task is in the queue after `ahead` others."""
     async with asyncio.timeout(SOON):
         while not task.done():
             wanted = LeaseWanted(namespace=namespace, session_id=session.id, name=TURN, holder="looks", ttl=1)
@@ -40,7 +40,7 @@ async def lets_wait(task: asyncio.Task[None], session: Session, store: Store, na
 
 
 async def die(store: Store, namespace: str, session: Session, seconds: float) -> int:
-    """Take the turn of a session as a worker that does nothing more; returns its number."""
+    """Take the turn of a session like a worker that then does nothing; returns the number of the lease."""
     await session.add_tags()
     wanted = LeaseWanted(
         namespace=namespace, session_id=session.id, name=TURN, holder="dead", ttl=round(seconds * 1_000_000)
@@ -51,11 +51,9 @@ async def die(store: Store, namespace: str, session: Session, seconds: float) ->
 
 
 class TurnTests:
-    """`Session.turn` and `Turn`."""
+    # one at a time
 
-    # one after the other
-
-    async def test_a_turn_is_the_session_and_makes_it_if_needed(self, session: Session) -> None:
+    async def test_a_turn_is_the_session_and_creates_it_if_needed(self, session: Session) -> None:
         async with session.turn() as turn:
             assert isinstance(turn, Session)
             assert turn.id == "chat"
@@ -70,13 +68,13 @@ class TurnTests:
         async with session.turn() as later:
             assert later.number > turn.number
 
-    async def test_a_turn_by_key_is_that_of_the_current_session(self, manager: SessionManager) -> None:
+    async def test_a_turn_by_key_belongs_to_the_current_session(self, manager: SessionManager) -> None:
         key = SessionKey("agent", "web", "ana")
         async with manager.session(key).turn() as turn:
             await turn.append(user("a"))
         assert await path(manager.session(key)) == ["a"]
 
-    async def test_turns_are_never_interleaved_and_come_in_the_order_of_arrival(
+    async def test_turns_are_never_interleaved_and_run_in_order_of_arrival(
         self, store: Store, namespace: str, session: Session
     ) -> None:
         order: list[int] = []
@@ -101,7 +99,7 @@ class TurnTests:
         await asyncio.gather(*tasks)
         assert order == list(range(20))
 
-    async def test_handing_over_within_a_process_does_not_wait_for_the_next_look(
+    async def test_a_handover_within_a_process_does_not_wait_for_the_next_poll(
         self, session: Session, store: Store, namespace: str
     ) -> None:
         times: list[float] = []
@@ -116,7 +114,7 @@ class TurnTests:
             await asyncio.sleep(1)
             started = time.monotonic()
         await asyncio.gather(*tasks)
-        assert times[-1] - started < 20 * 0.1, "as many looks as there were turns"
+        assert times[-1] - started < 20 * 0.1, "a poll for each turn"
 
     async def test_turns_of_different_sessions_do_not_wait_for_each_other(self, manager: SessionManager) -> None:
         async with manager.session("a").turn(), manager.session("b").turn(on_busy="reject") as turn:
@@ -129,7 +127,7 @@ class TurnTests:
         async with session.turn(on_busy="reject"):
             pass
 
-    async def test_a_plain_write_stays_allowed_in_the_turn_of_another(self, session: Session) -> None:
+    async def test_a_write_without_a_turn_is_allowed_during_the_turn_of_another(self, session: Session) -> None:
         async with session.turn() as turn:
             await say(session, "plain")
             await turn.append(user("fenced"))
@@ -152,7 +150,7 @@ class TurnTests:
             async with turn.turn():
                 pass
 
-    async def test_impossible_requests_for_a_turn_are_refused(self, session: Session) -> None:
+    async def test_invalid_requests_for_a_turn_are_rejected(self, session: Session) -> None:
         for wrong in (
             {"on_busy": "hope"},
             {"on_busy": "queue"},
@@ -166,7 +164,7 @@ class TurnTests:
             with pytest.raises(InvalidInputError):
                 session.turn(**wrong)
 
-    async def test_blocks_and_prompt_of_the_handle_are_those_of_its_turn(self, session: Session) -> None:
+    async def test_a_turn_has_the_blocks_and_the_prompt_of_its_handle(self, session: Session) -> None:
         session.add_context("notes", default_content="of this handle")
         prompt = await session.freeze_system_prompt()
         async with session.turn() as turn:
@@ -174,9 +172,7 @@ class TurnTests:
             await turn.replace_context_block("notes", "written in the turn")
         assert (await session.context_block("notes")).content == "written in the turn"
 
-    async def test_what_an_append_starts_beside_the_conversation_outlives_the_turn(
-        self, store: Store, namespace: str
-    ) -> None:
+    async def test_background_work_started_by_an_append_outlives_the_turn(self, store: Store, namespace: str) -> None:
         ended = asyncio.Event()
         failures: list[str] = []
 
@@ -195,7 +191,7 @@ class TurnTests:
         async with SessionManager(store, namespace=namespace) as manager:
             assert len(await manager.session("chat").compactions()) == 1
 
-    # losing it
+    # lost turns
 
     @pytest.mark.parametrize(
         "write",
@@ -218,7 +214,7 @@ class TurnTests:
             lambda turn: turn.take_queued(),
         ],
     )
-    async def test_nothing_can_be_written_in_a_turn_that_is_over(
+    async def test_nothing_can_be_written_in_a_turn_that_has_ended(
         self, session: Session, write: Callable[[Turn], Awaitable[object]]
     ) -> None:
         await say(session, "a", "b")
@@ -235,7 +231,7 @@ class TurnTests:
         assert await session.info() == before
         assert await view(session) == ["a", "b"]
 
-    async def test_a_holder_that_died_is_replaced_after_its_time(
+    async def test_a_dead_holder_is_replaced_when_its_lease_expires(
         self, session: Session, store: Store, namespace: str
     ) -> None:
         started = time.monotonic()
@@ -247,7 +243,7 @@ class TurnTests:
             assert time.monotonic() - started > 0.3
             assert turn.number > dead
 
-    async def test_a_waiter_that_died_holds_up_nobody(self, session: Session, store: Store, namespace: str) -> None:
+    async def test_a_dead_waiter_does_not_block_the_queue(self, session: Session, store: Store, namespace: str) -> None:
         async with session.turn():
             gone = LeaseWanted(
                 namespace=namespace, session_id="chat", name=TURN, holder="gone", ttl=1, patience=300_000
@@ -262,9 +258,7 @@ class TurnTests:
         async with session.turn(**options):  # type: ignore[call-overload]
             pass
 
-    async def test_a_turn_is_renewed_for_as_long_as_the_work_takes(
-        self, session: Session, store: Store, namespace: str
-    ) -> None:
+    async def test_a_turn_is_renewed_while_the_work_runs(self, session: Session, store: Store, namespace: str) -> None:
         async with session.turn(ttl=0.5) as turn:
             waits = asyncio.create_task(self._pass_through(session))
             await lets_wait(waits, session, store, namespace, 0)
@@ -274,7 +268,7 @@ class TurnTests:
             await turn.append(user("after a long time"))
         await waits
 
-    async def test_a_holder_whose_loop_was_blocked_for_too_long_has_lost_its_turn(self, session: Session) -> None:
+    async def test_a_holder_whose_event_loop_was_blocked_for_too_long_loses_its_turn(self, session: Session) -> None:
         async with session.turn(ttl=0.1) as turn:
             time.sleep(0.3)
             assert turn.lost
@@ -282,9 +276,7 @@ class TurnTests:
                 await turn.append(user("late"))
         assert await path(session) == []
 
-    async def test_a_deleted_session_is_not_made_again_by_a_turn(
-        self, session: Session, manager: SessionManager
-    ) -> None:
+    async def test_a_turn_does_not_recreate_a_deleted_session(self, session: Session, manager: SessionManager) -> None:
         async with session.turn() as turn:
             await turn.append(user("a"))
             await manager.delete("chat")
@@ -292,15 +284,15 @@ class TurnTests:
                 with pytest.raises(TurnLostError):
                     await write
             assert await manager.get("chat") is None
-            await say(session, "anew")
+            await say(session, "again")
             async with session.turn(on_busy="reject"):
                 with pytest.raises(TurnLostError):
                     await turn.append(user("late"))
-        assert await path(session) == ["anew"]
+        assert await path(session) == ["again"]
 
-    # not waiting
+    # reject and timeouts
 
-    async def test_reject_raises_at_once_and_says_who_is_there(self, session: Session) -> None:
+    async def test_reject_raises_at_once_and_names_the_holder(self, session: Session) -> None:
         before = datetime.now(UTC) - timedelta(seconds=2)
         async with session.turn():
             for options in ({"on_busy": "reject"}, {"wait": 0}, {"wait": 0.05}):
@@ -314,9 +306,7 @@ class TurnTests:
         async with session.turn(on_busy="reject"):
             pass
 
-    async def test_reject_does_not_go_ahead_of_those_who_wait(
-        self, session: Session, store: Store, namespace: str
-    ) -> None:
+    async def test_reject_does_not_overtake_waiters(self, session: Session, store: Store, namespace: str) -> None:
         async with session.turn():
             first = LeaseWanted(
                 namespace=namespace, session_id="chat", name=TURN, holder="first", ttl=1, patience=60_000_000
@@ -327,7 +317,7 @@ class TurnTests:
                 pass
         assert busy.value.holder is None
 
-    async def test_one_who_waited_for_too_long_or_was_cancelled_leaves_the_line(
+    async def test_a_waiter_that_timed_out_or_was_cancelled_leaves_the_queue(
         self, session: Session, store: Store, namespace: str
     ) -> None:
         async with session.turn():
@@ -342,14 +332,14 @@ class TurnTests:
                 await cancelled
             with pytest.raises(TurnBusyError):
                 await impatient
-            looks = LeaseWanted(namespace=namespace, session_id="chat", name=TURN, holder="looks", ttl=1)
-            assert (await store.queue_lease(looks)).ahead == 1
+            wanted = LeaseWanted(namespace=namespace, session_id="chat", name=TURN, holder="looks", ttl=1)
+            assert (await store.queue_lease(wanted)).ahead == 1
         async with asyncio.timeout(5):
             await stays
 
-    # interrupting
+    # interrupt
 
-    async def test_interrupt_takes_over_at_once_and_ahead_of_those_who_wait(
+    async def test_interrupt_takes_over_at_once_and_before_waiters(
         self, session: Session, store: Store, namespace: str
     ) -> None:
         async def wait() -> None:
@@ -372,7 +362,7 @@ class TurnTests:
         await waits
         assert await path(session) == ["before", "new", "waited"]
 
-    async def test_interrupt_is_a_plain_turn_when_nobody_is_there(self, session: Session) -> None:
+    async def test_interrupt_is_a_plain_turn_if_there_is_no_holder(self, session: Session) -> None:
         async with session.turn(on_busy="interrupt") as turn:
             await turn.append(user("a"))
 
@@ -409,9 +399,9 @@ class TurnTests:
     async def _fail(self) -> None:
         raise ZeroDivisionError
 
-    # queueing
+    # queued messages
 
-    async def test_a_queued_message_is_handed_to_the_holder(self, session: Session) -> None:
+    async def test_a_queued_message_is_delivered_to_the_holder(self, session: Session) -> None:
         async with session.turn() as holder:
             await holder.append(user("first"))
             for name in ("second", "third"):
@@ -424,7 +414,7 @@ class TurnTests:
             assert taken[1].parent_id == "second"
         assert await path(session) == ["first", "second", "third"]
 
-    async def test_who_queues_while_nobody_holds_is_the_holder_of_its_own_message(self, session: Session) -> None:
+    async def test_queueing_without_a_holder_takes_the_turn_with_its_own_message(self, session: Session) -> None:
         async with session.turn(on_busy="queue", message=user("mine")) as turn:
             assert turn is not None
             message = await turn.take_queued()
@@ -433,10 +423,10 @@ class TurnTests:
             await turn.append(user("answer"))
         assert await path(session) == ["mine", "answer"]
 
-    async def test_nothing_is_left_behind_when_messages_come_while_the_holder_ends(
+    async def test_no_message_is_lost_if_it_is_queued_while_the_holder_ends(
         self, session: Session, store: Store, namespace: str
     ) -> None:
-        """Each is answered by somebody, once, right after it was asked."""
+        """Each message is answered once, right after it was asked."""
 
         async def arrive(manager: SessionManager, n: int) -> None:
             await asyncio.sleep(n * 0.003)
@@ -451,7 +441,7 @@ class TurnTests:
         assert sorted(said[::2]) == sorted(f"q{n}" for n in range(40))
         assert said[1::2] == [f"answer to {question}" for question in said[::2]]
 
-    async def test_what_a_holder_left_or_a_dead_one_never_took_goes_to_the_next(
+    async def test_messages_that_a_holder_left_in_the_queue_go_to_the_next_holder(
         self, session: Session, store: Store, namespace: str
     ) -> None:
         async with session.turn(), session.turn(on_busy="queue", message=user("a")) as turn:
@@ -467,7 +457,7 @@ class TurnTests:
         while (message := await turn.take_queued()) is not None:
             yield message
 
-    async def test_a_message_that_the_session_has_is_not_handed_out_again(self, session: Session) -> None:
+    async def test_a_message_that_is_already_in_the_session_is_not_delivered_again(self, session: Session) -> None:
         async with session.turn() as turn:
             await turn.append(user("a"))
             for name in ("a", "b", "b"):
@@ -477,7 +467,7 @@ class TurnTests:
         assert ids(taken) == ["b"]
         assert await path(session) == ["a", "b"]
 
-    async def test_a_holder_that_found_no_more_is_waited_for(
+    async def test_a_message_for_a_holder_that_found_the_queue_empty_waits_for_the_next_turn(
         self, session: Session, store: Store, namespace: str
     ) -> None:
         async def ask() -> None:

@@ -1,4 +1,4 @@
-"""Windows on the view: the last messages, what fits a budget, and the form that a provider takes."""
+"""Windows of the view: the last messages, the messages that fit a budget, and the formats of providers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ def letters(text: str) -> int:
 
 
 class WindowTests:
-    """What `history` promises when it is asked for a part."""
-
     async def test_last_keeps_the_last_messages(self, session: Session) -> None:
         await say(session, *(f"m{n}" for n in range(5)))
         assert ids(await session.history(last=2)) == ["m3", "m4"]
@@ -28,7 +26,7 @@ class WindowTests:
         assert [m.text for m in await session.history(last=3)] == ["sum", "m3", "m4"]
         assert [m.text for m in await session.history(last=2)] == ["m3", "m4"]
 
-    async def test_max_tokens_keeps_as_much_of_the_end_as_fits(self, session: Session) -> None:
+    async def test_max_tokens_keeps_as_many_of_the_last_messages_as_fit(self, session: Session) -> None:
         await say(session, *(f"message number {n}" for n in range(8)))
         tokens = [message.tokens for message in await session.history()]
         assert ids(await session.history(max_tokens=sum(tokens))) == [f"message number {n}" for n in range(8)]
@@ -42,21 +40,21 @@ class WindowTests:
         budget = sum(message.tokens for message in [*history[:2], *history[-2:]])
         assert ids(await session.history(max_tokens=budget)) == ["s1", "s2", "m4", "m5"]
 
-    async def test_a_last_turn_that_does_not_fit_is_an_error_that_names_the_smallest_figure(
+    async def test_a_last_turn_that_does_not_fit_raises_with_the_smallest_sufficient_limit(
         self, session: Session
     ) -> None:
         await session.append_all([system("s1"), user("m1"), user("m2"), {"role": "assistant", "content": "long " * 50}])
         await self.check_needed(session, first="m2", lead=["s1"])
 
-    async def test_the_smallest_figure_is_right_for_a_turn_longer_than_one_portion(self, session: Session) -> None:
+    async def test_the_smallest_limit_is_correct_for_a_turn_longer_than_one_batch(self, session: Session) -> None:
         await session.append_all([user("m1"), *({"role": "assistant", "content": f"step {n}"} for n in range(600))])
         await self.check_needed(session, first="m1")
 
-    async def test_the_smallest_figure_is_right_where_nobody_has_spoken_but_tools(self, session: Session) -> None:
+    async def test_the_smallest_limit_is_correct_if_there_are_only_tool_messages(self, session: Session) -> None:
         await session.append_all([call("c1", "x"), result("r1", "x")])
         await self.check_needed(session, first="c1")
 
-    async def test_the_smallest_figure_is_right_where_a_result_comes_after_the_user_spoke_again(
+    async def test_the_smallest_limit_is_correct_if_a_result_comes_after_the_next_user_message(
         self, session: Session
     ) -> None:
         await session.append_all([user("m1"), call("c1", "x"), user("m2"), result("r1", "x")])
@@ -72,7 +70,7 @@ class WindowTests:
         with pytest.raises(ContextOverflowError):
             await session.history(max_tokens=needed - 1)
 
-    async def test_no_budget_ever_parts_a_tool_call_from_its_results(self, session: Session) -> None:
+    async def test_no_budget_ever_splits_a_tool_call_from_its_results(self, session: Session) -> None:
         await session.append_all(
             [
                 user("m1"),
@@ -97,7 +95,7 @@ class WindowTests:
             sizes.add(len(window))
         assert sizes == {1, 4, 5, 8, 9}
 
-    async def test_leading_system_messages_that_do_not_fit_are_an_error_too(self, session: Session) -> None:
+    async def test_leading_system_messages_that_do_not_fit_also_raise(self, session: Session) -> None:
         await session.append_all([system("s1"), system("s2")])
         whole = sum(message.tokens for message in await session.history())
         with pytest.raises(ContextOverflowError) as caught:
@@ -105,7 +103,7 @@ class WindowTests:
         assert caught.value.needed == whole
         assert ids(await session.history(max_tokens=whole)) == ["s1", "s2"]
 
-    async def test_results_whose_call_is_nowhere_do_not_close_the_window(self, session: Session) -> None:
+    async def test_results_without_a_call_do_not_end_the_window(self, session: Session) -> None:
         await session.append_all([user("m1"), result("r1", "lost"), user("m2"), result("r2", "lost too")])
         await self.check_needed(session, first="m2")
 
@@ -117,7 +115,7 @@ class WindowTests:
             assert all(isinstance(each, dict) for each in window)
             assert ("seen by x" in str(window)) == (last >= 3)
 
-    async def test_openai_takes_a_summary_as_a_system_message(self, session: Session) -> None:
+    async def test_openai_gets_a_summary_as_a_system_message(self, session: Session) -> None:
         await say(session, "m1", "m2", "m3")
         await session.add_compaction("what was said", "m1", "m2")
         summary, rest = await session.history(format="openai")
@@ -125,7 +123,7 @@ class WindowTests:
         assert "what was said" in summary["content"]
         assert rest == {"role": "user", "content": "m3"}
 
-    async def test_the_token_counter_of_the_manager_decides(self, manager: SessionManager) -> None:
+    async def test_the_token_counter_of_the_manager_is_used(self, manager: SessionManager) -> None:
         counted = SessionManager(manager._runtime.store, namespace=manager.namespace).with_token_counter(letters)
         session = counted.session("letters")
         await say(session, "x" * 100, "y" * 200)
