@@ -50,7 +50,7 @@ from frontdesk import (
     Usage,
     UsageDay,
 )
-from frontdesk.values import Record
+from frontdesk.record import Record
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
 NOW_TEXT = "2026-02-03T04:05:06.000789Z"

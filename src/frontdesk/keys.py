@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from frontdesk.errors import InvalidKeyError
-from frontdesk.values import Record
+from frontdesk.record import Record
 
 _MAX_PART = 512
 

@@ -14,9 +14,9 @@ import msgspec
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
+from frontdesk.record import Record, draft_of
 from frontdesk.store import NewOverlay, OverlayRow, SessionRow, UsageRow
 from frontdesk.tree.sessions import Status
-from frontdesk.values import Record, draft_of
 
 T = TypeVar("T")
 _NOTHING = Decimal(0)
@@ -321,7 +321,7 @@ class ErasureReport(Record):
     summaries: int = 0
     block_versions: int = 0
     states: int = 0
-    usage_lines: int = 0
+    usage_entries: int = 0
     queued_messages: int = 0
 
     def __add__(self, other: ErasureReport) -> ErasureReport:

@@ -19,7 +19,7 @@ from frontdesk.errors import (
 from frontdesk.store import FOLLOW_HEAD, SEGMENT_SIZE, Append, AppendedRow, Place, SegmentRow, SessionRow
 from frontdesk.testing.store_contract.steps import NOW, message
 from frontdesk.tree.append import Facts, Writes, decide
-from frontdesk.tree.known import Known
+from frontdesk.tree.duplicates import Known
 
 SEGMENT = SegmentRow(7, 1, None, 2, 3, -1, 9)
 SESSION = SessionRow(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frontdesk.store import EditRow, Lineage, Place, SegmentRow, SessionRow
 from frontdesk.testing.store_contract.steps import NOW, message
-from frontdesk.tree.known import find_places, known_messages, places_to_read
+from frontdesk.tree.duplicates import find_places, known_messages, places_to_read
 from frontdesk.tree.visibility import Visibility
 
 # A appended 0..9 to segment 1, B was forked from A at 5, and appended 0..1 to segment 2.

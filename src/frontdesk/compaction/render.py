@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from frontdesk.messages.exact_json import compact
-from frontdesk.messages.formats.blocks import is_application_data, readable, result_text, text_of_file
+from frontdesk.messages.formats.content_blocks import is_application_data, readable, result_text, text_of_file
 from frontdesk.messages.formats.excerpts import cut_middle
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"]{0,100};base64,[A-Za-z0-9+/=_-]{64,}")

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from frontdesk.config.settings import Declaration
-from frontdesk.values import Record
+from frontdesk.record import Record
 
 
 class BlockKind(StrEnum):

@@ -14,8 +14,8 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidCursorError, StoreClosedError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.moments import to_datetime
+from frontdesk.record import Record
 from frontdesk.store import ChangeRow, Position, Span, Store
-from frontdesk.values import Record
 
 START = "start"
 """as `after`: start with the oldest event that the log still has"""

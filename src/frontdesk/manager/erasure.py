@@ -154,7 +154,7 @@ class Eraser:
                 messages=kept.messages,
                 summaries=len(plan.delete_overlays),
                 block_versions=kept.documents,
-                usage_lines=kept.usage_lines,
+                usage_entries=kept.usage_entries,
                 queued_messages=kept.queued,
             )
             return plan

@@ -45,7 +45,7 @@ from frontdesk.search import index_snapshot, indexing, vectors
 from frontdesk.search.namespace_search import search_namespace
 from frontdesk.search.request import parse_request
 from frontdesk.search.results import SearchInfo, SearchResults
-from frontdesk.search.tool import history_tools
+from frontdesk.search.tools import history_tools
 from frontdesk.search.visibility import ScopedHistory
 from frontdesk.session import Session
 from frontdesk.session.handle import Handle

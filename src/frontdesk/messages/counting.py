@@ -8,7 +8,7 @@ from typing import Any
 
 from frontdesk.errors import ConfigurationError
 from frontdesk.messages.exact_json import compact
-from frontdesk.messages.formats.blocks import is_application_data, is_image, text_of_file
+from frontdesk.messages.formats.content_blocks import is_application_data, is_image, text_of_file
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from frontdesk.messages.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS, TokenCounter
 

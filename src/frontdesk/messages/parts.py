@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from frontdesk.values import Record
+from frontdesk.record import Record
 
 
 class _Part(Record):

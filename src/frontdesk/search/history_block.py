@@ -5,7 +5,7 @@ from __future__ import annotations
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import HistorySearch
 from frontdesk.search.results import SearchHit
-from frontdesk.search.tool import search_as_text
+from frontdesk.search.tools import search_as_text
 from frontdesk.search.visibility import ScopedHistory
 
 

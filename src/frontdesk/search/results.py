@@ -9,7 +9,7 @@ from typing import Literal, overload
 
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
-from frontdesk.values import Record
+from frontdesk.record import Record
 
 
 @dataclass(frozen=True, slots=True)

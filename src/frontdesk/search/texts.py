@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from frontdesk.messages.formats.blocks import text_of_file
+from frontdesk.messages.formats.content_blocks import text_of_file
 
 _OPAQUE = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,|[A-Za-z0-9+/_-]{512}")
 

@@ -14,7 +14,7 @@ from frontdesk.session.handle import Handle
 from frontdesk.session.overlays import Overlays
 from frontdesk.session.reading import Reader
 from frontdesk.session.remembering import MemoryRefresher
-from frontdesk.session.toolbox import Toolbox
+from frontdesk.session.tools import Toolbox
 from frontdesk.session.windows import WindowReader
 from frontdesk.session.writing import Writer
 from frontdesk.tools import Tool

@@ -9,8 +9,8 @@ import msgspec
 
 from frontdesk.checks import check_summary
 from frontdesk.compaction import overlays
-from frontdesk.compaction.expand_tool import expand_tool
 from frontdesk.compaction.overlays import PathRange
+from frontdesk.compaction.tools import expand_tool
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.errors import CompactionNotFoundError, MessageNotFoundError
 from frontdesk.history import transcripts, views

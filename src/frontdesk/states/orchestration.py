@@ -13,8 +13,8 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ConfigurationError, InvalidInputError, StateNotFoundError
 from frontdesk.messages.ids import check_id, new_id
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
+from frontdesk.record import Record
 from frontdesk.states import States
-from frontdesk.values import Record
 
 RECENT_TOOLS = 10
 LOGGED_TOOLS = 1_000

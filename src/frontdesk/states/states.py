@@ -21,11 +21,11 @@ from frontdesk.errors import (
 )
 from frontdesk.messages.ids import check_id, new_id
 from frontdesk.moments import to_datetime
+from frontdesk.record import Record
 from frontdesk.states.codec import StateCodec
 from frontdesk.states.expiry import DEFAULT_TTL, check_ttl, choose_ttl, sweep_forever
 from frontdesk.states.update_queues import UpdateQueues
 from frontdesk.store import MAX_STATE_NAME, StateKey, StateRow, StateStore
-from frontdesk.values import Record
 
 T = TypeVar("T")
 _ATTEMPTS = 200

@@ -273,7 +273,7 @@ class RowCounts(NamedTuple):
 
     messages: int
     documents: int
-    usage_lines: int
+    usage_entries: int
     queued: int
 
 

@@ -43,7 +43,7 @@ from frontdesk.store import (
     SessionRow,
 )
 from frontdesk.store.changes import session_woken
-from frontdesk.tree.known import Known
+from frontdesk.tree.duplicates import Known
 from frontdesk.tree.sessions import new_row
 
 Draw = Callable[[Literal["session", "segment"]], int]

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-from frontdesk.messages.formats.blocks import (
+from frontdesk.messages.formats.content_blocks import (
     dict_at,
     is_image,
     list_at,

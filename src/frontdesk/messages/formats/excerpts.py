@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from frontdesk.messages.exact_json import compact, decode_arguments
-from frontdesk.messages.formats.blocks import text_at, type_of
+from frontdesk.messages.formats.content_blocks import text_at, type_of
 from frontdesk.messages.formats.format import Limits
 
 LEAST_CHARS = 100

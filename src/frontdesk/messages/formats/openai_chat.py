@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from frontdesk.messages.exact_json import decode_arguments, encode_arguments
-from frontdesk.messages.formats.blocks import (
+from frontdesk.messages.formats.content_blocks import (
     REFUSAL,
     dict_at,
     file_at_url,

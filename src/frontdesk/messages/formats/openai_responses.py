@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontdesk.messages.exact_json import decode_arguments, encode_arguments
-from frontdesk.messages.formats.blocks import (
+from frontdesk.messages.formats.content_blocks import (
     REFUSAL,
     file_at_url,
     is_image,

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from frontdesk.errors import InvalidMessageError
-from frontdesk.messages.formats.blocks import other, text_at, type_of
+from frontdesk.messages.formats.content_blocks import other, text_at, type_of
 from frontdesk.messages.formats.excerpts import shorten_content, shorten_output
 from frontdesk.messages.formats.format import Format, Limits, Source
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from frontdesk.values import Record
+from frontdesk.record import Record
 
 
 def matches(raw: dict[str, Any]) -> bool:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontdesk.messages.formats.blocks import file_at_url, other, readable, result_text, text_at, type_of, url_of
+from frontdesk.messages.formats.content_blocks import (
+    file_at_url,
+    other,
+    readable,
+    result_text,
+    text_at,
+    type_of,
+    url_of,
+)
 from frontdesk.messages.formats.excerpts import shorten_content, shorten_output, shorten_texts
 from frontdesk.messages.formats.format import Format, Limits, Source
 from frontdesk.messages.formats.pairing import MessagePiece, in_one_turn, pair, role_of

@@ -8,7 +8,7 @@ from frontdesk.store import TURN, Append, AppendResult, Place, SegmentRow, Sessi
 from frontdesk.stores.memory import leases, log, reading, sessions
 from frontdesk.stores.memory.rows import MessageRow, Rows
 from frontdesk.tree.append import Facts, Writes, decide
-from frontdesk.tree.known import Known, find_places, known_messages, places_to_read
+from frontdesk.tree.duplicates import Known, find_places, known_messages, places_to_read
 from frontdesk.tree.visibility import Visibility
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from frontdesk.store import IndexBatch, IndexMatch, IndexQuery, IndexRow, IndexText, Place, Range
 from frontdesk.stores.memory.rows import Rows
-from frontdesk.stores.memory.terms import TermIndex
+from frontdesk.stores.memory.term_index import TermIndex
 
 
 def state(rows: Rows, namespace: str) -> IndexRow | None:

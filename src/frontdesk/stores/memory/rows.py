@@ -25,9 +25,9 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.stores.bell import Bell
-from frontdesk.stores.memory.spaces import VectorSpace
 from frontdesk.stores.memory.states import StateRows
-from frontdesk.stores.memory.terms import TermIndex
+from frontdesk.stores.memory.term_index import TermIndex
+from frontdesk.stores.memory.vector_space import VectorSpace
 from frontdesk.tree.leases import Waiter
 
 SHARED = 0

@@ -11,6 +11,7 @@ from frontdesk.errors import StoreClosedError
 from frontdesk.store import StateKey, StateRow, Swept
 from frontdesk.stores.memory import (
     append,
+    directory,
     documents,
     erasure,
     index,
@@ -69,9 +70,9 @@ class MemoryStore:
     create = _step(sessions.create)
     get = _step(sessions.get)
     get_current = _step(sessions.get_current)
-    page = _step(sessions.page)
-    due = _step(sessions.due)
-    stats = _step(sessions.stats)
+    page = _step(directory.page)
+    due = _step(directory.due)
+    stats = _step(directory.stats)
 
     append = _step(append.append)
     view = _step(reading.view)

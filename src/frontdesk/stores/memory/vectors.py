@@ -10,7 +10,7 @@ from frontdesk.errors import ConfigurationError
 from frontdesk.store import Address, IndexState, Near, NewVector, Range, VectorRow
 from frontdesk.store.vectors import check_dimensions
 from frontdesk.stores.memory.rows import Rows
-from frontdesk.stores.memory.spaces import VectorSpace
+from frontdesk.stores.memory.vector_space import VectorSpace
 
 
 def prepare(rows: Rows, namespace: str, dimensions: int) -> None:

@@ -30,7 +30,7 @@ from frontdesk.stores.postgres.rows import (
     session_row,
 )
 from frontdesk.tree.append import Draw, Facts, Writes, decide
-from frontdesk.tree.known import Known, find_places, known_messages, places_to_read
+from frontdesk.tree.duplicates import Known, find_places, known_messages, places_to_read
 from frontdesk.tree.visibility import Visibility
 
 LOCK = f"SELECT {SESSION} FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> '' FOR UPDATE"

@@ -20,7 +20,7 @@ from frontdesk.stores.sqlite.rows import (
     session_row,
 )
 from frontdesk.tree.append import Facts, Run, Writes, decide
-from frontdesk.tree.known import Known, find_places, known_messages, places_to_read
+from frontdesk.tree.duplicates import Known, find_places, known_messages, places_to_read
 
 _QUALIFIED = ", ".join(f"s.{name}" for name in SESSION_COLUMNS)
 # Ids mostly grow: then a look at the range that they span says that all of them are new.

@@ -1,4 +1,5 @@
-"""`Record`: the base of every value that the public API returns."""
+"""`Record`: the base class of the records that the public API returns. The records themselves are in `records` and in
+the packages of their features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that a session gives its model."""
+"""All tools of a session: those of its context blocks, and those that other features add."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.context.skills import LoadedSkills
-from frontdesk.context.toolset import build_tools
+from frontdesk.context.tools import build_tools
 from frontdesk.tools import Tool
 
 

@@ -1,5 +1,5 @@
-"""Pure: the messages of an append that the session sees already. A store looks up where the family has their ids, loads
-the segments on the way from there to the root and their edits, and asks here."""
+"""Pure: duplicates in an append, which are messages that the session sees already. A store looks up where the family
+has their ids, loads the segments from there to the root and their edits, and calls the functions here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks whose fields may hold anything, and the files inside them: what all formats need to read and write them."""
+"""Content blocks, whose fields may hold anything, and the files in them: shared by all formats, in both directions."""
 
 from __future__ import annotations
 
