@@ -19,9 +19,10 @@ import pytest
 
 import frontdesk
 from frontdesk import sync
-from frontdesk.store import Item, Piece, SessionQuery, SessionRow
+from frontdesk.store import TURN, Item, Piece, SessionQuery, SessionRow
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.sync import Session, SessionManager, StandaloneSession
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 TWINS = [name for name in frontdesk.__all__ if getattr(sync, name) is not getattr(frontdesk, name)]
@@ -289,14 +290,23 @@ def test_eight_threads_append_at_once_and_nothing_is_lost(kind: str, tmp_path: P
 
 
 def test_threads_take_turns_and_a_turn_is_renewed_while_its_thread_is_busy() -> None:
-    manager = SessionManager("memory://")
+    store = MemoryStore()
+    manager = SessionManager(store)
+    renewed = threading.Event()
+
+    def expires_at() -> int:
+        [held] = asyncio.run(store.held_leases("default", TURN))
+        return held.lease.expires_at
 
     def work(n: int) -> None:
-        with manager.session("chat").turn(ttl=0.3, wait=60) as turn:
+        with manager.session("chat").turn(ttl=6, wait=PATIENCE) as turn:
             assert isinstance(turn, Session)
             before = [message.id for message in turn.transcript()]
             turn.append(said("asked", id=f"q{n}"))
-            time.sleep(0.7)
+            first_end = expires_at()
+            while not renewed.is_set() and expires_at() == first_end:
+                time.sleep(0.01)
+            renewed.set()
             turn.append(said("answered", id=f"a{n}"))
             assert [message.id for message in turn.transcript()] == [*before, f"q{n}", f"a{n}"]
 

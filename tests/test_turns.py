@@ -10,15 +10,13 @@ from contextlib import suppress
 import pytest
 
 from frontdesk import Message, Session, SessionManager, StoreUnavailableError, TurnBusyError, TurnLostError
-from frontdesk.store import LeaseAnswer, LeaseRow, LeaseWanted
+from frontdesk.store import TURN, LeaseAnswer, LeaseRow, LeaseWanted
 from frontdesk.stores.memory import MemoryStore
-
-SOON = 20.0
-"""seconds that are more than enough for what is to happen soon"""
+from tests.waiting import PATIENCE, eventually
 
 
 class UnsteadyStore(MemoryStore):
-    """Answers calls about leases late, or not at all."""
+    """Answers calls about turns late, or not at all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +25,9 @@ class UnsteadyStore(MemoryStore):
         self.asked = asyncio.Event()
         self.refusals = 0
 
-    async def _wait(self) -> None:
+    async def _wait(self, name: str) -> None:
+        if name != TURN:
+            return
         self.asked.set()
         await self.answers.wait()
         if self.refusals:
@@ -36,19 +36,19 @@ class UnsteadyStore(MemoryStore):
 
     async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
         answer = await super().queue_lease(wanted)
-        await self._wait()
+        await self._wait(wanted.name)
         return answer
 
     async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
-        await self._wait()
+        await self._wait(name)
         await super().leave_lease(namespace, session_id, name, holder)
 
     async def get_lease(self, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
-        await self._wait()
+        await self._wait(name)
         return await super().get_lease(namespace, session_id, name)
 
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
-        await self._wait()
+        await self._wait(name)
         return await super().renew_lease(namespace, session_id, name, number, ttl)
 
     def falls_silent(self) -> None:
@@ -71,7 +71,7 @@ async def session(store: UnsteadyStore) -> AsyncIterator[Session]:
 
 async def cancel_as_soon_as_asked(store: UnsteadyStore, task: asyncio.Task[None], times: int) -> None:
     """Cancel a task after each of its calls to the store, and then let the store answer."""
-    async with asyncio.timeout(SOON):
+    async with asyncio.timeout(PATIENCE):
         for _ in range(times):
             await store.asked.wait()
             store.asked.clear()
@@ -84,7 +84,7 @@ async def cancel_as_soon_as_asked(store: UnsteadyStore, task: asyncio.Task[None]
 
 async def is_to_be_had(session: Session) -> bool:
     """Whether the turn is free long before any lease has expired."""
-    async with asyncio.timeout(SOON):
+    async with asyncio.timeout(PATIENCE):
         for _ in range(100):
             with suppress(TurnBusyError):
                 async with session.turn(on_busy="reject"):
@@ -119,19 +119,25 @@ async def test_a_waiter_that_is_cancelled_while_asking_and_again_while_leaving_s
 async def test_work_is_cancelled_in_time_even_if_the_store_never_answers(
     store: UnsteadyStore, session: Session
 ) -> None:
-    async with asyncio.timeout(SOON), session.turn(ttl=0.3) as turn:
+    async with asyncio.timeout(PATIENCE), session.turn(ttl=0.3) as turn:
         store.falls_silent()
         with pytest.raises(TurnLostError):
-            await turn.run(asyncio.sleep(2 * SOON))
+            await turn.run(asyncio.sleep(2 * PATIENCE))
         assert turn.lost
         assert not turn.interrupted
         store.answers.set()
 
 
 async def test_a_turn_survives_a_store_that_is_down_for_a_moment(store: UnsteadyStore, session: Session) -> None:
-    async with session.turn(ttl=1.5) as turn:
+    async with session.turn(ttl=6) as turn:
+        [taken] = await store.held_leases("default", TURN)
         store.refusals = 2
-        await asyncio.sleep(2.5)
+
+        async def is_renewed() -> bool:
+            [held] = await store.held_leases("default", TURN)
+            return held.lease.expires_at > taken.lease.expires_at
+
+        await eventually(is_renewed)
         assert store.refusals == 0
         assert not turn.lost
         appended = await turn.append({"role": "assistant", "content": "still here"})
@@ -143,7 +149,7 @@ async def test_a_failure_during_the_cancellation_for_a_lost_turn_is_not_reported
 ) -> None:
     async def fails() -> None:
         try:
-            await asyncio.sleep(SOON)
+            await asyncio.sleep(PATIENCE)
         finally:
             raise ValueError("while cleaning up")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
@@ -169,11 +168,10 @@ def test_the_same_prompt_has_the_same_extract() -> None:
     ],
     ids=["conversation", "slashes", "underscores", "back-ticks", "empty lines", "tags", "chinese"],
 )
-def test_a_hundred_kilobytes_take_less_than_a_fifth_of_a_second(text: str) -> None:
-    summarise = models.extractive()
-    started = time.process_time()
-    summarise(prompt(text[:100_000]))
-    assert time.process_time() - started < 0.2
+@pytest.mark.timeout(60)
+def test_a_hundred_kilobytes_are_summarised_in_linear_time(text: str) -> None:
+    """A fifth of a second is usual. Whatever takes quadratic time takes minutes."""
+    models.extractive()(prompt(text[:100_000]))
 
 
 def test_it_has_a_name() -> None:

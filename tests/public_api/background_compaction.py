@@ -11,8 +11,9 @@ from frontdesk import CompactionError, Session, SessionManager, Store
 from frontdesk.compaction.planner import Range, plan
 from frontdesk.messages import Message
 from frontdesk.store import LeaseRow
-from tests.public_api.scripted_models import LENGTH, Scripted, compacting, eventually, said
+from tests.public_api.scripted_models import LENGTH, Scripted, compacting, said
 from tests.public_api.steps import call, ids, path, result, say, user, view
+from tests.waiting import eventually
 
 
 async def fill(session: Session, first: int, last: int) -> None:

@@ -11,8 +11,7 @@ import pytest
 from frontdesk import ChangesTrimmedError, Event, InvalidCursorError, InvalidInputError, Session, SessionManager, Store
 from frontdesk.messages import new_id
 from tests.public_api.steps import path, say, user
-
-PATIENCE = 60.0
+from tests.waiting import PATIENCE
 
 
 async def so_far(manager: SessionManager, after: str | None = "start", **options: Any) -> list[Event]:

@@ -16,6 +16,7 @@ from frontdesk import (
     SessionNotFoundError,
 )
 from tests.public_api.steps import ids, path, say, user, view
+from tests.waiting import PATIENCE
 
 
 class ForkTests:
@@ -274,8 +275,8 @@ class ForkTests:
     ) -> None:
         forks = [await manager.fork("chat", new_id=f"fork-{n}") for n in range(1000)]
         before = await forks[0].info()
-        await asyncio.wait_for(source.delete_messages(["m2"]), 5)
-        await asyncio.wait_for(forks[500].delete_messages(["m3"]), 5)
+        await source.delete_messages(["m2"])
+        await forks[500].delete_messages(["m3"])
         assert await view(source) == ["m1", "m3", "m4"]
         assert await view(forks[500]) == ["m1", "m2", "m4"]
         assert await forks[0].info() == before
@@ -318,7 +319,7 @@ class ForkTests:
 
         busy = [asyncio.create_task(be_busy(fork)) for fork in forks]
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 assert await session.delete_messages(["m1"]) == 1
                 assert await manager.delete("fork-0")
         finally:

@@ -13,6 +13,7 @@ import pytest
 from frontdesk import Compaction, ConfigurationError, EndReason, Message, Session, SessionManager
 from tests.public_api.lifecycle import ADA, Clock, status
 from tests.public_api.steps import path, say, user, view
+from tests.waiting import PATIENCE
 
 
 class Diary:
@@ -80,7 +81,7 @@ class HookTests:
         async with session.turn() as turn:
             await turn.append(user("m1"))
         over.set()
-        await asyncio.wait_for(done.wait(), 30)
+        await asyncio.wait_for(done.wait(), PATIENCE)
         assert (await session.info()).metadata == {"seen": "m1"}
 
     async def test_hooks_are_called_for_everything_in_a_session_in_order(self, manager: SessionManager) -> None:
@@ -234,7 +235,7 @@ class HookTests:
 
         class Hanging:
             def on_session_end(self, session: Session, reason: str) -> None:
-                released.wait(60)
+                released.wait(2 * PATIENCE)
 
         class Deaf:
             async def on_session_end(self, session: Session, reason: str) -> None:
@@ -249,7 +250,7 @@ class HookTests:
         manager.register_hook(Deaf(), timeout=0.05)
         manager.register_hook(diary)
         await manager.append("s", user("m"))
-        await asyncio.wait_for(manager.archive("s"), 10)
+        await asyncio.wait_for(manager.archive("s"), PATIENCE)
         released.set()
         assert await status(manager, "s") == ("archived", "archive")
         assert (await manager.stats()).hook_failures == 2

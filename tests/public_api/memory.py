@@ -17,8 +17,9 @@ from frontdesk import (
     Store,
 )
 from frontdesk.models import Completion, ModelUsage
-from tests.public_api.scripted_models import Scripted, eventually, said
+from tests.public_api.scripted_models import Scripted, said
 from tests.public_api.steps import call, ids, result, user
+from tests.waiting import eventually
 
 
 def remembering(store: Store, namespace: str, extract: Any, sink: Any = None, **options: Any) -> SessionManager:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from frontdesk import SessionManager, Store
 from tests.public_api.steps import user
+from tests.waiting import eventually
 
-PATIENCE = 20.0
 LENGTH = 100
 """The tokens of a message that `said` returns, with one token for each character."""
 
@@ -49,17 +48,6 @@ class Scripted:
     def shown(self) -> list[list[str]]:
         """The names of the messages in each prompt, in order."""
         return [re.findall(r"\bm\d+\b", prompt.partition("<conversation>")[2]) for prompt in self.prompts]
-
-
-async def eventually(holds: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait until a condition is true; fail the test if it never is."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        found = holds()
-        if found if isinstance(found, bool) else await found:
-            return
-        assert time.monotonic() < deadline, "this never came true"
-        await asyncio.sleep(0.005)
 
 
 def said(number: int) -> dict[str, Any]:

@@ -21,16 +21,15 @@ from frontdesk import (
     TurnBusyError,
     TurnLostError,
 )
+from frontdesk.session import turns
 from frontdesk.store import TURN, LeaseWanted
 from tests.public_api.steps import ids, path, say, user, view
-
-SOON = 30.0
-"""Seconds that are more than enough for anything that happens soon."""
+from tests.waiting import PATIENCE, eventually
 
 
 async def lets_wait(task: asyncio.Task[None], session: Session, store: Store, namespace: str, ahead: int) -> None:
     """Wait until a task is in the queue after `ahead` others."""
-    async with asyncio.timeout(SOON):
+    async with asyncio.timeout(PATIENCE):
         while not task.done():
             wanted = LeaseWanted(namespace=namespace, session_id=session.id, name=TURN, holder="looks", ttl=1)
             if (await store.queue_lease(wanted)).ahead > ahead:
@@ -39,15 +38,18 @@ async def lets_wait(task: asyncio.Task[None], session: Session, store: Store, na
     raise AssertionError("it did not wait")
 
 
-async def die(store: Store, namespace: str, session: Session, seconds: float) -> int:
+async def die(store: Store, namespace: str, session: Session) -> int:
     """Take the turn of a session like a worker that then does nothing; returns the number of the lease."""
     await session.add_tags()
-    wanted = LeaseWanted(
-        namespace=namespace, session_id=session.id, name=TURN, holder="dead", ttl=round(seconds * 1_000_000)
-    )
+    wanted = LeaseWanted(namespace=namespace, session_id=session.id, name=TURN, holder="dead", ttl=3_600_000_000)
     lease = (await store.queue_lease(wanted)).lease
     assert lease is not None
     return lease.number
+
+
+async def expire(store: Store, namespace: str, session: Session, number: int) -> None:
+    """Let the turn with this number expire within a microsecond, as if its holder had died."""
+    assert await store.renew_lease(namespace, session.id, TURN, number, 1)
 
 
 class TurnTests:
@@ -80,7 +82,7 @@ class TurnTests:
         order: list[int] = []
 
         async def work(manager: SessionManager, n: int) -> None:
-            async with manager.session("chat").turn(wait=timedelta(seconds=SOON * 2)) as turn:
+            async with manager.session("chat").turn(wait=timedelta(seconds=PATIENCE * 2)) as turn:
                 order.append(n)
                 before = await path(turn)
                 await turn.append(user(f"{n} asks"))
@@ -100,21 +102,15 @@ class TurnTests:
         assert order == list(range(20))
 
     async def test_a_handover_within_a_process_does_not_wait_for_the_next_poll(
-        self, session: Session, store: Store, namespace: str
+        self, session: Session, store: Store, namespace: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        times: list[float] = []
-
-        async def work() -> None:
-            async with session.turn():
-                times.append(time.monotonic())
-
+        for seconds_between_looks in ("_FIRST_LOOK", "_NEXT_LOOK", "_FAR_LOOK"):
+            monkeypatch.setattr(turns, seconds_between_looks, 3600.0)
         async with session.turn():
-            tasks = [asyncio.create_task(work()) for _ in range(20)]
+            tasks = [asyncio.create_task(self._pass_through(session, wait=3600)) for _ in range(20)]
             await lets_wait(tasks[-1], session, store, namespace, 19)
-            await asyncio.sleep(1)
-            started = time.monotonic()
-        await asyncio.gather(*tasks)
-        assert times[-1] - started < 20 * 0.1, "a poll for each turn"
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*tasks)
 
     async def test_turns_of_different_sessions_do_not_wait_for_each_other(self, manager: SessionManager) -> None:
         async with manager.session("a").turn(), manager.session("b").turn(on_busy="reject") as turn:
@@ -234,13 +230,16 @@ class TurnTests:
     async def test_a_dead_holder_is_replaced_when_its_lease_expires(
         self, session: Session, store: Store, namespace: str
     ) -> None:
-        started = time.monotonic()
-        dead = await die(store, namespace, session, 0.4)
+        dead = await die(store, namespace, session)
         with pytest.raises(TurnBusyError):
             async with session.turn(on_busy="reject"):
                 pass
-        async with session.turn(wait=SOON) as turn:
-            assert time.monotonic() - started > 0.3
+        waits = asyncio.create_task(self._pass_through(session))
+        await lets_wait(waits, session, store, namespace, 0)
+        await expire(store, namespace, session, dead)
+        async with asyncio.timeout(PATIENCE):
+            await waits
+        async with session.turn(on_busy="reject") as turn:
             assert turn.number > dead
 
     async def test_a_dead_waiter_does_not_block_the_queue(self, session: Session, store: Store, namespace: str) -> None:
@@ -249,20 +248,24 @@ class TurnTests:
                 namespace=namespace, session_id="chat", name=TURN, holder="gone", ttl=1, patience=300_000
             )
             await store.queue_lease(gone)
-            waits = asyncio.create_task(self._pass_through(session))
-            await lets_wait(waits, session, store, namespace, 1)
-        async with asyncio.timeout(SOON):
-            await waits
+        async with asyncio.timeout(PATIENCE), session.turn():
+            pass
 
     async def _pass_through(self, session: Session, **options: float) -> None:
         async with session.turn(**options):  # type: ignore[call-overload]
             pass
 
     async def test_a_turn_is_renewed_while_the_work_runs(self, session: Session, store: Store, namespace: str) -> None:
-        async with session.turn(ttl=0.5) as turn:
+        async with session.turn(ttl=6) as turn:
             waits = asyncio.create_task(self._pass_through(session))
             await lets_wait(waits, session, store, namespace, 0)
-            await asyncio.sleep(2)
+            [taken] = await store.held_leases(namespace, TURN)
+
+            async def is_renewed() -> bool:
+                [held] = await store.held_leases(namespace, TURN)
+                return held.lease.expires_at > taken.lease.expires_at
+
+            await eventually(is_renewed)
             assert not waits.done()
             assert not turn.lost
             await turn.append(user("after a long time"))
@@ -323,18 +326,17 @@ class TurnTests:
         async with session.turn():
             cancelled = asyncio.create_task(self._pass_through(session))
             await lets_wait(cancelled, session, store, namespace, 0)
-            impatient = asyncio.create_task(self._pass_through(session, wait=0.3))
-            await lets_wait(impatient, session, store, namespace, 1)
             stays = asyncio.create_task(self._pass_through(session))
-            await lets_wait(stays, session, store, namespace, 2)
+            await lets_wait(stays, session, store, namespace, 1)
+            with pytest.raises(TurnBusyError):
+                await self._pass_through(session, wait=0.1)
+            looks = LeaseWanted(namespace=namespace, session_id="chat", name=TURN, holder="looks", ttl=1)
+            assert (await store.queue_lease(looks)).ahead == 2
             cancelled.cancel()
             with suppress(asyncio.CancelledError):
                 await cancelled
-            with pytest.raises(TurnBusyError):
-                await impatient
-            wanted = LeaseWanted(namespace=namespace, session_id="chat", name=TURN, holder="looks", ttl=1)
-            assert (await store.queue_lease(wanted)).ahead == 1
-        async with asyncio.timeout(5):
+            assert (await store.queue_lease(looks)).ahead == 1
+        async with asyncio.timeout(PATIENCE):
             await stays
 
     # interrupt
@@ -352,7 +354,7 @@ class TurnTests:
             await lets_wait(waits, session, store, namespace, 0)
             async with session.turn(on_busy="interrupt") as new:
                 with pytest.raises(TurnLostError):
-                    await old.run(asyncio.sleep(SOON))
+                    await old.run(asyncio.sleep(PATIENCE))
                 assert old.lost
                 assert old.interrupted
                 with pytest.raises(TurnLostError):
@@ -375,7 +377,7 @@ class TurnTests:
         async def think() -> str:
             started.set()
             try:
-                await asyncio.sleep(SOON)
+                await asyncio.sleep(PATIENCE)
             finally:
                 stopped.set()
             return "too late"
@@ -390,7 +392,7 @@ class TurnTests:
         answering = asyncio.create_task(answer())
         await started.wait()
         other = SessionManager(store, namespace=namespace).session("chat")
-        async with other.turn(on_busy="interrupt"), asyncio.timeout(SOON / 2):
+        async with other.turn(on_busy="interrupt"), asyncio.timeout(PATIENCE / 2):
             with pytest.raises(TurnLostError):
                 await answering
         assert stopped.is_set()
@@ -446,9 +448,10 @@ class TurnTests:
     ) -> None:
         async with session.turn(), session.turn(on_busy="queue", message=user("a")) as turn:
             assert turn is None
-        await die(store, namespace, session, 0.2)
+        dead = await die(store, namespace, session)
         async with session.turn(on_busy="queue", message=user("b")) as turn:
             assert turn is None
+        await expire(store, namespace, session, dead)
         async with session.turn() as turn:
             taken = [message async for message in self._all(turn)]
         assert ids(taken) == ["a", "b"]

@@ -15,6 +15,7 @@ from frontdesk.stores.postgres import PostgresStore
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, message, path, row
 from frontdesk.testing.store_contract.turns import has_it, turn, wish
 from frontdesk.tree import plans
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
 
 
 async def waiting_for_locks(connection: Any, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while await connection.fetchval("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted") < count:
             await connection.execute("SELECT pg_sleep(0.01)")
 

@@ -49,7 +49,6 @@ async def test_a_worker_killed_in_the_middle_of_a_compaction_leaves_a_session_th
             await session.append({"id": f"m{number}", "role": "user", "content": f"text {number} " * 20})
             if not await session.needs_compaction():
                 break
-            assert number > appended or not calls, "the lease of the dead worker was not respected"
             assert time.monotonic() < deadline
             await asyncio.sleep(0.25)
         assert [message.text for message in await session.history() if message.is_summary] == [

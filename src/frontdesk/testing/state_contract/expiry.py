@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 from typing import NamedTuple
 
 from frontdesk.store import StateKey, StateRow, StateStore
@@ -82,9 +83,12 @@ class ExpiryContract:
         """No read that ended before the expiry misses the state, and no read that began after it finds it."""
         clock = await _clock(store, StateKey(namespace, "clock", "sessions"))
         alive = gone = 0
-        for number in range(10):
+        for number in count():
+            if number >= 10 and alive:
+                break
             key = StateKey(namespace, f"chat{number}", "sessions")
-            made = await make(store, key, ttl=20 * MILLISECOND)
+            # On a busy machine, 20 ms may be over before the first read ends.
+            made = await make(store, key, ttl=20 * MILLISECOND * (1 + number // 10))
             used = await store.get_state(key) if number % 2 else None
             expires_at = (used or made).expires_at
             assert expires_at is not None
@@ -99,8 +103,7 @@ class ExpiryContract:
                     assert row is None, f"found {began + clock.least - expires_at} µs too late"
                     gone += 1
                     break
-        assert alive
-        assert gone == 10
+        assert gone >= 10
 
     async def test_a_sweep_removes_expired_states_and_nothing_else(
         self, store: StateStore, namespace: str, stored_text: StoredText
