@@ -286,9 +286,10 @@ class Orchestrator:
         """Delete the progress of a session; False if there was none."""
 
 class Session:
-    """A handle on one session. Making it does no I/O; the session is created by its first write.
+    """A handle on one session. Creating a handle does no I/O; the first write creates the session.
 
-    A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it."""
+    A handle made from a key looks up the current session at its first I/O, and from then on stays with that session. If
+    there is none, the first write creates it."""
 
     def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
     @classmethod
@@ -300,14 +301,15 @@ class Session:
         max_message_bytes: int = 16777216,
         clock: Clock | None = None,
     ) -> StandaloneSession:
-        """One conversation without a manager, called "default" unless `for_session` says otherwise."""
+        """One conversation without a manager. Its id is "default"; `for_session` chooses another."""
 
     @property
     def id(self) -> str:
-        """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
+        """The session's id. A handle made from a key has none before its first I/O: then this raises
+        `ConfigurationError`."""
 
     def info(self) -> SessionInfo:
-        """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
+        """Information about the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
 
     @overload
     def turn(
@@ -331,9 +333,10 @@ class Session:
     ) -> Appended:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
-        When it returns, the message is durable. An id that the session already has is a no-op with `inserted=False`.
-        A session that a sweep archived continues; one that was suspended or ended otherwise raises `SessionEndedError`
-        unless `reopen` is given.
+        When it returns, the message is durable. If the session already has a message with this id, nothing happens and
+        `inserted` is False. A session that a sweep archived becomes active again. One that was suspended, or ended in
+        another way, raises `SessionEndedError` unless `reopen` is True. `HeadMovedError` is raised if `expected_head`
+        is given and is not the head.
         Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
 
     def append_all(
@@ -344,25 +347,26 @@ class Session:
         expected_head: str | None = None,
         reopen: bool = False,
     ) -> list[Appended]:
-        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
-        it. Raises as `append` does."""
+        """Store messages one after the other, all of them or none. A message that the session already has is skipped,
+        and the next one follows it. Raises the same errors as `append`."""
 
     def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id and keep its position, or append it as `append` does. Atomic; `inserted`
-        says which."""
+        """Replace the message that has this id, in its position, or append it if the id is new. Atomic; `inserted` says
+        which of the two happened. Raises the same errors as `append`."""
 
     def update_message(self, message: Given) -> Message:
-        """Replace the content of the message that has this id; unchanged content writes nothing.
+        """Replace the content of the message that has this id. If the content is the same, nothing is written.
 
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
 
     def delete_messages(self, ids: Iterable[str]) -> int:
-        """Remove messages for good, on any branch; those after them stay connected, a deleted head falls back.
+        """Delete messages permanently, on any branch. The messages after them stay connected. If the head is deleted,
+        the nearest message before it that is left becomes the head.
 
-        Returns how many were there. A summary's id raises `InvalidMessageError`."""
+        Returns how many existed. Raises `InvalidMessageError` for the id of a summary."""
 
     def clear_messages(self) -> None:
-        """Remove all messages and overlays of the session for good; name, tags, metadata and usage stay."""
+        """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay."""
 
     def switch(self, leaf: str) -> Message:
         """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
@@ -378,18 +382,19 @@ class Session:
     def transcript(
         self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
     ) -> Iterator[Message]:
-        """Stream the path to the head (or `leaf`) as it was written, of any length.
+        """Stream the path to the head (or `leaf`) as it was written. The path may have any length.
 
-        `after` begins after that message, in the direction of reading. Raises `MessageNotFoundError`."""
+        With `after`, the stream starts after that message, in the direction of reading. Raises
+        `MessageNotFoundError`."""
 
     def get_message(self, message_id: str) -> Message:
         """The message with this id, on any branch. Raises `MessageNotFoundError`."""
 
     def path_length(self, leaf: str | None = None) -> int:
-        """How many messages the path to the head (or `leaf`) has, overlays ignored; no message is read for it."""
+        """The number of messages on the path to the head (or `leaf`), without overlays. Reads no messages."""
 
     def head(self) -> Message | None:
-        """The message that the next append follows."""
+        """The message that the next append follows; None in an empty session."""
 
     def leaves(self) -> list[Message]:
         """The last message of every branch."""
@@ -409,28 +414,28 @@ class Session:
         context: int = 0,
         newest: bool = False,
     ) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
-        `newest` first), each with `context` messages before and after it.
+        """Search the messages on all branches, and the summaries. Any of the words may match. The best hits come first,
+        or with `newest` the latest. Each has `context` messages before and after it.
 
-        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01 and
-        before:2025-06-30 mean what they say. `role`, `after` (included) and `before` narrow it further.
-        `next_cursor` of the results gets the next ones with the same arguments.
+        Any text is a valid query. It can be words or a question, and can contain "exact phrases", -excluded, prefix*,
+        role:user, after:2025-01 and before:2025-06-30. `role`, `after` (inclusive) and `before` narrow the search
+        further. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next page.
         Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def rename(self, name: str) -> None:
         """Set the session's name."""
 
     def add_tags(self, *tags: str) -> tuple[str, ...]:
-        """Add tags; returns all that the session then has."""
+        """Add tags. Returns all tags of the session."""
 
     def remove_tags(self, *tags: str) -> tuple[str, ...]:
-        """Remove tags; returns those that are left."""
+        """Remove tags. Returns the tags that are left."""
 
     def set_metadata(self, **values: Any) -> dict[str, Any]:
-        """Set values of the metadata (None removes one); returns all of it."""
+        """Set values of the metadata; None removes a value. Returns all metadata."""
 
     def set_summary(self, text: str | None) -> None:
-        """Set the summary shown in lists; it has nothing to do with compactions."""
+        """Set the summary that `SessionInfo` has. It is independent of the summaries of compactions."""
 
     def set_lifecycle(
         self,
@@ -439,50 +444,53 @@ class Session:
         archive_after: timedelta | ManagerDefault | None = ...,
         delete_after: timedelta | ManagerDefault | None = ...,
     ) -> None:
-        """Give the session times of its own in place of those of `with_lifecycle`; None means never, and what is left
-        out follows the manager's again. Raises `InvalidInputError`."""
+        """Set thresholds for this session instead of those of `with_lifecycle`. None means never. A threshold that is
+        not given is that of the manager again. Raises `InvalidInputError`."""
 
     def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
-        """Replace the messages from `from_id` to `to_id` by a summary whenever history is read; they stay stored.
+        """Replace the messages from `from_id` to `to_id` with a summary whenever history is read. They stay stored.
 
-        An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
-        Raises `InvalidRangeError`, `MessageNotFoundError`."""
+        Either id may be that of a summary, and then means the range that the summary covers. Leading system messages
+        stay visible. Raises `InvalidRangeError`, `MessageNotFoundError`."""
 
     def compactions(self) -> list[Compaction]:
-        """Every overlay that the session has, oldest first, including those inside newer ones."""
+        """All overlays of the session, oldest first, including those inside newer ones."""
 
     def expand(self, compaction_id: str) -> Iterator[Message]:
         """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
 
     def undo_compaction(self, compaction_id: str) -> None:
-        """Remove a compaction; what it covered is visible again. Raises `CompactionNotFoundError`."""
+        """Remove a compaction. The messages that it covered are visible again. Raises `CompactionNotFoundError`."""
 
     def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
-        """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
+        """How much of the model's window the next call takes: the view, the frozen prompt, and `tools` (schemas) if
+        given.
 
-        Costs the same however long the session is."""
+        The cost does not depend on the length of the session."""
 
     def needs_compaction(self) -> bool:
         """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
 
     def compact(self, *, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
-        """Compact the view now; None if there is too little to gain. Joins a compaction that is running.
+        """Compact the view now. Returns None if there is too little to gain. If a compaction is already running, waits
+        for it and returns its result.
 
-        `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
-        what the model raises; the view is then as it was. Messages appended meanwhile stay in the view."""
+        `instructions` are added to the prompt of the model, `prompt` replaces it. Messages appended meanwhile stay in
+        the view. Raises `CompactionError` and the errors of the model; the view is then unchanged."""
 
     def on_overflow(self, error: BaseException) -> bool:
-        """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
-        harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
+        """Call this with an error of a model call. If the error means that the context was too long, compacts the view
+        harder (with a shorter tail and no protected head). Returns True if that made the view shorter, so that the call
+        is worth another attempt. Returns False for any other error."""
 
     def needs_memory_refresh(self) -> bool:
-        """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
+        """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
 
     def refresh_memory(self) -> list[str]:
-        """Extract durable facts from what is new since the last time, hand those not known yet to the sink, and return
-        them. A fact counts as known only after the sink took it. Waits for an extraction that is running. Raises what
-        extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
-        `ConfigurationError` without `with_memory_refresh`."""
+        """Extract durable facts from the messages since the last extraction, pass the new facts to the sink, and return
+        them. A fact counts as known only after the sink has accepted it. If an extraction is already running, waits for
+        it. Raises the errors of the extractor and the sink, `BlockTooLargeError` if the facts do not fit into the
+        block, and `ConfigurationError` without `with_memory_refresh`."""
 
     def add_context(
         self,
@@ -495,13 +503,14 @@ class Session:
         shared: bool = False,
         provider: Any = None,
     ) -> None:
-        """Declare one more block, for this handle. `ConfigurationError` if there is one with this label."""
+        """Declare another block, for this handle only. Raises `ConfigurationError` if the label is already declared."""
 
     def remove_context(self, label: str) -> bool:
-        """Remove a block from this handle's prompt and tools; its value stays stored. False if there was none."""
+        """Remove a block from the prompt and tools of this handle. Its content stays stored. False if there was
+        none."""
 
     def context_blocks(self) -> list[ContextBlock]:
-        """All blocks with their present contents, in the order of their declaration."""
+        """All blocks with their current content, in the order of their declaration."""
 
     def context_block(self, label: str) -> ContextBlock:
         """One block. Raises `BlockNotFoundError`."""
@@ -509,42 +518,49 @@ class Session:
     def replace_context_block(
         self, label: str, text: str, *, if_version: int | None = None, author: str | None = None
     ) -> ContextBlock:
-        """Replace the content of a block; the earlier one is kept in its history, and the frozen prompt stays as it is.
+        """Replace the content of a block. The previous content is kept in the block's history. The frozen prompt does
+        not change.
 
-        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the block
-        has another version than `if_version`."""
+        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the
+        version of the block is not `if_version`."""
 
     def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
-        """Add a line at the end of a block; no concurrent write is lost. Raises as `replace_context_block` does."""
+        """Add a line at the end of a block. No concurrent write is lost. Raises the same errors as
+        `replace_context_block`."""
 
     def block_history(self, label: str) -> list[BlockVersion]:
-        """Every value that a block in the store had, newest first."""
+        """All versions of a block whose content is in the store, newest first."""
 
     def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
-        """Write an earlier value again, as a new version. Raises `BlockNotFoundError` for a version that never was."""
+        """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is
+        none."""
 
     def set_system_prompt(self, text: str) -> None:
-        """Set a readonly block `system` of this session that is shown first; the next freeze renders it."""
+        """Set a text that is shown before all blocks, as the readonly block `system`. The next freeze includes it."""
 
     def freeze_system_prompt(self) -> str:
-        """The system prompt, rendered once and then kept the same until `refresh_system_prompt`, `clear_messages`,
-        a compaction, or a change of the declared blocks. All workers agree on it with `with_cached_prompt`."""
+        """The system prompt. It is rendered once, and then stays the same until `refresh_system_prompt`,
+        `clear_messages`, a compaction, or a change of the declared blocks. With `with_cached_prompt`, all workers get
+        the same text."""
 
     def refresh_system_prompt(self) -> str:
-        """Render the prompt again from what the blocks hold now, and freeze that."""
+        """Render the prompt again from the current content of the blocks, and freeze it."""
 
     def context_changes(self) -> dict[str, Any] | None:
-        """A message that says what changed since the freeze, to be appended at the end; None if nothing did.
+        """A message that says what has changed since the prompt was frozen, for you to append; None if nothing has.
 
-        The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
+        The frozen prompt, which the provider has cached, stays the same. Appending the same change twice does nothing.
+        """
 
     def tools(self) -> dict[str, Tool]:
-        """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
+        """The tools for the model, by name: those of the blocks, and with compaction `expand_summary`. No I/O after the
+        first call."""
 
 class SessionManager:
-    """The sessions of one namespace of a store, named by a URL or given as a `Store`.
+    """All sessions of one namespace of a store. `store` is a URL or a `Store`.
 
-    Set it up with the chainable calls, then use it in `with`, or close it; a store given by URL is closed too."""
+    Set it up with the `with_...` calls, which return the manager. Then use it in `with`, or close it. A store
+    that was given as a URL is closed with it."""
 
     def __init__(
         self,
@@ -554,17 +570,18 @@ class SessionManager:
         max_message_bytes: int = 16777216,
         clock: Clock | None = None,
     ) -> None:
-        """`clock` returns the time (a datetime with a zone) in place of the machine's, for tests and simulations."""
+        """`clock` returns the time (a datetime with a time zone) instead of the machine's clock, for tests and
+        simulations."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
-        """Finish what is in flight and close the store; idempotent."""
+        """Finish background work, and close the store if it was given as a URL. Idempotent."""
 
     @property
     def namespace(self) -> str: ...
     def session(self, ref: str | SessionKey) -> Session:
-        """A handle on a session, by id or key; no I/O."""
+        """A handle on a session, by id or key. No I/O."""
 
     def create(
         self,
@@ -579,7 +596,7 @@ class SessionManager:
         tags: Iterable[str] = (),
         metadata: dict[str, Any] | None = None,
     ) -> Session:
-        """A new session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
+        """Create a session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
 
     def get_or_create(
         self,
@@ -593,10 +610,11 @@ class SessionManager:
         tags: Iterable[str] = (),
         metadata: dict[str, Any] | None = None,
     ) -> Session:
-        """The session with this id, or the current one under this key; made with these values if there is none."""
+        """The session with this id, or the current session under this key. Created with these values if there is
+        none."""
 
     def get(self, ref: str | SessionKey) -> SessionInfo | None:
-        """What is known of a session, or None if there is none."""
+        """Information about a session; None if there is none."""
 
     def list(
         self,
@@ -612,7 +630,7 @@ class SessionManager:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[SessionInfo]:
-        """A page of sessions, most recent activity first, of every status unless one is given.
+        """A page of sessions, most recently active first, of every status unless one is given.
 
         Raises `InvalidCursorError`."""
 
@@ -637,16 +655,19 @@ class SessionManager:
     def fork(
         self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
     ) -> Session:
-        """A session that begins with the history of another up to `at` (its head, if not given); nothing is copied.
+        """Create a session that starts with the history of another one, up to the message `at` (default: its head).
+        Nothing is copied.
 
-        It sees the messages, overlays, tags and metadata as they are now; from then on the two are independent.
+        The fork has the messages, overlays, context blocks, tags and metadata that its source has now. From then on,
+        the two are independent.
         Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
 
     def compact_and_split(self, id: str | SessionKey, summary: str | None = None, name: str | None = None) -> Session:
-        """End a session (reason `compaction`) and continue in a new one that opens with the summary of it.
+        """End a session (reason `compaction`) and continue in a new one that starts with a summary of it.
 
-        The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
-        the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
+        The new session takes over the key, the blocks, the tags and the metadata. Its parent is the old session, and it
+        can expand the summary into the original messages. Without a `summary`, the summariser of `with_compaction`
+        makes one.
         Raises `SessionNotFoundError`, `CompactionError`."""
 
     def append(
@@ -725,20 +746,20 @@ class SessionManager:
         usage_id: str | None = None,
         at: datetime | None = None,
     ) -> bool:
-        """Enter a model call into the usage ledger of a session. The same `usage_id` counts once: the second time
-        returns False.
+        """Record a model call in the usage ledger of a session. An entry with the same `usage_id` counts once: the
+        second call returns False.
 
-        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
+        `cost` is stored as an exact decimal; a float is taken as it is printed. Raises `SessionNotFoundError`."""
 
     def usage(
         self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
     ) -> Usage:
         """Totals of one session, or of the whole namespace, per day (UTC) and model.
 
-        The namespace's days keep the cost of sessions that were deleted since."""
+        The totals of the namespace include sessions that have been deleted since. Raises `SessionNotFoundError`."""
 
     def stats(self) -> Stats:
-        """Totals over the namespace, from one pass over its sessions; their messages are not read."""
+        """Totals over the namespace. Reads its sessions, but not their messages."""
 
     def search(
         self,
@@ -760,41 +781,45 @@ class SessionManager:
         group: bool = False,
         newest: bool = False,
     ) -> SearchResults:
-        """What answers the query in any session of the namespace, as `Session.search` does; also sessions by their
-        names and summaries. What forks share is found once.
+        """Search all sessions of the namespace, in the same way as `Session.search`, and also the names and summaries
+        of sessions. A message that forks share is found once.
 
-        session: and tag: in the query, and the other arguments, choose sessions: by id or name, by the parts of their
-        keys, by status and by tag. With `group` the hits of a session come together, in the order of its best.
-        Raises `InvalidInputError`, `InvalidCursorError`."""
+        `session` (an id or a name), `agent`, `channel`, `peer`, `thread`, `status` and `tag` choose sessions. A query
+        can also contain session:trip and tag:work. With `group`, the hits of a session come together, and the session
+        with the best hit comes first. Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def search_info(self) -> SearchInfo:
-        """How the namespace is searched, and how far its index has come."""
+        """How the namespace is searched, and how far its index is."""
 
     def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
-        """Build the search index again while it is in use. Searches stay right meanwhile, and nothing waits for it.
+        """Build the search index again while it is in use. Meanwhile searches return correct results, and nothing
+        waits.
 
-        With embeddings all vectors are computed again too, by the model that is set up now; until then, a text without
-        one is found by words. `on_progress(done, total)` is called with how many texts are done and about how many
-        there are, first of the index, then of the vectors. Raises what the embedding raises, and `EmbeddingError`."""
+        With embeddings, all vectors are computed again, too, with the current model. Until then, a text without a
+        vector is found by its words. `on_progress(done, total)` is called with the number of texts that are done and
+        the approximate total, first for the index, then for the vectors. Raises `EmbeddingError` and the errors of the
+        embedding."""
 
     def tools(self, *, scope: SessionFilter | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search` and `read_session`.
+        """The tools that let a model look at other sessions, by name: `session_search` and `read_session`.
 
-        `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope looks
-        like one that does not exist. `max_tokens` is the most that an answer costs."""
+        `scope(session_info)`, sync or async, decides for each session whether the model may see it. A session outside
+        the scope looks like one that does not exist. Without a `scope`, the model sees all sessions of the namespace.
+        An answer has at most `max_tokens` tokens."""
 
     def events(
         self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
     ) -> Iterator[Event]:
-        """Everything that changes in the namespace, by any process, in order, until the manager is closed.
+        """Stream all changes of the namespace, by any process, in order, until the manager is closed.
 
-        Begins after the event with the position `after`, with nothing lost or repeated; at the oldest event in the log
-        with `after="start"`; without `after`, with what happens from the first step of the iteration on. `session`
-        chooses the events of one session. With `follow=False` it ends with what was there when it began.
+        Pass the position of an event as `after` to continue right after it: no event is lost or repeated. With
+        `after="start"`, the stream starts with the oldest event in the log. Without `after`, it starts with the first
+        change after the iteration begins. `session` selects the events of one session. With `follow=False`, the stream
+        ends with the events that existed when it began.
 
-        Of a deleted session only "session.deleted" is reported; a message deleted meanwhile is not reported as
-        appended. Raises `InvalidCursorError` for a position that is altered or of another namespace,
-        `ChangesTrimmedError` if the log no longer reaches back that far."""
+        Of a deleted session, only "session.deleted" is reported. A message that has been deleted meanwhile is not
+        reported as appended. Raises `InvalidCursorError` for a position that was altered or belongs to another
+        namespace, and `ChangesTrimmedError` if the log no longer reaches back that far."""
 
     def states(
         self,
@@ -805,68 +830,73 @@ class SessionManager:
         ttl: timedelta | None = ...,
         store: StateStore | str | None = None,
     ) -> States[T]:
-        """Typed states, a value per session id under `name`; no I/O.
+        """Typed states under `name`, one value per session id. No I/O.
 
-        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict; a fresh state is `default(session_id)`
-        or `kind()`. A state expires `ttl` after it was last used; None means never, and without the argument
-        SESSION_TTL_SECONDS decides. `store` is a URL or a `StateStore`; without it FRONTDESK_STATE_URL names one,
-        or they live in the manager's own store. Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
+        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict. A new state is `default(session_id)`,
+        or `kind()`. A state expires `ttl` after it was last used; None means never. Without `ttl`, the environment
+        variable SESSION_TTL_SECONDS applies, or else 30 minutes. `store` is a URL or a `StateStore`. Without `store`,
+        the environment variable FRONTDESK_STATE_URL applies, or else the manager's own store is used.
+        Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
 
     def register_hook(self, hook: Any, *, timeout: float = 10.0) -> None:
-        """Have an object called when something happens: it has any of `on_session_start(session)`,
+        """Call the methods of an object when something happens. It has one or more of `on_session_start(session)`,
         `on_message(session, message)`, `on_compaction(session, compaction)` and `on_session_end(session, reason)`, sync
         or async.
 
-        Hooks are called in the order of registration, for each session one event after the other. They run in the
-        background, except for ends: those are announced, and waited for, before anything changes. A hook that raises,
-        or takes longer than `timeout` seconds, is cut off, logged and counted (`stats().hook_failures`); the operation
-        continues. Raises `ConfigurationError` for an object with none of these methods, or one that is registered
-        already."""
+        Hooks are called in the order of their registration, and for each session in the order of its events. They run
+        in the background. Only the end of a session waits for its hooks, which are called before anything changes. A
+        hook that raises, or takes longer than `timeout` seconds, is cancelled, logged and counted
+        (`stats().hook_failures`), and the operation continues. Raises `ConfigurationError` if the object has none of
+        these methods, or is already registered."""
 
     def unregister_hook(self, hook: Any) -> bool:
-        """Stop calling an object; False if it was not registered."""
+        """Stop calling a hook. False if it was not registered."""
 
     def archive(self, id: str | SessionKey) -> None:
-        """End a session (reason `archive`). It stays listed and searchable, and its key keeps pointing at it.
+        """End a session (reason `archive`). It stays listed and searchable, and its key still points at it.
 
         Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has ended already."""
 
     def suspend(self, id: str | SessionKey) -> None:
-        """Suspend a session until `resume`: appends are refused, sweeps pass it over.
+        """Suspend a session until `resume`: appends are refused, and sweeps skip it.
 
         Raises `SessionNotFoundError`, and `InvalidTransitionError` unless it is active, idle or compacting."""
 
     def resume(self, id: str | SessionKey) -> None:
-        """Make an idle, suspended or ended session active, as of now; it is current under its key again if no other is.
+        """Make an idle, suspended or ended session active. This counts as activity. The session gets its key back,
+        unless another session is current under it.
 
         Raises `SessionNotFoundError`, and `InvalidTransitionError` if it is active."""
 
     def reset(self, id: str | SessionKey) -> None:
-        """Empty the view of a session at its head, except for the leading system messages. Nothing is removed:
-        transcript and search still have it all, `undo_compaction` brings it back; prompt, blocks and status stay. Hooks
-        are called as for an end with reason `reset`. If the view is empty already, nothing happens.
-        Raises `SessionNotFoundError`."""
+        """Hide everything in the view of a session except the leading system messages. Nothing is deleted: the
+        transcript and search still have all messages, and `undo_compaction` makes them visible again. The prompt,
+        blocks and status do not change. Hooks are called as for an end with reason `reset`. If the view is empty
+        already, nothing happens. Raises `SessionNotFoundError`."""
 
     def new(self, key: SessionKey) -> Session:
-        """End the current session under a key, if there is one (reason `new`; it stays listed and searchable), and
-        begin the next, an empty one. Of several at once, each ends the one before it. Raises `InvalidKeyError`."""
+        """End the current session under a key (reason `new`), if there is one, and start an empty one. The ended
+        session stays listed and searchable. Of several concurrent calls, each ends the session of the one before it.
+        Raises `InvalidKeyError`."""
 
     def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none.
+        """Delete a session and all its data permanently, except messages that its forks still see. False if there was
+        none.
 
-        Its states go with it, in one step where they live in the same store, right after it where they do not; states
-        with this id are gone afterwards even if there was no session. Hooks are called as for an end (reason `delete`)
-        if it had not ended before."""
+        Its states are deleted, too: in the same transaction if they are in the same store, otherwise right after it.
+        States with this id are deleted even if there was no session. Hooks are called as for an end (reason `delete`)
+        if the session had not ended before."""
 
     def sweep(self) -> SweepReport:
-        """Archive what was not written to for `archive_after` (reason `timeout`), delete what ended `delete_after` ago,
-        and remove expired states and events older than `keep_events`, in the whole namespace (states: in the whole
-        store); one worker at a time. All is done in batches, so that memory is bounded."""
+        """Archive sessions that were not written to for `archive_after` (reason `timeout`), delete sessions that ended
+        `delete_after` ago, and remove expired states and events older than `keep_events`. A sweep covers the whole
+        namespace, and for states the whole store. It works in batches, so its use of memory is bounded. Only one worker
+        at a time sweeps."""
 
     def recover(self) -> RecoveryReport:
-        """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
-        compacted are active and can be compacted again, and the search index catches up in the background. Leases of
-        other machines expire by themselves, within seconds."""
+        """Clean up after processes on this machine that died. Their leases are released, so that sessions that they
+        were compacting are active and can be compacted again. The search index is brought up to date in the background.
+        Leases held on other machines expire by themselves, within seconds."""
 
     def erase(
         self,
@@ -876,15 +906,16 @@ class SessionManager:
         channel: str | None = None,
         peer: str | None = None,
     ) -> ErasureReport:
-        """Remove every trace of a person, an agent or a channel: all sessions under the key, or under keys with all of
-        these parts, of every status, and those forked from them; with everything that was said, summarised, remembered,
-        indexed and counted in them, and their states. The events about it (`session.deleted`) do not name them.
+        """Remove all data of a person, an agent or a channel: the sessions under the key, or under keys with all of
+        these parts, of every status, and the sessions forked from them. Their messages, summaries, blocks, states,
+        usage entries and search entries are removed with them. The events that remain (`session.deleted`) do not name
+        them.
 
-        Sessions are taken in batches: an erasure that was interrupted is finished by calling it again. Hooks are called
-        for ends (reason `erase`). What concerns no person stays: the totals of usage per day, and the blocks that a
-        namespace shares. Raises `InvalidInputError` without a filter, with a key and parts, or for a part that does not
-        tell sessions apart (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if a reader of the store
-        keeps the last bytes there."""
+        If an erasure is interrupted, call it again: it continues with what is left. Hooks are called for ends (reason
+        `erase`). Usage totals per day stay, and so do the shared blocks of the namespace. Raises `InvalidInputError`
+        without a filter, with both a key and parts, or for a part that does not distinguish sessions
+        (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if another reader of the store prevents the
+        removal of the last bytes."""
 
     def with_token_counter(self, counter: TokenCounter) -> Self:
         """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
@@ -1007,16 +1038,16 @@ class SessionManager:
 class StandaloneSession(Session):
     """One conversation without a manager: every call of a session, and the set-up calls of a manager.
 
-    Close it, or use it in `with`. Comes from `Session.create`."""
+    Made by `Session.create`. Use it in `with`, or close it."""
 
     def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
     def for_session(self, ref: str | SessionKey) -> StandaloneSession:
-        """Choose which session it is. Raises `ConfigurationError` after first use."""
+        """The same set-up for the session with this id or key. Raises `ConfigurationError` after first use."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
-        """Finish background work and close the store; idempotent."""
+        """Finish background work and close the store. Idempotent."""
 
     def with_token_counter(self, counter: TokenCounter) -> Self:
         """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
@@ -1199,30 +1230,34 @@ class Tool:
         """The entry for `tools=` of an Anthropic message."""
 
 class Turn(Session):
-    """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
-    once the turn is over. Comes from `Session.turn`; a turn taken inside it is the same turn.
+    """A turn of a session. It has every call of a `Session`, but once the turn is over, writes raise `TurnLostError`.
 
-    Context blocks are guarded by their versions, not by the turn."""
+    Made by `Session.turn`. A turn taken inside it is the same turn. Context blocks are protected by their versions,
+    not by the turn."""
 
     def __init__(self, outside: Components, holding: Holding) -> None: ...
     @property
     def number(self) -> int:
-        """The fencing number: it grows with every turn of the session."""
+        """The fencing number. It grows with every turn of the session."""
 
     @property
     def lost(self) -> bool:
-        """Whether the turn is known to be over: ended, run out, taken over, or the store out of reach for too long."""
+        """Whether the turn is known to be over: it ended, expired, was taken over, or the store was unreachable too
+        long."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether another worker took over with `on_busy="interrupt"`: known at once in the same process, otherwise
-        within a second."""
+        """Whether another worker took over with `on_busy="interrupt"`. Known at once in the same process, and within a
+        second in others."""
 
     def run(self, work: Awaitable[R]) -> R:
-        """The result of some work, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
+        """Await some work, such as a model call, and return its result. If the turn is lost, the work is cancelled and
+        `TurnLostError` is raised."""
 
     def take_queued(self) -> Message | None:
-        """Append the next message that was queued for the holder of the turn, and return it; each comes once.
+        """Append the next message that was queued for the holder of the turn, and return it. Each message is returned
+        once.
 
-        None if there is no more. From then on other callers wait for their turn instead of queueing a message, so that
-        none is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
+        Returns None if there are no more. From then on, other callers wait for their own turn instead of queueing a
+        message, so that none is left behind. Messages that are still queued when a turn ends go to the next one. Raises
+        `TurnLostError`."""

@@ -1,5 +1,5 @@
-"""`SessionManager`: the public calls on all sessions of a namespace. It only delegates, to `Session` for one session
-and to the components of this room for all of them."""
+"""`SessionManager`: the public calls on all sessions of a namespace. It only delegates: to `Session` for one session,
+and to the components in this package for all of them."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ _PAGE = 50
 
 
 class SessionManager(Configurable):
-    """The sessions of one namespace of a store, named by a URL or given as a `Store`.
+    """All sessions of one namespace of a store. `store` is a URL or a `Store`.
 
-    Set it up with the chainable calls, then use it in `async with`, or close it; a store given by URL is closed too."""
+    Set it up with the `with_...` calls, which return the manager. Then use it in `async with`, or close it. A store
+    that was given as a URL is closed with it."""
 
     def __init__(
         self,
@@ -75,7 +76,8 @@ class SessionManager(Configurable):
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         clock: Clock | None = None,
     ) -> None:
-        """`clock` returns the time (a datetime with a zone) in place of the machine's, for tests and simulations."""
+        """`clock` returns the time (a datetime with a time zone) instead of the machine's clock, for tests and
+        simulations."""
         runtime = self._runtime = Runtime(store, namespace, max_message_bytes, clock)
         runtime.hooks.session_for = lambda session_id: Session(runtime, session_id)
         states = StateCleaner(runtime)
@@ -94,7 +96,7 @@ class SessionManager(Configurable):
         await self.close()
 
     async def close(self) -> None:
-        """Finish what is in flight and close the store; idempotent."""
+        """Finish background work, and close the store if it was given as a URL. Idempotent."""
         await self._runtime.close()
 
     def __repr__(self) -> str:
@@ -107,7 +109,7 @@ class SessionManager(Configurable):
     # handles, making and finding
 
     def session(self, ref: str | SessionKey) -> Session:
-        """A handle on a session, by id or key; no I/O."""
+        """A handle on a session, by id or key. No I/O."""
         return Session(self._runtime, ref)
 
     async def _id_of(self, ref: str | SessionKey) -> str:
@@ -129,7 +131,7 @@ class SessionManager(Configurable):
         tags: Iterable[str] = (),
         metadata: dict[str, Any] | None = None,
     ) -> Session:
-        """A new session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
+        """Create a session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
         new = self._directory.new_session(name, id, key, parent, model, source, max_tokens, tags, metadata)
         return self.session(await self._directory.create(new, key))
 
@@ -145,14 +147,15 @@ class SessionManager(Configurable):
         tags: Iterable[str] = (),
         metadata: dict[str, Any] | None = None,
     ) -> Session:
-        """The session with this id, or the current one under this key; made with these values if there is none."""
+        """The session with this id, or the current session under this key. Created with these values if there is
+        none."""
         key = ref if isinstance(ref, SessionKey) else None
         session_id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
         new = self._directory.new_session(name, session_id, key, parent, model, source, max_tokens, tags, metadata)
         return self.session(await self._directory.get_or_create(new))
 
     async def get(self, ref: str | SessionKey) -> SessionInfo | None:
-        """What is known of a session, or None if there is none."""
+        """Information about a session; None if there is none."""
         try:
             return await self.session(ref).info()
         except SessionNotFoundError:
@@ -172,7 +175,7 @@ class SessionManager(Configurable):
         limit: int = _PAGE,
         cursor: str | None = None,
     ) -> Page[SessionInfo]:
-        """A page of sessions, most recent activity first, of every status unless one is given.
+        """A page of sessions, most recently active first, of every status unless one is given.
 
         Raises `InvalidCursorError`."""
         filters = _filters(agent, channel, peer, thread, status, tag, created_after, created_before)
@@ -204,19 +207,22 @@ class SessionManager(Configurable):
     async def fork(
         self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
     ) -> Session:
-        """A session that begins with the history of another up to `at` (its head, if not given); nothing is copied.
+        """Create a session that starts with the history of another one, up to the message `at` (default: its head).
+        Nothing is copied.
 
-        It sees the messages, overlays, tags and metadata as they are now; from then on the two are independent.
+        The fork has the messages, overlays, context blocks, tags and metadata that its source has now. From then on,
+        the two are independent.
         Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
         return self.session(await self._forks.fork(id, at, name, new_id))
 
     async def compact_and_split(
         self, id: str | SessionKey, summary: str | None = None, name: str | None = None
     ) -> Session:
-        """End a session (reason `compaction`) and continue in a new one that opens with the summary of it.
+        """End a session (reason `compaction`) and continue in a new one that starts with a summary of it.
 
-        The new one takes over the key, keeps blocks, tags and metadata, has the old one as its parent, and can expand
-        the summary into what was said. Without a `summary` the summariser of `with_compaction` is asked for one.
+        The new session takes over the key, the blocks, the tags and the metadata. Its parent is the old session, and it
+        can expand the summary into the original messages. Without a `summary`, the summariser of `with_compaction`
+        makes one.
         Raises `SessionNotFoundError`, `CompactionError`."""
         return self.session(await self._forks.compact_and_split(id, summary, name))
 
@@ -325,10 +331,10 @@ class SessionManager(Configurable):
         usage_id: str | None = None,
         at: datetime | None = None,
     ) -> bool:
-        """Enter a model call into the usage ledger of a session. The same `usage_id` counts once: the second time
-        returns False.
+        """Record a model call in the usage ledger of a session. An entry with the same `usage_id` counts once: the
+        second call returns False.
 
-        `cost` is kept as an exact decimal (a float as it is printed). Raises `SessionNotFoundError`."""
+        `cost` is stored as an exact decimal; a float is taken as it is printed. Raises `SessionNotFoundError`."""
         tokens = {
             "input_tokens": input_tokens,
             "output_tokens": output_tokens,
@@ -344,11 +350,11 @@ class SessionManager(Configurable):
     ) -> Usage:
         """Totals of one session, or of the whole namespace, per day (UTC) and model.
 
-        The namespace's days keep the cost of sessions that were deleted since."""
+        The totals of the namespace include sessions that have been deleted since. Raises `SessionNotFoundError`."""
         return await read_usage(self._runtime, None if id is None else await self._id_of(id), first_day, last_day)
 
     async def stats(self) -> Stats:
-        """Totals over the namespace, from one pass over its sessions; their messages are not read."""
+        """Totals over the namespace. Reads its sessions, but not their messages."""
         return await read_stats(self._runtime)
 
     # search
@@ -373,12 +379,12 @@ class SessionManager(Configurable):
         group: bool = False,
         newest: bool = False,
     ) -> SearchResults:
-        """What answers the query in any session of the namespace, as `Session.search` does; also sessions by their
-        names and summaries. What forks share is found once.
+        """Search all sessions of the namespace, in the same way as `Session.search`, and also the names and summaries
+        of sessions. A message that forks share is found once.
 
-        session: and tag: in the query, and the other arguments, choose sessions: by id or name, by the parts of their
-        keys, by status and by tag. With `group` the hits of a session come together, in the order of its best.
-        Raises `InvalidInputError`, `InvalidCursorError`."""
+        `session` (an id or a name), `agent`, `channel`, `peer`, `thread`, `status` and `tag` choose sessions. A query
+        can also contain session:trip and tag:work. With `group`, the hits of a session come together, and the session
+        with the best hit comes first. Raises `InvalidInputError`, `InvalidCursorError`."""
         request = await parse_request(
             self._runtime,
             query,
@@ -401,15 +407,17 @@ class SessionManager(Configurable):
         return await search_namespace(self._runtime, request)
 
     async def search_info(self) -> SearchInfo:
-        """How the namespace is searched, and how far its index has come."""
+        """How the namespace is searched, and how far its index is."""
         return await index_snapshot.search_info(self._runtime)
 
     async def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
-        """Build the search index again while it is in use. Searches stay right meanwhile, and nothing waits for it.
+        """Build the search index again while it is in use. Meanwhile searches return correct results, and nothing
+        waits.
 
-        With embeddings all vectors are computed again too, by the model that is set up now; until then, a text without
-        one is found by words. `on_progress(done, total)` is called with how many texts are done and about how many
-        there are, first of the index, then of the vectors. Raises what the embedding raises, and `EmbeddingError`."""
+        With embeddings, all vectors are computed again, too, with the current model. Until then, a text without a
+        vector is found by its words. `on_progress(done, total)` is called with the number of texts that are done and
+        the approximate total, first for the index, then for the vectors. Raises `EmbeddingError` and the errors of the
+        embedding."""
         if on_progress is not None and not callable(on_progress):
             raise ConfigurationError(f"on_progress is a callable, not {type(on_progress).__name__}")
         await indexing.rebuild(self._runtime, on_progress)
@@ -418,10 +426,11 @@ class SessionManager(Configurable):
         return await self.search_info()
 
     def tools(self, *, scope: SessionFilter | None = None, max_tokens: int = ANSWER_TOKENS) -> dict[str, Tool]:
-        """The tools that reach beyond one session, by name: `session_search` and `read_session`.
+        """The tools that let a model look at other sessions, by name: `session_search` and `read_session`.
 
-        `scope(session_info)`, sync or async, says of each session whether the model may see it; one out of scope looks
-        like one that does not exist. `max_tokens` is the most that an answer costs."""
+        `scope(session_info)`, sync or async, decides for each session whether the model may see it. A session outside
+        the scope looks like one that does not exist. Without a `scope`, the model sees all sessions of the namespace.
+        An answer has at most `max_tokens` tokens."""
         return history_tools(ScopedHistory(self._runtime, scope), check_answer_tokens(max_tokens))
 
     # events and states
@@ -429,15 +438,16 @@ class SessionManager(Configurable):
     async def events(
         self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
     ) -> AsyncIterator[Event]:
-        """Everything that changes in the namespace, by any process, in order, until the manager is closed.
+        """Stream all changes of the namespace, by any process, in order, until the manager is closed.
 
-        Begins after the event with the position `after`, with nothing lost or repeated; at the oldest event in the log
-        with `after="start"`; without `after`, with what happens from the first step of the iteration on. `session`
-        chooses the events of one session. With `follow=False` it ends with what was there when it began.
+        Pass the position of an event as `after` to continue right after it: no event is lost or repeated. With
+        `after="start"`, the stream starts with the oldest event in the log. Without `after`, it starts with the first
+        change after the iteration begins. `session` selects the events of one session. With `follow=False`, the stream
+        ends with the events that existed when it began.
 
-        Of a deleted session only "session.deleted" is reported; a message deleted meanwhile is not reported as
-        appended. Raises `InvalidCursorError` for a position that is altered or of another namespace,
-        `ChangesTrimmedError` if the log no longer reaches back that far."""
+        Of a deleted session, only "session.deleted" is reported. A message that has been deleted meanwhile is not
+        reported as appended. Raises `InvalidCursorError` for a position that was altered or belongs to another
+        namespace, and `ChangesTrimmedError` if the log no longer reaches back that far."""
         session_id = None if session is None else await self._id_of(session)
         async for event in feed.follow(self._runtime, after, session_id, forever=follow):
             yield event
@@ -451,80 +461,85 @@ class SessionManager(Configurable):
         ttl: timedelta | None = DEFAULT_TTL,
         store: StateStore | str | None = None,
     ) -> States[T]:
-        """Typed states, a value per session id under `name`; no I/O.
+        """Typed states under `name`, one value per session id. No I/O.
 
-        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict; a fresh state is `default(session_id)`
-        or `kind()`. A state expires `ttl` after it was last used; None means never, and without the argument
-        SESSION_TTL_SECONDS decides. `store` is a URL or a `StateStore`; without it FRONTDESK_STATE_URL names one,
-        or they live in the manager's own store. Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
+        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict. A new state is `default(session_id)`,
+        or `kind()`. A state expires `ttl` after it was last used; None means never. Without `ttl`, the environment
+        variable SESSION_TTL_SECONDS applies, or else 30 minutes. `store` is a URL or a `StateStore`. Without `store`,
+        the environment variable FRONTDESK_STATE_URL applies, or else the manager's own store is used.
+        Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
         return States(self._runtime, kind, name=name, default=default, ttl=ttl, store=store)
 
     # hooks and life cycle
 
     def register_hook(self, hook: Any, *, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """Have an object called when something happens: it has any of `on_session_start(session)`,
+        """Call the methods of an object when something happens. It has one or more of `on_session_start(session)`,
         `on_message(session, message)`, `on_compaction(session, compaction)` and `on_session_end(session, reason)`, sync
         or async.
 
-        Hooks are called in the order of registration, for each session one event after the other. They run in the
-        background, except for ends: those are announced, and waited for, before anything changes. A hook that raises,
-        or takes longer than `timeout` seconds, is cut off, logged and counted (`stats().hook_failures`); the operation
-        continues. Raises `ConfigurationError` for an object with none of these methods, or one that is registered
-        already."""
+        Hooks are called in the order of their registration, and for each session in the order of its events. They run
+        in the background. Only the end of a session waits for its hooks, which are called before anything changes. A
+        hook that raises, or takes longer than `timeout` seconds, is cancelled, logged and counted
+        (`stats().hook_failures`), and the operation continues. Raises `ConfigurationError` if the object has none of
+        these methods, or is already registered."""
         self._runtime.hooks.register(hook, timeout)
 
     def unregister_hook(self, hook: Any) -> bool:
-        """Stop calling an object; False if it was not registered."""
+        """Stop calling a hook. False if it was not registered."""
         return self._runtime.hooks.unregister(hook)
 
     async def archive(self, id: str | SessionKey) -> None:
-        """End a session (reason `archive`). It stays listed and searchable, and its key keeps pointing at it.
+        """End a session (reason `archive`). It stays listed and searchable, and its key still points at it.
 
         Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has ended already."""
         await self._lifecycle.archive(id)
 
     async def suspend(self, id: str | SessionKey) -> None:
-        """Suspend a session until `resume`: appends are refused, sweeps pass it over.
+        """Suspend a session until `resume`: appends are refused, and sweeps skip it.
 
         Raises `SessionNotFoundError`, and `InvalidTransitionError` unless it is active, idle or compacting."""
         await self._lifecycle.suspend(id)
 
     async def resume(self, id: str | SessionKey) -> None:
-        """Make an idle, suspended or ended session active, as of now; it is current under its key again if no other is.
+        """Make an idle, suspended or ended session active. This counts as activity. The session gets its key back,
+        unless another session is current under it.
 
         Raises `SessionNotFoundError`, and `InvalidTransitionError` if it is active."""
         await self._lifecycle.resume(id)
 
     async def reset(self, id: str | SessionKey) -> None:
-        """Empty the view of a session at its head, except for the leading system messages. Nothing is removed:
-        transcript and search still have it all, `undo_compaction` brings it back; prompt, blocks and status stay. Hooks
-        are called as for an end with reason `reset`. If the view is empty already, nothing happens.
-        Raises `SessionNotFoundError`."""
+        """Hide everything in the view of a session except the leading system messages. Nothing is deleted: the
+        transcript and search still have all messages, and `undo_compaction` makes them visible again. The prompt,
+        blocks and status do not change. Hooks are called as for an end with reason `reset`. If the view is empty
+        already, nothing happens. Raises `SessionNotFoundError`."""
         await self._lifecycle.reset(id)
 
     async def new(self, key: SessionKey) -> Session:
-        """End the current session under a key, if there is one (reason `new`; it stays listed and searchable), and
-        begin the next, an empty one. Of several at once, each ends the one before it. Raises `InvalidKeyError`."""
+        """End the current session under a key (reason `new`), if there is one, and start an empty one. The ended
+        session stays listed and searchable. Of several concurrent calls, each ends the session of the one before it.
+        Raises `InvalidKeyError`."""
         return self.session(await self._lifecycle.new(key))
 
     async def delete(self, id: str | SessionKey) -> bool:
-        """Remove a session and everything of it for good, except what forks still see; False if there was none.
+        """Delete a session and all its data permanently, except messages that its forks still see. False if there was
+        none.
 
-        Its states go with it, in one step where they live in the same store, right after it where they do not; states
-        with this id are gone afterwards even if there was no session. Hooks are called as for an end (reason `delete`)
-        if it had not ended before."""
+        Its states are deleted, too: in the same transaction if they are in the same store, otherwise right after it.
+        States with this id are deleted even if there was no session. Hooks are called as for an end (reason `delete`)
+        if the session had not ended before."""
         return await self._lifecycle.delete(id)
 
     async def sweep(self) -> SweepReport:
-        """Archive what was not written to for `archive_after` (reason `timeout`), delete what ended `delete_after` ago,
-        and remove expired states and events older than `keep_events`, in the whole namespace (states: in the whole
-        store); one worker at a time. All is done in batches, so that memory is bounded."""
+        """Archive sessions that were not written to for `archive_after` (reason `timeout`), delete sessions that ended
+        `delete_after` ago, and remove expired states and events older than `keep_events`. A sweep covers the whole
+        namespace, and for states the whole store. It works in batches, so its use of memory is bounded. Only one worker
+        at a time sweeps."""
         return await self._sweeper.sweep()
 
     async def recover(self) -> RecoveryReport:
-        """Clear up after processes of this machine that died: their leases are freed, so that sessions that were being
-        compacted are active and can be compacted again, and the search index catches up in the background. Leases of
-        other machines expire by themselves, within seconds."""
+        """Clean up after processes on this machine that died. Their leases are released, so that sessions that they
+        were compacting are active and can be compacted again. The search index is brought up to date in the background.
+        Leases held on other machines expire by themselves, within seconds."""
         return await recover(self._runtime)
 
     async def erase(
@@ -535,15 +550,16 @@ class SessionManager(Configurable):
         channel: str | None = None,
         peer: str | None = None,
     ) -> ErasureReport:
-        """Remove every trace of a person, an agent or a channel: all sessions under the key, or under keys with all of
-        these parts, of every status, and those forked from them; with everything that was said, summarised, remembered,
-        indexed and counted in them, and their states. The events about it (`session.deleted`) do not name them.
+        """Remove all data of a person, an agent or a channel: the sessions under the key, or under keys with all of
+        these parts, of every status, and the sessions forked from them. Their messages, summaries, blocks, states,
+        usage entries and search entries are removed with them. The events that remain (`session.deleted`) do not name
+        them.
 
-        Sessions are taken in batches: an erasure that was interrupted is finished by calling it again. Hooks are called
-        for ends (reason `erase`). What concerns no person stays: the totals of usage per day, and the blocks that a
-        namespace shares. Raises `InvalidInputError` without a filter, with a key and parts, or for a part that does not
-        tell sessions apart (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if a reader of the store
-        keeps the last bytes there."""
+        If an erasure is interrupted, call it again: it continues with what is left. Hooks are called for ends (reason
+        `erase`). Usage totals per day stay, and so do the shared blocks of the namespace. Raises `InvalidInputError`
+        without a filter, with both a key and parts, or for a part that does not distinguish sessions
+        (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if another reader of the store prevents the
+        removal of the last bytes."""
         return await self._eraser.erase(key, agent, channel, peer)
 
 

@@ -1,5 +1,5 @@
-"""`Session`, `Turn` and `StandaloneSession`: the public calls on one conversation. They only delegate; the components
-behind them are connected in `components`."""
+"""`Session`, `Turn` and `StandaloneSession`: the public calls on one conversation. They only delegate to the components
+that `components` connects."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ R = TypeVar("R")
 
 
 class Session:
-    """A handle on one session. Making it does no I/O; the session is created by its first write.
+    """A handle on one session. Creating a handle does no I/O; the first write creates the session.
 
-    A handle made from a key finds (or, writing, makes) the current session at its first I/O, and stays with it."""
+    A handle made from a key looks up the current session at its first I/O, and from then on stays with that session. If
+    there is none, the first write creates it."""
 
     def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None:
         self._runtime = runtime
@@ -53,7 +54,7 @@ class Session:
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         clock: Clock | None = None,
     ) -> StandaloneSession:
-        """One conversation without a manager, called "default" unless `for_session` says otherwise."""
+        """One conversation without a manager. Its id is "default"; `for_session` chooses another."""
         return StandaloneSession(Runtime(store, namespace, max_message_bytes, clock), "default")
 
     def __repr__(self) -> str:
@@ -62,11 +63,12 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The session's id. A handle made from a key learns it at its first I/O; before, `ConfigurationError`."""
+        """The session's id. A handle made from a key has none before its first I/O: then this raises
+        `ConfigurationError`."""
         return self._parts.handle.id
 
     async def info(self) -> SessionInfo:
-        """What is known of the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
+        """Information about the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
         return await self._parts.reader.info()
 
     # turns
@@ -98,12 +100,14 @@ class Session:
         on_busy: OnBusy = "wait",
         message: Given | None = None,
     ) -> AbstractAsyncContextManager[Any]:
-        """The exclusive right to extend the session, over all workers, for `async with`; makes the session if needed.
+        """The exclusive right to extend the session, across all workers, for `async with`. Creates the session if
+        needed.
 
-        It is renewed by itself, and passes to the next worker `ttl` seconds after its holder died. `on_busy` says what
-        to do while another worker has it: "wait" in the queue, `wait` seconds or (None) as long as it takes; "reject";
-        "interrupt" the holder and take over at once; "queue" the `message` for the holder, and get None in place of a
-        `Turn`. With "queue" the message comes from `Turn.take_queued`, in every case. Raises `TurnBusyError`."""
+        The turn is renewed in the background, and passes to the next worker `ttl` seconds after its holder died.
+        `on_busy` says what to do while another worker has the turn: "wait" in the queue, for `wait` seconds or (None)
+        without a limit; "reject" raises at once; "interrupt" takes over from the holder at once; "queue" stores the
+        `message` for the holder, and returns None instead of a `Turn`. With "queue", the message is never appended
+        directly: `Turn.take_queued` returns it, even if this caller gets the turn. Raises `TurnBusyError`."""
         stored = None if message is None else self._parts.writer.ingest(message, self._runtime.now())
         return self._hold(turn_request(wait, ttl, on_busy, stored))
 
@@ -122,9 +126,10 @@ class Session:
     ) -> Appended:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
-        When it returns, the message is durable. An id that the session already has is a no-op with `inserted=False`.
-        A session that a sweep archived continues; one that was suspended or ended otherwise raises `SessionEndedError`
-        unless `reopen` is given.
+        When it returns, the message is durable. If the session already has a message with this id, nothing happens and
+        `inserted` is False. A session that a sweep archived becomes active again. One that was suspended, or ended in
+        another way, raises `SessionEndedError` unless `reopen` is True. `HeadMovedError` is raised if `expected_head`
+        is given and is not the head.
         Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
         (appended,) = await self._parts.writer.append(
             [message], parent=parent, expected_head=expected_head, reopen=reopen
@@ -139,29 +144,30 @@ class Session:
         expected_head: str | None = None,
         reopen: bool = False,
     ) -> list[Appended]:
-        """Store messages one after the other, all or none; one that is there already is skipped, and the next follows
-        it. Raises as `append` does."""
+        """Store messages one after the other, all of them or none. A message that the session already has is skipped,
+        and the next one follows it. Raises the same errors as `append`."""
         return await self._parts.writer.append(messages, parent=parent, expected_head=expected_head, reopen=reopen)
 
     async def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id and keep its position, or append it as `append` does. Atomic; `inserted`
-        says which."""
+        """Replace the message that has this id, in its position, or append it if the id is new. Atomic; `inserted` says
+        which of the two happened. Raises the same errors as `append`."""
         return await self._parts.writer.upsert(message, FOLLOW_HEAD, reopen=reopen)
 
     async def update_message(self, message: Given) -> Message:
-        """Replace the content of the message that has this id; unchanged content writes nothing.
+        """Replace the content of the message that has this id. If the content is the same, nothing is written.
 
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
         return await self._parts.writer.update(message)
 
     async def delete_messages(self, ids: Iterable[str]) -> int:
-        """Remove messages for good, on any branch; those after them stay connected, a deleted head falls back.
+        """Delete messages permanently, on any branch. The messages after them stay connected. If the head is deleted,
+        the nearest message before it that is left becomes the head.
 
-        Returns how many were there. A summary's id raises `InvalidMessageError`."""
+        Returns how many existed. Raises `InvalidMessageError` for the id of a summary."""
         return await self._parts.writer.delete(ids)
 
     async def clear_messages(self) -> None:
-        """Remove all messages and overlays of the session for good; name, tags, metadata and usage stay."""
+        """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay."""
         await self._parts.writer.clear()
 
     async def switch(self, leaf: str) -> Message:
@@ -196,9 +202,10 @@ class Session:
     ) -> list[Message] | list[dict[str, Any]]:
         """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
 
-        `last` keeps the last messages, `max_tokens` the leading system messages and as many of the last ones as fit
-        (`ContextOverflowError` if the last turn does not). Returns `Message`s, or with `format` ("openai",
-        "openai-responses", "anthropic", "ui", "raw") the dicts for that provider's call, valid for it."""
+        `last` keeps that many of the last messages. `max_tokens` keeps the leading system messages, and as many of the
+        last messages as fit. Returns `Message`s, or with `format` ("openai", "openai-responses", "anthropic", "ui",
+        "raw") dicts that are valid for that provider. Raises `MessageNotFoundError`, and `ContextOverflowError` if the
+        last turn alone does not fit."""
         check_count(last, "last")
         check_count(max_tokens, "max_tokens")
         check_format(format)
@@ -208,9 +215,10 @@ class Session:
     async def transcript(
         self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
     ) -> AsyncIterator[Message]:
-        """Stream the path to the head (or `leaf`) as it was written, of any length.
+        """Stream the path to the head (or `leaf`) as it was written. The path may have any length.
 
-        `after` begins after that message, in the direction of reading. Raises `MessageNotFoundError`."""
+        With `after`, the stream starts after that message, in the direction of reading. Raises
+        `MessageNotFoundError`."""
         async for message in self._parts.reader.transcript(leaf, after, limit, reverse):
             yield message
 
@@ -219,11 +227,11 @@ class Session:
         return await self._parts.reader.message(message_id)
 
     async def path_length(self, leaf: str | None = None) -> int:
-        """How many messages the path to the head (or `leaf`) has, overlays ignored; no message is read for it."""
+        """The number of messages on the path to the head (or `leaf`), without overlays. Reads no messages."""
         return await self._parts.reader.path_length(leaf)
 
     async def head(self) -> Message | None:
-        """The message that the next append follows."""
+        """The message that the next append follows; None in an empty session."""
         return await self._parts.reader.head()
 
     async def leaves(self) -> list[Message]:
@@ -246,12 +254,12 @@ class Session:
         context: int = 0,
         newest: bool = False,
     ) -> SearchResults:
-        """Messages on any branch, and summaries, that answer the query: any of its words may match, best first (or
-        `newest` first), each with `context` messages before and after it.
+        """Search the messages on all branches, and the summaries. Any of the words may match. The best hits come first,
+        or with `newest` the latest. Each has `context` messages before and after it.
 
-        Every text is a query: words or a question; "exact phrases", -excluded, prefix*, role:user, after:2025-01 and
-        before:2025-06-30 mean what they say. `role`, `after` (included) and `before` narrow it further.
-        `next_cursor` of the results gets the next ones with the same arguments.
+        Any text is a valid query. It can be words or a question, and can contain "exact phrases", -excluded, prefix*,
+        role:user, after:2025-01 and before:2025-06-30. `role`, `after` (inclusive) and `before` narrow the search
+        further. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next page.
         Raises `InvalidInputError`, `InvalidCursorError`."""
         handle = self._parts.handle
         request = await parse_request(
@@ -275,19 +283,19 @@ class Session:
         await self._parts.attributes.rename(name)
 
     async def add_tags(self, *tags: str) -> tuple[str, ...]:
-        """Add tags; returns all that the session then has."""
+        """Add tags. Returns all tags of the session."""
         return await self._parts.attributes.add_tags(*tags)
 
     async def remove_tags(self, *tags: str) -> tuple[str, ...]:
-        """Remove tags; returns those that are left."""
+        """Remove tags. Returns the tags that are left."""
         return await self._parts.attributes.remove_tags(*tags)
 
     async def set_metadata(self, **values: Any) -> dict[str, Any]:
-        """Set values of the metadata (None removes one); returns all of it."""
+        """Set values of the metadata; None removes a value. Returns all metadata."""
         return await self._parts.attributes.set_metadata(values)
 
     async def set_summary(self, text: str | None) -> None:
-        """Set the summary shown in lists; it has nothing to do with compactions."""
+        """Set the summary that `SessionInfo` has. It is independent of the summaries of compactions."""
         await self._parts.attributes.set_summary(text)
 
     async def set_lifecycle(
@@ -297,22 +305,22 @@ class Session:
         archive_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
         delete_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
     ) -> None:
-        """Give the session times of its own in place of those of `with_lifecycle`; None means never, and what is left
-        out follows the manager's again. Raises `InvalidInputError`."""
+        """Set thresholds for this session instead of those of `with_lifecycle`. None means never. A threshold that is
+        not given is that of the manager again. Raises `InvalidInputError`."""
         times = {"idle_after": idle_after, "archive_after": archive_after, "delete_after": delete_after}
         await self._parts.attributes.set_lifecycle(times)
 
     # compaction
 
     async def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
-        """Replace the messages from `from_id` to `to_id` by a summary whenever history is read; they stay stored.
+        """Replace the messages from `from_id` to `to_id` with a summary whenever history is read. They stay stored.
 
-        An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
-        Raises `InvalidRangeError`, `MessageNotFoundError`."""
+        Either id may be that of a summary, and then means the range that the summary covers. Leading system messages
+        stay visible. Raises `InvalidRangeError`, `MessageNotFoundError`."""
         return await self._parts.overlays.add(summary, from_id, to_id)
 
     async def compactions(self) -> list[Compaction]:
-        """Every overlay that the session has, oldest first, including those inside newer ones."""
+        """All overlays of the session, oldest first, including those inside newer ones."""
         return await self._parts.overlays.all()
 
     async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
@@ -321,13 +329,14 @@ class Session:
             yield message
 
     async def undo_compaction(self, compaction_id: str) -> None:
-        """Remove a compaction; what it covered is visible again. Raises `CompactionNotFoundError`."""
+        """Remove a compaction. The messages that it covered are visible again. Raises `CompactionNotFoundError`."""
         await self._parts.overlays.undo(compaction_id)
 
     async def context_usage(self, *, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
-        """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
+        """How much of the model's window the next call takes: the view, the frozen prompt, and `tools` (schemas) if
+        given.
 
-        Costs the same however long the session is."""
+        The cost does not depend on the length of the session."""
         return await self._parts.compactor.context_usage(tools)
 
     async def needs_compaction(self) -> bool:
@@ -335,26 +344,28 @@ class Session:
         return await self._parts.compactor.needs_compaction()
 
     async def compact(self, *, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
-        """Compact the view now; None if there is too little to gain. Joins a compaction that is running.
+        """Compact the view now. Returns None if there is too little to gain. If a compaction is already running, waits
+        for it and returns its result.
 
-        `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
-        what the model raises; the view is then as it was. Messages appended meanwhile stay in the view."""
+        `instructions` are added to the prompt of the model, `prompt` replaces it. Messages appended meanwhile stay in
+        the view. Raises `CompactionError` and the errors of the model; the view is then unchanged."""
         return await self._parts.compactor.compact(instructions, prompt)
 
     async def on_overflow(self, error: BaseException) -> bool:
-        """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
-        harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
+        """Call this with an error of a model call. If the error means that the context was too long, compacts the view
+        harder (with a shorter tail and no protected head). Returns True if that made the view shorter, so that the call
+        is worth another attempt. Returns False for any other error."""
         return await self._parts.compactor.on_overflow(error)
 
     async def needs_memory_refresh(self) -> bool:
-        """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
+        """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
         return await self._parts.memory.needs_refresh()
 
     async def refresh_memory(self) -> list[str]:
-        """Extract durable facts from what is new since the last time, hand those not known yet to the sink, and return
-        them. A fact counts as known only after the sink took it. Waits for an extraction that is running. Raises what
-        extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
-        `ConfigurationError` without `with_memory_refresh`."""
+        """Extract durable facts from the messages since the last extraction, pass the new facts to the sink, and return
+        them. A fact counts as known only after the sink has accepted it. If an extraction is already running, waits for
+        it. Raises the errors of the extractor and the sink, `BlockTooLargeError` if the facts do not fit into the
+        block, and `ConfigurationError` without `with_memory_refresh`."""
         return await self._parts.memory.refresh()
 
     # context blocks and prompt
@@ -370,18 +381,19 @@ class Session:
         shared: bool = False,
         provider: Any = None,
     ) -> None:
-        """Declare one more block, for this handle. `ConfigurationError` if there is one with this label."""
+        """Declare another block, for this handle only. Raises `ConfigurationError` if the label is already declared."""
         declaration = Declaration(label, description, default_content, max_tokens, readonly, shared, provider)
         self._parts.context.add(declaration)
         self._parts.toolbox.forget()
 
     def remove_context(self, label: str) -> bool:
-        """Remove a block from this handle's prompt and tools; its value stays stored. False if there was none."""
+        """Remove a block from the prompt and tools of this handle. Its content stays stored. False if there was
+        none."""
         self._parts.toolbox.forget()
         return self._parts.context.remove(label)
 
     async def context_blocks(self) -> list[ContextBlock]:
-        """All blocks with their present contents, in the order of their declaration."""
+        """All blocks with their current content, in the order of their declaration."""
         return await self._parts.context.blocks()
 
     async def context_block(self, label: str) -> ContextBlock:
@@ -391,59 +403,65 @@ class Session:
     async def replace_context_block(
         self, label: str, text: str, *, if_version: int | None = None, author: str | None = None
     ) -> ContextBlock:
-        """Replace the content of a block; the earlier one is kept in its history, and the frozen prompt stays as it is.
+        """Replace the content of a block. The previous content is kept in the block's history. The frozen prompt does
+        not change.
 
-        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the block
-        has another version than `if_version`."""
+        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the
+        version of the block is not `if_version`."""
         return await self._parts.context.replace(label, text, if_version, author)
 
     async def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
-        """Add a line at the end of a block; no concurrent write is lost. Raises as `replace_context_block` does."""
+        """Add a line at the end of a block. No concurrent write is lost. Raises the same errors as
+        `replace_context_block`."""
         return await self._parts.context.append(label, text, author)
 
     async def block_history(self, label: str) -> list[BlockVersion]:
-        """Every value that a block in the store had, newest first."""
+        """All versions of a block whose content is in the store, newest first."""
         return await self._parts.context.versions(label)
 
     async def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
-        """Write an earlier value again, as a new version. Raises `BlockNotFoundError` for a version that never was."""
+        """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is
+        none."""
         return await self._parts.context.restore(label, version, author)
 
     async def set_system_prompt(self, text: str) -> None:
-        """Set a readonly block `system` of this session that is shown first; the next freeze renders it."""
+        """Set a text that is shown before all blocks, as the readonly block `system`. The next freeze includes it."""
         await self._parts.prompt.forget(await self._parts.context.set_system_prompt(text, None))
 
     async def freeze_system_prompt(self) -> str:
-        """The system prompt, rendered once and then kept the same until `refresh_system_prompt`, `clear_messages`,
-        a compaction, or a change of the declared blocks. All workers agree on it with `with_cached_prompt`."""
+        """The system prompt. It is rendered once, and then stays the same until `refresh_system_prompt`,
+        `clear_messages`, a compaction, or a change of the declared blocks. With `with_cached_prompt`, all workers get
+        the same text."""
         return await self._parts.prompt.freeze()
 
     async def refresh_system_prompt(self) -> str:
-        """Render the prompt again from what the blocks hold now, and freeze that."""
+        """Render the prompt again from the current content of the blocks, and freeze it."""
         return await self._parts.prompt.refresh()
 
     async def context_changes(self) -> dict[str, Any] | None:
-        """A message that says what changed since the freeze, to be appended at the end; None if nothing did.
+        """A message that says what has changed since the prompt was frozen, for you to append; None if nothing has.
 
-        The prefix that the provider has cached stays as it is. Appending the same change twice is a no-op."""
+        The frozen prompt, which the provider has cached, stays the same. Appending the same change twice does nothing.
+        """
         return await self._parts.prompt.changes()
 
     async def tools(self) -> dict[str, Tool]:
-        """The tools for the blocks there are, and `expand_summary` with compaction, by name. No I/O after first use."""
+        """The tools for the model, by name: those of the blocks, and with compaction `expand_summary`. No I/O after the
+        first call."""
         return await self._parts.toolbox.tools()
 
 
 class StandaloneSession(Session, Configurable):
     """One conversation without a manager: every call of a session, and the set-up calls of a manager.
 
-    Close it, or use it in `async with`. Comes from `Session.create`."""
+    Made by `Session.create`. Use it in `async with`, or close it."""
 
     def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None:
         super().__init__(runtime, ref)
         runtime.hooks.session_for = lambda session_id: Session(runtime, session_id)
 
     def for_session(self, ref: str | SessionKey) -> StandaloneSession:
-        """Choose which session it is. Raises `ConfigurationError` after first use."""
+        """The same set-up for the session with this id or key. Raises `ConfigurationError` after first use."""
         self._runtime.configure()
         return StandaloneSession(self._runtime, ref)
 
@@ -455,15 +473,15 @@ class StandaloneSession(Session, Configurable):
         await self.close()
 
     async def close(self) -> None:
-        """Finish background work and close the store; idempotent."""
+        """Finish background work and close the store. Idempotent."""
         await self._runtime.close()
 
 
 class Turn(Session):
-    """A session in one's turn: everything that a `Session` can do, but what it writes is refused with `TurnLostError`
-    once the turn is over. Comes from `Session.turn`; a turn taken inside it is the same turn.
+    """A turn of a session. It has every call of a `Session`, but once the turn is over, writes raise `TurnLostError`.
 
-    Context blocks are guarded by their versions, not by the turn."""
+    Made by `Session.turn`. A turn taken inside it is the same turn. Context blocks are protected by their versions,
+    not by the turn."""
 
     def __init__(self, outside: Components, holding: Holding) -> None:
         self._runtime = outside.handle.runtime
@@ -472,29 +490,33 @@ class Turn(Session):
 
     @property
     def number(self) -> int:
-        """The fencing number: it grows with every turn of the session."""
+        """The fencing number. It grows with every turn of the session."""
         return self._holding.number
 
     @property
     def lost(self) -> bool:
-        """Whether the turn is known to be over: ended, run out, taken over, or the store out of reach for too long."""
+        """Whether the turn is known to be over: it ended, expired, was taken over, or the store was unreachable too
+        long."""
         return self._holding.lost
 
     @property
     def interrupted(self) -> bool:
-        """Whether another worker took over with `on_busy="interrupt"`: known at once in the same process, otherwise
-        within a second."""
+        """Whether another worker took over with `on_busy="interrupt"`. Known at once in the same process, and within a
+        second in others."""
         return self._holding.interrupted
 
     async def run(self, work: Awaitable[R]) -> R:
-        """The result of some work, such as a model's answer; cancelled, with `TurnLostError`, when the turn is lost."""
+        """Await some work, such as a model call, and return its result. If the turn is lost, the work is cancelled and
+        `TurnLostError` is raised."""
         return await self._holding.run(work)
 
     async def take_queued(self) -> Message | None:
-        """Append the next message that was queued for the holder of the turn, and return it; each comes once.
+        """Append the next message that was queued for the holder of the turn, and return it. Each message is returned
+        once.
 
-        None if there is no more. From then on other callers wait for their turn instead of queueing a message, so that
-        none is left behind; what is queued when a turn ends goes to the next one. Raises `TurnLostError`."""
+        Returns None if there are no more. From then on, other callers wait for their own turn instead of queueing a
+        message, so that none is left behind. Messages that are still queued when a turn ends go to the next one. Raises
+        `TurnLostError`."""
         return await self._parts.writer.take_queued(self.number)
 
     def __repr__(self) -> str:
