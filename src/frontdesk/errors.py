@@ -1,14 +1,14 @@
 """Every exception that Frontdesk raises, under one root. The text of each says what happened and what to do next.
 
 FrontdeskError
-├── ConfigurationError            a builder call after first use, an impossible set-up
+├── ConfigurationError            an impossible set-up, or a set-up call after first use
 │   └── StoreURLError             unknown scheme, unknown or malformed option
 ├── InvalidInputError (ValueError)
 │   ├── InvalidIdError            empty, too long, or with NUL or lone surrogates
 │   ├── InvalidMessageError       a message that cannot be stored as it was given
 │   │   └── MessageTooLargeError
 │   ├── InvalidRangeError         ends that are not a range on one path
-│   ├── InvalidCursorError        a cursor that another call returned
+│   ├── InvalidCursorError        a cursor that was altered, or belongs to another call
 │   ├── InvalidStateError         a state that cannot be stored and read back as it is
 │   │   └── StateTooLargeError
 │   └── InvalidKeyError           text that is not a session key
@@ -30,17 +30,17 @@ FrontdeskError
 │   ├── TurnLostError             a write in a turn that is over: it was refused
 │   ├── SessionEndedError         an append to a session that was ended or suspended by hand
 │   ├── InvalidTransitionError    a status that cannot follow the current one
-│   └── ConcurrentChangeError     a change kept losing against others; nothing was written
-├── StateMismatchError            the stored value does not fit the type that was asked for
-├── CompactionError               a compaction failed; the view is as it was
+│   └── ConcurrentChangeError     other changes came first every time; nothing was written
+├── StateMismatchError            the stored value does not fit the requested type
+├── CompactionError               a compaction failed; the view is unchanged
 ├── ContextOverflowError          the last turn alone is larger than `max_tokens`
 ├── ModelError                    a model call returned no usable answer: server fault, broken stream, empty answer
-│   ├── ModelTimeoutError         silent for longer than the time-out
+│   ├── ModelTimeoutError         the model sent nothing for longer than the time-out
 │   ├── ModelRateLimitError       too many requests or tokens; `retry_after` says when to try again
 │   ├── ModelOverflowError        the prompt does not fit into the model's context window
-│   └── ModelRefusedError         key, model name or request not accepted, or the answer withheld
-├── EmbeddingError                an embedding failed, or returned no vectors, or vectors of other dimensions
-└── StoreError                    the storage engine refused
+│   └── ModelRefusedError         the key, model name or request was rejected, or the answer was withheld
+├── EmbeddingError                an embedding failed, or returned no vectors or vectors of other dimensions
+└── StoreError                    the storage engine reported an error
     ├── StoreClosedError
     ├── StoreUnavailableError     cannot be reached or stayed locked; trying again may help
     ├── StoreReadOnlyError
@@ -122,7 +122,7 @@ class MessageTooLargeError(InvalidMessageError):
 
 
 class InvalidRangeError(InvalidInputError):
-    """Two ends are not the beginning and the end of a range on one path."""
+    """Two messages are not the start and the end of a range on one path."""
 
 
 class InvalidCursorError(InvalidInputError):
@@ -142,7 +142,7 @@ class InvalidKeyError(InvalidInputError):
 
 
 class NotFoundError(FrontdeskError, LookupError):
-    """Nothing with this id exists in the place that was searched."""
+    """Nothing with this id exists."""
 
 
 @_declared
@@ -202,7 +202,7 @@ class BlockNotFoundError(NotFoundError):
 
 @_declared
 class ChangesTrimmedError(FrontdeskError):
-    """Changes after this position were removed from the log: a reader that continued there would miss them."""
+    """Changes after this position were removed from the log. A reader that continued from there would miss them."""
 
     namespace: str
     template = (
@@ -279,9 +279,9 @@ class BlockVersionError(ConflictError):
 
 @_declared
 class TurnBusyError(ConflictError):
-    """Another worker has the turn: `holder` (host, process and a random part), since `since`.
+    """Another worker has the turn: `holder` (its host, its process and a random part), since `since`.
 
-    Both are None if the turn is free, but others are before this caller in the queue."""
+    Both are None if the turn is free, but other callers are before this one in the queue."""
 
     session_id: str
     holder: str | None
@@ -339,12 +339,12 @@ class InvalidTransitionError(ConflictError):
 
 
 class ConcurrentChangeError(ConflictError):
-    """A change was overtaken by others too many times in a row; trying again is safe."""
+    """Other changes came first, too many times in a row. Trying again is safe."""
 
 
 @_declared
 class StateMismatchError(FrontdeskError):
-    """The stored value does not fit the type that was asked for; it stays as it is. The text shows no content."""
+    """The stored value does not fit the requested type. It is kept as it is. The text shows no content."""
 
     id: str
     name: str
@@ -357,13 +357,13 @@ class StateMismatchError(FrontdeskError):
 
 
 class CompactionError(FrontdeskError):
-    """A compaction failed: no summariser, no answer in time, or no summary worth storing. The view is unchanged, and
-    no message is lost."""
+    """A compaction failed: there is no summariser, no answer came in time, or no summary was worth storing. The view is
+    unchanged, and no message is lost."""
 
 
 @_declared
 class ContextOverflowError(FrontdeskError):
-    """What must be kept does not fit. `needed` is the smallest sufficient `max_tokens`."""
+    """The last turn does not fit into `max_tokens`. `needed` is the smallest value that is enough."""
 
     needed: int
     max_tokens: int
@@ -379,7 +379,7 @@ class EmbeddingError(FrontdeskError):
 
 
 class StoreError(FrontdeskError):
-    """The storage engine refused; the text contains its reason."""
+    """The storage engine reported an error. The text contains its reason."""
 
 
 class StoreClosedError(StoreError):
@@ -399,11 +399,11 @@ class StoreFullError(StoreError):
 
 
 class StoreCorruptError(StoreError):
-    """The file is not a database, or a damaged one."""
+    """The file is not a database, or it is damaged."""
 
 
 class SchemaVersionError(StoreError):
-    """The schema is newer than this version of Frontdesk (upgrade the package), or of an unreleased one."""
+    """The schema is newer than this version of Frontdesk (upgrade the package), or an unreleased version created it."""
 
 
 class ModelError(FrontdeskError):
@@ -416,11 +416,11 @@ class ModelError(FrontdeskError):
 
 
 class ModelTimeoutError(ModelError):
-    """The model was silent for longer than the time-out; trying again may help."""
+    """The model sent nothing for longer than the time-out; trying again may help."""
 
 
 class ModelRateLimitError(ModelError):
-    """Too many requests or tokens. `retry_after` is the server's pause in seconds, None if it named none."""
+    """Too many requests or tokens. `retry_after` is how many seconds the server asks to wait, or None."""
 
     def __init__(
         self, message: str, *, model: str, status: int | None = None, retry_after: float | None = None
@@ -434,4 +434,4 @@ class ModelOverflowError(ModelError):
 
 
 class ModelRefusedError(ModelError):
-    """The key, the model name or the request was not accepted, or the answer was withheld; repeating it is useless."""
+    """The key, the model name or the request was rejected, or the answer was withheld. Trying again does not help."""

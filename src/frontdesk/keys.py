@@ -12,10 +12,10 @@ _MAX_PART = 512
 
 @dataclass(frozen=True, slots=True, order=True)
 class SessionKey(Record):
-    """Where a conversation takes place. Parts may be any text; `str(key)` and `SessionKey.parse` are exact inverses.
+    """The address of a conversation. Parts may be any text; `str(key)` and `SessionKey.parse` are exact inverses.
 
-    Raises `InvalidKeyError` for an empty or over-long part and for characters no store can keep (NUL, lone surrogates).
-    """
+    Raises `InvalidKeyError` for an empty or over-long part and for characters that no store can keep (NUL, lone
+    surrogates)."""
 
     agent: str
     channel: str

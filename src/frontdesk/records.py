@@ -1,4 +1,5 @@
-"""The values that the public API returns: frozen dataclasses in the words of the product."""
+"""The records that the public API returns, as frozen dataclasses. Those of a single feature (`SearchHit`, `Event`,
+`ContextBlock`) are in its package."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ AnyStatus: TypeAlias = SessionStatus | Status
 
 
 class EndReason(StrEnum):
-    """Why a session ended. Only hooks are called with `reset`, `delete` and `erase`: after a reset the session goes on,
-    after the others it no longer exists."""
+    """Why a session ended. `reset`, `delete` and `erase` are only passed to hooks: after a reset the session continues,
+    and after the others it no longer exists."""
 
     ARCHIVE = "archive"
     TIMEOUT = "timeout"
@@ -50,7 +51,8 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Appended(Record):
-    """What an append did: `inserted` is False if the id existed already; then `message` is the stored one."""
+    """What an append did. If the session already had the id, `inserted` is False and `message` is the stored
+    message."""
 
     message: Message
     inserted: bool
@@ -58,7 +60,7 @@ class Appended(Record):
 
 @dataclass(frozen=True, slots=True)
 class Page(Record, Generic[T]):
-    """One page of results; `next_cursor` gets the next page and is None on the last."""
+    """One page of results. Pass `next_cursor` as `cursor` for the next page; it is None on the last one."""
 
     items: list[T]
     next_cursor: str | None
@@ -72,10 +74,10 @@ class Page(Record, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Compaction(Record):
-    """An overlay: what replaces the messages from `from_id` to `to_id` in history.
+    """An overlay: it replaces the messages from `from_id` to `to_id` in history.
 
-    `stale` says that a message under it was deleted or changed after the summary was made; `details` says how it was
-    made."""
+    `stale` is True if a message in the range was deleted or changed after the summary was made. `details` says how the
+    overlay was made."""
 
     id: str
     kind: str
@@ -104,9 +106,9 @@ class Compaction(Record):
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult(Record):
-    """What a compaction did: the overlay it added (`summary` is None where the range is only hidden), and its cost.
+    """What a compaction did: the overlay that it added, and its cost. `summary` is None if the range is only hidden.
 
-    `attempts` counts the tries until there was a summary worth storing; `usage` has the tokens of the model calls."""
+    `attempts` counts the attempts until a summary was worth storing. `usage` has the tokens of the model calls."""
 
     id: str
     summary: str | None
@@ -143,7 +145,7 @@ class CompactionResult(Record):
 
 @dataclass(frozen=True, slots=True)
 class ContextUsage(Record):
-    """How much of the window is used; `ratio` is their quotient."""
+    """How much of the model's window is used, in tokens. `ratio` is `used / max`."""
 
     used: int
     max: int
@@ -152,10 +154,10 @@ class ContextUsage(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo(Record):
-    """What is known about a session without reading its messages.
+    """Information about a session.
 
-    `message_count` counts all stored messages on all branches; `token_count` those of the view at the head;
-    `token_usage` is its share of `max_tokens`."""
+    `message_count` counts all stored messages, on all branches. `token_count` is the number of tokens of the view at
+    the head, and `token_usage` is its share of `max_tokens`."""
 
     id: str
     namespace: str
@@ -185,7 +187,7 @@ class SessionInfo(Record):
 
     @classmethod
     def from_row(cls, row: SessionRow, limit: int, status: SessionStatus) -> SessionInfo:
-        """The record of a row; `limit` is the window of the session, `status` its derived status."""
+        """The record for a row. `limit` is the window of the session, `status` its derived status."""
         info = _InfoDraft(
             id=row.id,
             namespace=row.namespace,
@@ -250,7 +252,7 @@ class UsageDay(Record):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
-    """Totals of a ledger, and the days and models that they consist of, oldest first."""
+    """Totals of usage entries, and the days and models that they consist of, oldest first."""
 
     days: tuple[UsageDay, ...]
     input_tokens: int
@@ -275,10 +277,10 @@ class Usage(Record):
 
 @dataclass(frozen=True, slots=True)
 class Stats(Record):
-    """Totals over a namespace; `store_bytes` is the size of the whole store (0 in memory).
+    """Totals over a namespace. `store_bytes` is the size of the whole store (0 in memory).
 
-    `growth` has those of the last 30 days (UTC) on which sessions began, oldest first; `hook_failures` counts failures
-    in the hooks of this manager."""
+    `growth` has an entry for each of the last 30 days (UTC) on which sessions were created, oldest first.
+    `hook_failures` counts failures in the hooks of this manager."""
 
     sessions: int
     by_status: dict[str, int]
@@ -293,7 +295,7 @@ class Stats(Record):
 
 @dataclass(frozen=True, slots=True)
 class GrowthDay(Record):
-    """The sessions that began on a day (UTC), and how many messages they have now."""
+    """The sessions that were created on a day (UTC), and how many messages they have now."""
 
     day: date
     sessions: int
@@ -302,8 +304,8 @@ class GrowthDay(Record):
 
 @dataclass(frozen=True, slots=True)
 class SweepReport(Record):
-    """What a sweep did; `ran` is False if another worker was sweeping at the time. `states` had expired, and `events`
-    were older than the log keeps them."""
+    """What a sweep did. `ran` is False if another worker was sweeping at the time. `states` counts the expired states,
+    and `events` the old log entries, that were removed."""
 
     ran: bool
     archived: int = 0
@@ -314,7 +316,7 @@ class SweepReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport(Record):
-    """How much an erasure removed. What a remaining session shares is not removed, and not counted."""
+    """How much an erasure removed. Messages that a remaining session shares are not removed, and not counted."""
 
     sessions: int = 0
     messages: int = 0
@@ -331,8 +333,8 @@ class ErasureReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport(Record):
-    """What dead processes had left: how many leases were freed, which sessions are therefore no longer `compacting`,
-    and (about) how many texts were not in the search index."""
+    """What dead processes left behind: how many leases were released, which sessions are therefore no longer
+    `compacting`, and about how many texts were not in the search index."""
 
     leases_freed: int
     sessions: tuple[str, ...]

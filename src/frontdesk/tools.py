@@ -1,4 +1,4 @@
-"""`Tool`: a function that a model can call, with the JSON schema of its arguments and a result in words."""
+"""`Tool`: a function that a model can call, with the JSON schema of its arguments. It always returns text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search returns, and what is known about the index: the public values of search."""
+"""The public records of search: hits, pages of them, and information about the index."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from frontdesk.record import Record
 
 @dataclass(frozen=True, slots=True)
 class SearchHit(Record):
-    """Something that matched; `snippet` is the part of its text around the matches, which are marked `**like this**`.
+    """A match. `snippet` is the part of its text around the matching words, which are marked `**like this**`.
 
-    `kind` is "message"; or "summary" for that of a compaction, with the id of its synthetic message; or "session" for
-    a session's own name and summary, without a message id. `position` counts the messages before it on the path to
-    the head. It is None off that path; then `branch` is the last message of the branch that it is on. `visible` says
-    whether the history at the head shows it: what was compacted away, or is on another branch, is not shown.
-    `context_before` and `context_after` are its neighbours, if they were requested."""
+    `kind` is "message", "summary" or "session". For the summary of a compaction, `message_id` is the id of the
+    synthetic message. For the name and summary of a session, it is empty. `position` counts the messages before the hit
+    on the path to the head. It is None on another branch, and then `branch` is the last message of that branch.
+    `visible` says whether the history at the head shows the message: if it was compacted or is on another branch, it
+    does not. `context_before` and `context_after` are the messages around it, if they were requested."""
 
     session_id: str
     message_id: str
@@ -40,9 +40,10 @@ class SearchHit(Record):
 
 @dataclass(frozen=True, slots=True)
 class SearchResults(Record, Sequence[SearchHit]):
-    """Hits, best first; `total` counts all that matched; `next_cursor` gets the next ones and is None at the end.
+    """One page of hits, best first. `total` counts all matches. Pass `next_cursor` as `cursor` for the next page; it is
+    None on the last one.
 
-    Of very common words only the latest 1,000 texts are considered, and `total` counts among these."""
+    For very common words, only the latest 1,000 texts are considered, and `total` counts only those."""
 
     hits: tuple[SearchHit, ...]
     total: int

@@ -1,7 +1,8 @@
 """What a store does for search: it keeps the terms of texts, and returns the texts that may match a query.
 
-Terms, what they are worth and in which order hits come is decided above. A store knows terms, their places in a text,
-and *facets*: words that say of a text what it is (its role, its day), not what it holds. Namespaces are kept apart.
+The code above a store decides what the terms are, how they are weighted, and in which order hits are returned. A store
+knows terms, their offsets in a text, and *facets*: terms that describe a text (its role, its day) instead of being
+contained in it. Namespaces are separate.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from frontdesk.store.rows import Place, SegmentRow, SessionRow
 
 TextKind = Literal["message", "edit", "overlay", "session"]
 TEXT_KINDS: tuple[TextKind, ...] = ("session", "overlay", "edit", "message")
-"""the kinds of texts; a store that keeps them as numbers takes a kind's index here, in the index and in the vectors. In
-descending order messages come first."""
+"""the kinds of texts. A store that keeps kinds as numbers uses the index of a kind in this tuple, for the index and for
+vectors. In descending order, messages come first."""
 Phrase = tuple[tuple[str, ...], ...]
-"""stretches of terms; a text has the phrase if it has the terms of each stretch without a gap"""
+"""stretches of terms; a text contains the phrase if it contains the terms of each stretch without a gap"""
 LONGEST_STRETCH = 32
-"""terms of a stretch that every store must be able to look for as a whole"""
+"""the longest stretch, in terms, that every store must be able to look for as a whole"""
 
 
 class Address(NamedTuple):
-    """Names a text: a message (segment, position), a replacing edit, the summary of an overlay, or a session's name and
-    summary, these by their number."""
+    """Identifies a text: a message by its segment and position; an edit that replaces a message, the summary of an
+    overlay, or the name and summary of a session by its number."""
 
     kind: TextKind
     number: int
@@ -37,8 +38,8 @@ Range = tuple[Address, Address]
 
 
 class IndexText(msgspec.Struct, frozen=True, kw_only=True):
-    """A text as terms. It is indexed only if what it was made from is still as it was read: `content` is the raw
-    message, or the name and the summary of a session."""
+    """A text as terms. `content` is what it was made from: the raw message, or the name and the summary of a session.
+    The text is indexed only if that has not changed."""
 
     address: Address
     at: int
@@ -49,10 +50,10 @@ class IndexText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the index of a namespace is. It holds what was logged up to `position`, and of what was there before, the
-    families up to `cursor` (None: all of them).
+    """How far the index of a namespace is. It contains everything that was logged up to `position`. Of the texts from
+    before the log, it contains the families up to `cursor` (None: all of them).
 
-    `usable` says that until then every text is still there as an earlier build indexed it."""
+    `usable` is True if the texts of the other families are still in it as an earlier build indexed them."""
 
     made_with: str
     position: tuple[int, int]
@@ -61,7 +62,7 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexRow(NamedTuple):
-    """The state of an index, how many texts it holds, and of how many terms."""
+    """The state of an index, and how many texts and terms it contains."""
 
     state: IndexState
     texts: int
@@ -69,7 +70,7 @@ class IndexRow(NamedTuple):
 
 
 class IndexBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts to be put into the index, and its state then; nothing happens unless its state is still `replaces`."""
+    """Texts to add to the index, and its new state. Nothing is written unless its current state is `replaces`."""
 
     namespace: str
     replaces: IndexState | None
@@ -78,17 +79,17 @@ class IndexBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which texts match: those with any of `seek` (if given), every phrase, nothing excluded, and at least one of each
-    tuple of `facets`. A term that ends in "*" means all terms that begin so.
+    """Which texts match: those with any term of `seek` (if given), with every phrase, without any excluded phrase, and
+    with at least one of each tuple of `facets`. A term that ends in "*" means all terms that start with it.
 
-    `spans` (segment, first, last), if given, name the only messages that match, `addresses` (not together with `spans`)
-    the only texts, `families` those that a text may belong to. Of more than `limit` texts the latest are returned, as
-    far as numbers and positions tell."""
+    If `spans` (segment, first, last) are given, only messages in them match. If `addresses` are given (never together
+    with `spans`), only those texts match. If `families` are given, only texts of these families match. If more than
+    `limit` texts match, the latest are returned, judging by numbers and positions."""
 
     namespace: str
     seek: tuple[str, ...] = ()
     count: tuple[str, ...] = ()
-    """more terms whose places in these texts are wanted"""
+    """further terms whose offsets in these texts are wanted"""
     phrases: tuple[Phrase, ...] = ()
     excluded: tuple[Phrase, ...] = ()
     facets: tuple[tuple[str, ...], ...] = ()
@@ -99,8 +100,8 @@ class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexMatch(NamedTuple):
-    """A text that matches: the `places` of each asked term in it, and its `length` in terms. `place` is that of its
-    message; summaries and sessions have none."""
+    """A text that matches, with the offsets of each requested term in it (`places`), and its `length` in terms. `place`
+    is the place of its message; summaries and sessions have none."""
 
     address: Address
     place: Place | None
@@ -111,31 +112,32 @@ class IndexMatch(NamedTuple):
 
 
 class IndexStore(Protocol):
-    """The search index, and what searching reads in bulk."""
+    """The search index, and the bulk reads that a search needs."""
 
     async def index_state(self, namespace: str) -> IndexRow | None:
-        """How far the index is; None before its first batch."""
+        """The state of the index; None before its first batch."""
 
     async def write_index(self, batch: IndexBatch) -> bool:
-        """Index a batch in one transaction; False, and nothing changed, if the state is not what it `replaces`.
+        """Index a batch in one transaction. If the current state is not the one that it `replaces`, returns False and
+        changes nothing.
 
         A text whose message, edit, overlay or session was deleted or changed is left out. The texts that a plan removes
-        or replaces (`tree.texts.removed_texts`) leave the index in the plan's transaction."""
+        or replaces (`tree.texts.removed_texts`) are removed from the index in the plan's transaction."""
 
     async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
-        """How many texts have each term (one that ends in "*" means all that begin so); large figures may be
-        estimates."""
+        """How many texts contain each term. A term that ends in "*" means all terms that start with it. Large numbers
+        may be estimates."""
 
     async def matches(self, query: IndexQuery) -> list[IndexMatch]: ...
 
     async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
-        """These segments, of those that exist."""
+        """The segments with these numbers. Those that do not exist are left out."""
 
     async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
-        """The sessions with these numbers, of those that exist."""
+        """The sessions with these numbers. Those that do not exist are left out."""
 
     async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
-        """The living sessions of these families."""
+        """The existing sessions of these families."""
 
     async def families(self, namespace: str, after: int, limit: int) -> list[int]:
         """The families of the namespace with higher numbers than `after`, lowest first."""

@@ -1,4 +1,4 @@
-"""What a store must do: the `Store` protocol, and the parts that it consists of."""
+"""The `Store` protocol, and the smaller protocols that it consists of."""
 
 from __future__ import annotations
 
@@ -39,15 +39,16 @@ from frontdesk.store.rows import (
 
 
 class DocumentStore(Protocol):
-    """Versioned texts and frozen prompts. `session_id` None means the namespace: shared by all of its sessions."""
+    """Versioned texts and frozen prompts. If `session_id` is None, a text belongs to the namespace, and all of its
+    sessions share it."""
 
     async def get_documents(
         self, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]
     ) -> list[DocumentRow]:
-        """The current versions of the documents with these (label, key), of those that exist."""
+        """The current versions of the documents with these (label, key). Those that do not exist are left out."""
 
     async def list_documents(self, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
-        """The current versions of all documents under a label, by key."""
+        """The current versions of all documents under a label, in the order of their keys."""
 
     async def document_versions(
         self, namespace: str, session_id: str | None, label: str, key: str
@@ -63,102 +64,106 @@ class DocumentStore(Protocol):
         keep_history: bool = True,
         drop_prompt: bool = False,
     ) -> bool:
-        """Add a version if it is the one after the newest; False, and nothing changed, if it is not.
+        """Add a version if its number follows the newest one. Otherwise returns False, and changes nothing.
 
-        In the same transaction earlier versions go unless `keep_history`, and with `drop_prompt` the session's frozen
-        prompt is dropped. Raises `SessionNotFoundError`."""
+        In the same transaction, earlier versions are deleted unless `keep_history`, and with `drop_prompt` the
+        session's frozen prompt is dropped. Raises `SessionNotFoundError`."""
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None: ...
 
     async def put_prompt(self, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None) -> PromptRow:
-        """Store a prompt if the present one has the number `replaces` (None: there is none). Returns the prompt that is
-        then stored, with the number that the store gave it. Raises `SessionNotFoundError`."""
+        """Store a prompt if the current one has the number `replaces` (None: there is none). Returns the prompt that is
+        stored afterwards, with the number that the store assigned to it. Raises `SessionNotFoundError`."""
 
 
 class LeaseStore(Protocol):
-    """Leases by name, of a session or (`session_id` None) of the namespace. Time is the store's; `ttl` is in
-    microseconds. The rules are in `tree.leases`.
+    """Leases by name, of a session or (if `session_id` is None) of the namespace. Times are those of the store's clock;
+    `ttl` is in microseconds. The rules are in `tree.leases`.
 
-    The leases of a session are deleted with it. The row of a lease stays after its end, so that its numbers grow."""
+    The leases of a session are deleted with it. The row of a lease is kept after its end, so that its number keeps
+    growing."""
 
     async def get_lease(self, namespace: str, session_id: str | None, name: str) -> LeaseRow | None:
-        """The lease, if somebody holds it now."""
+        """The lease, if it is held now."""
 
     async def acquire_lease(
         self, namespace: str, session_id: str | None, name: str, holder: str, ttl: int
     ) -> LeaseRow | None:
-        """Take a lease that nobody holds, under the next number; None if somebody holds it.
+        """Take a lease that is free, under the next number. None if another holder has it.
 
         Raises `SessionNotFoundError`."""
 
     async def renew_lease(self, namespace: str, session_id: str | None, name: str, number: int, ttl: int) -> bool:
-        """Let a lease end `ttl` from now (0: release it); False if it is not held under this number any more."""
+        """Set the end of a lease to `ttl` from now (0 releases it). False if it is no longer held under this number."""
 
     async def held_leases(self, namespace: str, name: str | None = None) -> list[HeldLease]:
-        """The leases with this name (any, if not given) that somebody holds now."""
+        """The leases with this name (default: any name) that are held now."""
 
     async def queue_lease(self, wanted: LeaseWanted) -> LeaseAnswer:
-        """Take a lease, leave a message for its holder, or wait in the queue. Raises `SessionNotFoundError`."""
+        """Take a lease, queue a message for its holder, or join the queue. Raises `SessionNotFoundError`."""
 
     async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
         """Leave the queue, and release the lease if this holder has it."""
 
     async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
-        """The message that was queued first for the holder of a lease; it stays until an `Append` takes it out.
+        """The oldest message that is queued for the holder of a lease. It stays in the queue until an `Append` with
+        `dequeue` removes it.
 
-        If there is none, the holder's intake is closed in the same step. Raises `TurnLostError` if the lease is not
-        held under this number any more."""
+        If there is none, the holder's intake is closed in the same step. Raises `TurnLostError` if the lease is no
+        longer held under this number."""
 
 
 class ChangeStore(Protocol):
-    """The change log, one for each namespace: every change writes its entries in its own transaction.
+    """The change log, one for each namespace. Every change writes its entries in its own transaction.
 
-    The entries of one session are in the order in which its changes were made; no position is used again."""
+    The entries of one session are in the order of its changes. No position is used again."""
 
     async def changes(
         self, namespace: str, after: Position | None, limit: int, *, settled: bool = True
     ) -> list[ChangeRow]:
-        """The next entries after a position, or from the oldest that is left.
+        """The next entries after a position, or (None) from the oldest one that is left.
 
-        An entry is settled when none can appear before it any more: a reader of settled entries that goes on after the
-        last one misses nothing. With `settled=False` all that is committed. Entries of deleted sessions are left out,
-        but for "session.deleted". Raises `ChangesTrimmedError` if entries after the position were removed."""
+        An entry is settled when no entry can appear before it any more. So a reader of settled entries that continues
+        after the last one misses nothing. With `settled=False`, all committed entries are returned. Of deleted
+        sessions, only "session.deleted" is returned. Raises `ChangesTrimmedError` if entries after the position were
+        removed."""
 
     async def last_change(self, namespace: str) -> Position:
-        """The position of the newest settled entry, `BEGINNING` if there is none."""
+        """The position of the newest settled entry; `BEGINNING` if there is none."""
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Wait until something may have been logged, at most so many seconds."""
+        """Wait until there may be a new entry, for at most this many seconds."""
 
     async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
-        """Remove the oldest entries, up to the first that is not older than `before_at` or comes after `until`, and
-        never the newest; at most `limit` at a time. Returns how many were removed."""
+        """Remove the oldest entries, up to the first one that is not older than `before_at` or comes after `until`, and
+        at most `limit`. The newest entry is never removed. Returns how many were removed."""
 
 
 class ErasureStore(Protocol):
     """What an erasure needs besides plans."""
 
     async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
-        """How many messages there are in these spans, and how much else is kept for a session."""
+        """How many messages there are in these spans, and how many other rows a session has."""
 
     async def scrub(self, namespace: str) -> None:
-        """Leave nothing behind of what was deleted: neither log entries of deleted sessions, nor bytes that the engine
-        would only overwrite some day. Works in steps, while other changes go on; can be repeated if interrupted."""
+        """Remove what deletions leave behind: log entries of deleted sessions, and bytes that the engine would only
+        overwrite later. Works in steps, so that other changes can continue. Can be repeated if interrupted."""
 
 
 @runtime_checkable
 class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Protocol):
-    """Where everything is stored. All methods may be called from several event loops and tasks at once, and open the
-    store if it is not open yet. Engine failures are raised as `StoreError`s; after `close`, `StoreClosedError`."""
+    """Where everything is stored. All methods may be called from several event loops and tasks at once. They open the
+    store if it is not open yet. Engine failures are raised as `StoreError`s. After `close`, every method raises
+    `StoreClosedError`."""
 
     async def open(self) -> None:
-        """Connect, and bring the schema up to date under a lock. `SchemaVersionError` if it is newer or unreleased."""
+        """Connect, and upgrade the schema under a lock. Raises `SchemaVersionError` if it is newer or unreleased."""
 
     async def close(self) -> None:
-        """Finish what is in flight and release everything. Idempotent."""
+        """Finish running operations and release all resources. Idempotent."""
 
     async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
-        """The new session and True, or the one that has its id (or its key, as the current one) already, and False."""
+        """The new session and True; or False and the session that already has this id, or is current under this key."""
 
     async def get(self, namespace: str, session_id: str) -> SessionRow | None: ...
 
@@ -170,37 +175,37 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
     async def due(self, query: DueQuery) -> list[SessionRow]: ...
 
     async def append(self, request: Append) -> AppendResult:
-        """Insert the messages that the session does not see yet and move its head, all or nothing. The session is
-        created if needed.
+        """Insert the messages that the session does not see yet and move its head, in one transaction. Creates the
+        session if needed. When this returns, the messages are durable.
 
-        `tree.append` decides, and says in which order an append is refused: with `TurnLostError`,
-        `SessionNotFoundError`, `SessionEndedError`, `HeadMovedError` or `MessageNotFoundError`. When this returns, the
-        messages are durable."""
+        `tree.append` decides whether to raise `TurnLostError`, `SessionNotFoundError`, `SessionEndedError`,
+        `HeadMovedError` or `MessageNotFoundError`, and in which order these are checked."""
 
     async def view(self, namespace: str, session_id: str, last: int | None = None) -> ViewRead | None:
-        """Session and view as of one moment, and the rows of its items, or of its `last` messages (0: none), as
-        `tree.tree.stored_items` says."""
+        """A session and its view as of one moment, with the rows of all items of the view, or of its `last` messages
+        (0: none). `tree.tree.stored_items` says which items that are."""
 
     async def trees(
         self, namespace: str, session_ids: Sequence[str], *, find: Sequence[str] = (), family: bool = False
     ) -> list[TreeRows]:
-        """The shapes of some sessions' messages as of one moment, of those that exist, in their order; and the places
-        of the ids in `find` in their families."""
+        """The shapes of the messages of these sessions as of one moment, in the given order, with the places in their
+        families of the message ids in `find`. Sessions that do not exist are left out."""
 
     async def read(self, items: Sequence[Item]) -> tuple[Piece, ...]:
-        """The rows of these items, as of one moment; rows deleted since the items were computed are left out."""
+        """The rows of these items as of one moment. Rows that were deleted since the items were computed are left
+        out."""
 
     async def sums(self, places: Sequence[Place]) -> list[tuple[int, int]]:
         """(tokens, running sum) of the row at each place; (0, 0) where there is none."""
 
     async def apply(self, plan: Plan) -> bool:
-        """Apply a plan in one transaction; False, and nothing changed, if a guard does not hold any more.
+        """Apply a plan in one transaction. If a guard no longer holds, returns False and changes nothing.
 
         Raises `TurnLostError` if the plan's `fence` does not hold, and `SessionExistsError` if the id or the key of a
-        session that it makes is taken. `tree.guards` decides all this."""
+        session that it creates is taken. `tree.guards` makes these decisions."""
 
     async def add_usage(self, namespace: str, session_id: str, entry: UsageRow) -> bool:
-        """Add a usage entry and its amounts to the totals; False if the session has one with this id already."""
+        """Add a usage entry, and its amounts to the totals. False if the session already has an entry with this id."""
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]: ...
 

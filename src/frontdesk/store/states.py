@@ -1,5 +1,5 @@
-"""Typed state as stores see it: values under (namespace, id, name) that expire. A seam of its own, and a small one,
-because states may be stored elsewhere than sessions."""
+"""Typed states as stores see them: values under (namespace, id, name) that expire. A separate protocol, because states
+can be kept in another store than sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_STATE_NAME = 100
 
 
 class StateKey(NamedTuple):
-    """Where a state is kept: `id` is that of the session it belongs to, `name` distinguishes its states."""
+    """Identifies a state: `id` is the id of its session, `name` distinguishes the states of a session."""
 
     namespace: str
     id: str
@@ -21,7 +21,7 @@ class StateKey(NamedTuple):
 class StateRow(msgspec.Struct, frozen=True):
     """A state as stored. Times are microseconds since the epoch by the store's clock; `ttl` None means never.
 
-    The caller makes a new `mark` for each write: equal marks mean the very same write. `version` counts the writes."""
+    The caller generates a new `mark` for each write. Equal marks mean the same write. `version` counts the writes."""
 
     value: str
     mark: str
@@ -47,39 +47,39 @@ class Swept(NamedTuple):
 
 @runtime_checkable
 class StateStore(Protocol):
-    """Keeps states. A state that has expired is not there, whether it is swept or not.
+    """A store of states. An expired state is never returned, whether or not it has been swept.
 
-    All methods may be called from several event loops and tasks at once, and open the store if it is not open yet.
-    Each but `sweep_states` is one step: no other change comes between what it reads and what it writes. Repeated with
-    the same mark, a write takes effect once. Engine failures are raised as `StoreError`s, after `close` as
-    `StoreClosedError`; nothing else is ever raised, and a failure is never taken for "not there"."""
+    All methods may be called from several event loops and tasks at once. They open the store if it is not open yet.
+    Every method except `sweep_states` is atomic. A write that is repeated with the same mark takes effect once. Engine
+    failures are raised as `StoreError`s, and after `close` every method raises `StoreClosedError`. No other errors are
+    raised, and a failure is never reported as "not found"."""
 
     async def open(self) -> None: ...
 
     async def close(self) -> None:
-        """Finish what is in flight and release everything. Idempotent."""
+        """Finish running operations and release all resources. Idempotent."""
 
     async def get_state(self, key: StateKey) -> StateRow | None:
-        """The state, its expiry moved to `ttl` from now. The value is not written."""
+        """The state. Its expiry is moved to `ttl` from now; its value is not written."""
 
     async def peek_state(self, key: StateKey) -> StateRow | None:
-        """The state, its expiry left alone."""
+        """The state. Its expiry does not change."""
 
     async def touch_state(self, key: StateKey) -> bool:
-        """Move the expiry to `ttl` from now; False if there is none."""
+        """Move the expiry of a state to `ttl` from now. False if there is none."""
 
     async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
-        """The new state with version 1; None, and nothing changed, if there is one already."""
+        """Create a state, with version 1. Returns None, and changes nothing, if there is one already."""
 
     async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
-        """The state with its new value, the next version and its expiry moved; None, and nothing changed, if there is
-        none, or its mark is not `seen`."""
+        """Replace the value of a state, increment its version and move its expiry. Returns None, and changes nothing,
+        if there is none or its mark is not `seen`."""
 
     async def delete_state(self, key: StateKey) -> bool:
-        """Remove a state; False if there was none."""
+        """Remove a state. False if there was none."""
 
     async def delete_states(self, namespace: str, id: str) -> int:
-        """Remove the states with this id, of every name; returns how many there were."""
+        """Remove the states with this id, under all names. Returns how many were removed."""
 
     async def sweep_states(self, limit: int) -> Swept:
-        """Look at up to `limit` states of any namespace that may have expired, and remove those that have."""
+        """Check up to `limit` states, of any namespace, that may have expired, and remove those that have."""
