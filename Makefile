@@ -41,8 +41,8 @@ test: $(READY) $(POOLER) ## run all tests except the long ones, also on a real P
 	@$(BIN)/pytest --numprocesses $(WORKERS)
 
 .PHONY: test-long
-test-long: $(READY) $(POOLER) ## run the tests that take minutes
-	@$(BIN)/pytest -m long --timeout 3600 --numprocesses $(WORKERS)
+test-long: $(READY) $(POOLER) ## run the tests that take minutes, in less than an hour on 2 cores
+	@$(BIN)/pytest -m long --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: test-wheel
 test-wheel: dist ## build the wheel, install it without extras in a new environment, and use it

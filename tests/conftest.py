@@ -13,6 +13,12 @@ from tests.servers.redis import RedisCluster, RedisServer
 pytest.register_assert_rewrite("tests.public_api")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(pytest.mark.timeout(3600))
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL server, one for each test worker."""

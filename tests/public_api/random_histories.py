@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -326,9 +326,12 @@ async def run_model(store: Store, *, examples: int, steps: int) -> None:
 
 
 class RandomHistoryTests:
+    long_examples: ClassVar[int] = 2000
+    """How many long histories to run: a store on which a step takes longer may run fewer."""
+
     async def test_a_random_history_matches_the_naive_model(self, store: Store) -> None:
         await run_model(store, examples=25, steps=25)
 
     @pytest.mark.long
     async def test_many_long_random_histories_match_the_naive_model(self, store: Store) -> None:
-        await run_model(store, examples=2000, steps=60)
+        await run_model(store, examples=self.long_examples, steps=60)

@@ -36,6 +36,8 @@ def database(postgres: PostgresServer) -> Iterator[str]:
 
 
 class TestPostgres(PublicApiTests):
+    long_examples = 500
+
     @pytest.fixture
     async def store(self, database: str) -> AsyncIterator[Store]:
         store = open_url(database)

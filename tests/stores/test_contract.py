@@ -18,9 +18,6 @@ from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing import StateContract, StoreContract, StoredText
 from tests.stores.dumps import PostgresSchema, read_memory, read_redis, read_sqlite
 
-# Random histories take long on a busy machine.
-pytestmark = pytest.mark.timeout(600)
-
 
 class TestMemory(StoreContract):
     @pytest.fixture

@@ -35,7 +35,6 @@ def own_redis_url() -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.timeout(400)
 async def test_200_increments_from_each_of_8_processes_make_1600(url: str) -> None:
     command = [sys.executable, str(WORKER), url, str(EACH)]
     with ExitStack() as stack:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 MODEST = settings(
     max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
-DEEP = settings(MODEST, max_examples=600, stateful_step_count=60)
+DEEP = settings(MODEST, max_examples=400, stateful_step_count=60)
 
 _NAMESPACES, _IDS, _NAMES = ("", ":"), ("a", "a:", "{a}"), ("s", "a:s")
 _keys = st.tuples(*map(st.sampled_from, (_NAMESPACES, _IDS, _NAMES)))

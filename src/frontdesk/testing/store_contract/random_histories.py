@@ -38,7 +38,7 @@ T = TypeVar("T")
 MODEST = settings(
     max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
-DEEP = settings(MODEST, max_examples=800, stateful_step_count=60)
+DEEP = settings(MODEST, max_examples=600, stateful_step_count=60)
 
 _MAX_SESSIONS = 6
 _IDS = 24
