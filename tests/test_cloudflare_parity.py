@@ -13,7 +13,7 @@ Those that `tests.public_api` tests on every store are only listed (without the 
 | idempotent append - same ID is no-op | appending_an_existing_id_changes_nothing_and_reports_the_duplicate |
 | explicit null parentId creates a root message | parent_none_starts_a_new_root |
 | omitted parentId auto-attaches to the latest leaf | each_append_follows_the_head |
-| throws on an unknown explicit parentId | an_unknown_parent_is_rejected_and_nothing_is_written |
+| throws on an unknown explicit parentId | an_unknown_parent_is_refused_and_nothing_is_written |
 | chains an array linearly; is a no-op for empty input | append_all_chains_..., append_all_writes_all_or_nothing |
 | appendAll started a new root, hiding all history | append_all_chains_and_continues_after_the_head |
 | interior delete orphaned its children | deleting_from_the_middle_leaves_the_rest_connected |
@@ -30,14 +30,14 @@ Those that `tests.public_api` tests on every store are only listed (without the 
 | new overlay supersedes old one; insertion order on ties | the_newer_of_two_over_the_same_range_wins |
 | keeps sibling branch compaction overlays isolated | sibling_branches_do_not_share_overlays |
 | deleting an overlay endpoint brought the range back | deleting_under_an_overlay_marks_it_stale_... |
-| fromMessageId and range order not validated | ends_that_are_not_a_range_are_rejected |
+| fromMessageId and range order not validated | ends_that_are_not_a_range_are_refused |
 | echoed compaction_ message stored as a row (#1984) | a_summary_can_never_be_written_back_as_a_message |
 | iterative compaction filters synthetic compaction_ IDs | the_id_of_a_summary_as_an_end_means_the_range_it_covers |
-| fork at unknown id gave an empty session | an_impossible_fork_is_rejected |
+| fork at unknown id gave an empty session | an_impossible_fork_is_refused |
 | fork made ordinary messages of overlays | overlays_made_before_the_fork_apply_in_it |
 | fork lineage | a_fork_starts_with_the_whole_history |
 | upsert was append, so updates were lost (#1167) | upsert_appends_new_messages_and_replaces_existing_ones_in_place |
-| update of an unknown id left a ghost in search | an_update_of_an_unknown_id_is_rejected_and_stores_nothing |
+| update of an unknown id left a ghost in search | an_update_of_an_unknown_id_is_refused_and_stores_nothing |
 | create and get; rename; delete session and its messages | create_stores_..., delete_removes_a_whole_session_... |
 | list sessions (unpaged) | pages_have_no_gaps_and_no_repeats |
 | messages in different sessions are isolated | nothing_crosses_a_namespace, delete_removes_a_whole_session_... |

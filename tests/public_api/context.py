@@ -77,7 +77,7 @@ class ContextTests:
         entries = (await desk.session("guest").context_block("house")).content.splitlines()
         assert sorted(entries) == sorted(f"entry-{n}" for n in range(16))
 
-    async def test_rejected_writes_leave_the_block_unchanged(self, guest: Session) -> None:
+    async def test_refused_writes_leave_the_block_unchanged(self, guest: Session) -> None:
         with pytest.raises(ReadonlyBlockError):
             await guest.replace_context_block("soul", "evil")
         with pytest.raises(BlockNotFoundError):

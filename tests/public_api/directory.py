@@ -45,7 +45,7 @@ class DirectoryTests:
         assert info.created_at == info.updated_at == info.last_active_at
         assert abs(datetime.now(UTC) - info.created_at) < timedelta(minutes=1)
 
-    async def test_a_taken_id_or_key_is_rejected(self, manager: SessionManager) -> None:
+    async def test_a_taken_id_or_key_is_refused(self, manager: SessionManager) -> None:
         await manager.create("first", id="s", key=ADA)
         with pytest.raises(SessionExistsError):
             await manager.create("second", id="s")
@@ -396,7 +396,7 @@ class DirectoryTests:
     async def test_a_handle_of_a_manager_has_no_configuration_methods(self, manager: SessionManager) -> None:
         assert not [name for name in dir(manager.session("s")) if name.startswith("with_")]
 
-    async def test_a_closed_manager_rejects_calls_and_leaves_a_given_store_open(
+    async def test_a_closed_manager_refuses_calls_and_leaves_a_given_store_open(
         self, store: Store, namespace: str
     ) -> None:
         manager = SessionManager(store, namespace=namespace)

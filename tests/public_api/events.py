@@ -173,7 +173,7 @@ class EventTests:
         async with asyncio.timeout(PATIENCE):
             await following.task
 
-    async def test_positions_of_other_namespaces_and_altered_positions_are_rejected(
+    async def test_positions_of_other_namespaces_and_altered_positions_are_refused(
         self, manager: SessionManager, store: Store, session: Session
     ) -> None:
         await say(session, "m1")

@@ -219,7 +219,7 @@ class ForkTests:
         assert await view(fork) == ["m1"]
         assert await manager.history("empty") == []
 
-    async def test_an_impossible_fork_is_rejected(self, manager: SessionManager, source: Session) -> None:
+    async def test_an_impossible_fork_is_refused(self, manager: SessionManager, source: Session) -> None:
         with pytest.raises(SessionNotFoundError):
             await manager.fork("nowhere")
         with pytest.raises(MessageNotFoundError):

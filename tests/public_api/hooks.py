@@ -162,9 +162,7 @@ class HookTests:
         await asyncio.gather(*(manager.archive("s") for _ in range(6)), return_exceptions=True)
         assert diary.ends()[6:] == ["end s archive"]
 
-    async def test_a_reset_of_an_empty_view_and_a_rejected_call_do_not_call_hooks(
-        self, manager: SessionManager
-    ) -> None:
+    async def test_a_reset_of_an_empty_view_and_a_refused_call_do_not_call_hooks(self, manager: SessionManager) -> None:
         diary = Diary()
         manager.register_hook(diary)
         await manager.create(id="s")

@@ -94,7 +94,7 @@ class MessageTests:
         assert await view(session) == ["r2"]
         assert ids(await session.branches(None)) == ["m1", "r2"]
 
-    async def test_an_unknown_parent_is_rejected_and_nothing_is_written(self, session: Session) -> None:
+    async def test_an_unknown_parent_is_refused_and_nothing_is_written(self, session: Session) -> None:
         await say(session, "m1")
         with pytest.raises(MessageNotFoundError) as caught:
             await session.append(user("m2"), parent="nowhere")
@@ -207,7 +207,7 @@ class MessageTests:
         await session.upsert(user("m2"))
         assert await manager._runtime.store.get(manager.namespace, "chat") == row
 
-    async def test_an_update_of_an_unknown_id_is_rejected_and_stores_nothing(
+    async def test_an_update_of_an_unknown_id_is_refused_and_stores_nothing(
         self, manager: SessionManager, session: Session
     ) -> None:
         await say(session, "m1")

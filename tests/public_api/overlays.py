@@ -147,7 +147,7 @@ class OverlayTests:
         with pytest.raises(InvalidRangeError):
             await session.add_compaction("sum", "s1", "s2")
 
-    async def test_ends_that_are_not_a_range_are_rejected(self, six: Session) -> None:
+    async def test_ends_that_are_not_a_range_are_refused(self, six: Session) -> None:
         await six.append(user("b2"), parent="m1")
         for first, last in (("m4", "m2"), ("b2", "m4"), ("m4", "b2")):
             with pytest.raises(InvalidRangeError):

@@ -307,7 +307,7 @@ class SearchTests:
             with pytest.raises(InvalidCursorError):
                 await search
 
-    async def test_invalid_arguments_are_rejected(self, manager: SessionManager, session: Session) -> None:
+    async def test_invalid_arguments_are_refused(self, manager: SessionManager, session: Session) -> None:
         wrong: list[dict[str, Any]] = [{"limit": 0}, {"context": -1}, {"context": True}, {"role": 5}, {"after": "May"}]
         for given in wrong:
             with pytest.raises(InvalidInputError):

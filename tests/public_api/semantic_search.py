@@ -272,7 +272,7 @@ class SemanticSearchTests:
         assert found(await patient.search("rose")) == ["m-rose"]
         assert "0.05 s" in str((await patient.search_info()).embedding_error)
 
-    async def test_a_text_that_the_model_rejects_does_not_block_the_others(
+    async def test_a_text_that_the_model_refuses_does_not_block_the_others(
         self, knowing: SessionManager, colours: Colours
     ) -> None:
         colours.refused = "poison"

@@ -146,7 +146,7 @@ class TurnTests:
             async with turn.turn():
                 pass
 
-    async def test_invalid_requests_for_a_turn_are_rejected(self, session: Session) -> None:
+    async def test_invalid_requests_for_a_turn_are_refused(self, session: Session) -> None:
         for wrong in (
             {"on_busy": "hope"},
             {"on_busy": "queue"},

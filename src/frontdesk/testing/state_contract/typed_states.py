@@ -197,7 +197,7 @@ class TypedStateContract:
         updated.items.append("later still")
         assert await states.get("chat") == Basket("chat")
 
-    async def test_an_invalid_state_is_rejected_and_nothing_is_written(self, states: States[Basket]) -> None:
+    async def test_an_invalid_state_is_refused_and_nothing_is_written(self, states: States[Basket]) -> None:
         await states.create("chat")
         bad: list[object] = [None, {}, Basket(count="three"), Basket(weight=float("nan")), Basket(owner="\ud800")]  # type: ignore[arg-type]
         for value in bad:
@@ -294,7 +294,7 @@ class TypedStateContract:
         assert row is not None
         assert row.value == '{"count": "the secret"}'
 
-    async def test_invalid_ids_are_rejected(self, states: States[Basket]) -> None:
+    async def test_invalid_ids_are_refused(self, states: States[Basket]) -> None:
         for id in ("", "x" * 513, "a\0b", "\ud800", 7):
             with pytest.raises(InvalidIdError):
                 await states.get_or_create(id)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Appends: the place of a message, duplicate ids, rejected appends, and the values of the session that change."""
+"""Appends: the place of a message, duplicate ids, refused appends, and the values of the session that change."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class AppendContract:
         seen = await tree(store, "s")
         assert len(seen.children(None)) == 2
 
-    async def test_an_unknown_parent_is_rejected_and_nothing_is_written(self, store: Store) -> None:
+    async def test_an_unknown_parent_is_refused_and_nothing_is_written(self, store: Store) -> None:
         with pytest.raises(MessageNotFoundError) as raised:
             await add(store, "s", "m1", parent="missing")
         assert (raised.value.message_id, raised.value.session_id) == ("missing", "s")
@@ -158,14 +158,14 @@ class AppendContract:
         await add(store, "s", "m1")
         assert (await add(store, "s", "m2", expected_head="m1")).rows[0].inserted
 
-    async def test_a_different_head_rejects_the_whole_batch_and_is_reported(self, store: Store) -> None:
+    async def test_a_different_head_refuses_the_whole_batch_and_is_reported(self, store: Store) -> None:
         before = (await add(store, "s", "m1", "m2")).session
         with pytest.raises(HeadMovedError) as raised:
             await add(store, "s", "m1", "m3", expected_head="m1")
         assert (raised.value.expected, raised.value.head, raised.value.session_id) == ("m1", "m2", "s")
         assert await row(store, "s") == before
 
-    async def test_an_expected_head_in_a_missing_session_is_rejected_and_creates_no_session(self, store: Store) -> None:
+    async def test_an_expected_head_in_a_missing_session_is_refused_and_creates_no_session(self, store: Store) -> None:
         with pytest.raises(HeadMovedError) as raised:
             await add(store, "s", "m1", expected_head="m0")
         assert raised.value.head is None

@@ -86,7 +86,7 @@ class ForkContract:
         assert rows.session.message_count == 3
         assert [segment.shared for segment in rows.segments] == [1]
 
-    async def test_a_fork_with_a_taken_id_is_rejected_and_changes_nothing(self, store: Store) -> None:
+    async def test_a_fork_with_a_taken_id_is_refused_and_changes_nothing(self, store: Store) -> None:
         before = (await add(store, "s", "m1")).session
         other, _ = await store.create(new("f", name="mine"))
         seen = await tree(store, "s")

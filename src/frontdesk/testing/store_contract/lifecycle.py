@@ -57,7 +57,7 @@ class LifecycleContract:
         [ENDED, {**ENDED, "end_reason": "archive"}, {"status": "suspended"}],
         ids=["new", "archive", "suspended"],
     )
-    async def test_an_append_to_an_explicitly_ended_session_is_rejected_unless_it_reopens_it(
+    async def test_an_append_to_an_explicitly_ended_session_is_refused_unless_it_reopens_it(
         self, store: Store, ended: dict[str, Any]
     ) -> None:
         await add(store, "s", "m1")
@@ -78,7 +78,7 @@ class LifecycleContract:
         assert [made.inserted for made in (await add(store, "s", "m1", reopen=True)).rows] == [False]
         assert await row(store, "s") == before
 
-    async def test_an_append_that_is_rejected_for_another_reason_reactivates_nothing(self, store: Store) -> None:
+    async def test_an_append_that_is_refused_for_another_reason_reactivates_nothing(self, store: Store) -> None:
         await add(store, "s", "m1")
         before = await set_row(store, "s", **{**ENDED, "end_reason": "timeout"})
         with pytest.raises(HeadMovedError):

@@ -55,14 +55,14 @@ class PlanContract:
         assert {name: getattr(changed, name) for name in values} == values
         assert (changed.revision, changed.updated_at, changed.created_at) == (made.revision + 1, NOW + 4, NOW)
 
-    async def test_a_plan_made_from_an_older_revision_is_rejected(self, store: Store) -> None:
+    async def test_a_plan_made_from_an_older_revision_is_refused(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         assert await store.apply(plans.change_row(made, NOW, name="first"))
         before = await row(store, "s")
         assert not await store.apply(plans.change_row(made, NOW, name="second"))
         assert await row(store, "s") == before
 
-    async def test_one_failed_guard_rejects_the_whole_plan(self, store: Store) -> None:
+    async def test_one_failed_guard_refuses_the_whole_plan(self, store: Store) -> None:
         session = (await add(store, "s", "m1", "m2")).session
         other, _ = await store.create(new("other"))
         assert session.head is not None
@@ -100,7 +100,7 @@ class PlanContract:
         await delete_session(store, "s")
         assert not await store.apply(plans.change_row(made, NOW, name="late"))
 
-    async def test_a_plan_with_an_expected_head_is_rejected_if_the_head_has_moved(self, store: Store) -> None:
+    async def test_a_plan_with_an_expected_head_is_refused_if_the_head_has_moved(self, store: Store) -> None:
         await add(store, "s", "m1")
         seen = await tree(store, "s")
         after = (await add(store, "s", "m2")).session

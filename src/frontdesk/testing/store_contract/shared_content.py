@@ -165,7 +165,7 @@ class SharedContentContract:
         assert [piece.messages for piece in await store.read(items)] == [()] * len(items)
         assert await store.get(NAMESPACE, "f") is None
 
-    async def test_a_plan_made_before_a_fork_is_rejected(self, store: Store) -> None:
+    async def test_a_plan_made_before_a_fork_is_refused(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         seen = await tree(store, "s", "m1", family=True)
         plan = edits.delete_messages(seen, [at(seen, "m1")], NOW)
@@ -187,7 +187,7 @@ class SharedContentContract:
             assert await path(store, session_id) == ["m1", "m2"]
             assert len((await tree(store, session_id)).overlays) == 1
 
-    async def test_a_deletion_is_rejected_if_the_owner_is_forked_again_in_the_meantime(self, store: Store) -> None:
+    async def test_a_deletion_is_refused_if_the_owner_is_forked_again_in_the_meantime(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")
         await fork(store, "s", "f")
         plan = plans.delete_session((await tree(store, "f", family=True)).rows, NOW)

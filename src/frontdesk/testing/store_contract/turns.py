@@ -75,7 +75,7 @@ class TurnContract:
         assert await store.apply(await rename(store, lease.number))
         assert (await row(store, "s")).name == "changed"
 
-    async def test_an_invalid_fence_rejects_appends_and_plans(self, store: Store) -> None:
+    async def test_an_invalid_fence_refuses_appends_and_plans(self, store: Store) -> None:
         await store.create(new("s"))
         first = await turn(store, "ana")
         await end(store, first)
@@ -90,7 +90,7 @@ class TurnContract:
         assert await path(store, "s") == []
         assert (await row(store, "s")).name == ""
 
-    async def test_an_expired_turn_is_rejected_even_if_nobody_else_has_taken_it(self, store: Store) -> None:
+    async def test_an_expired_turn_is_refused_even_if_nobody_else_has_taken_it(self, store: Store) -> None:
         await store.create(new("s"))
         late = await turn(store, "ana", ttl=-1)
         with pytest.raises(TurnLostError):
@@ -124,7 +124,7 @@ class TurnContract:
         with pytest.raises(TurnLostError):
             await store.append(write("a", fence=before.number))
 
-    async def test_a_rejected_append_does_not_affect_concurrent_ones(self, store: Store) -> None:
+    async def test_a_refused_append_does_not_affect_concurrent_ones(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana")
         fences = [lease.number, 1, None, 2, lease.number, None, 3, None]
@@ -135,7 +135,7 @@ class TurnContract:
         assert refused == [fence not in (lease.number, None) for fence in fences]
         assert await path(store, "s") == [f"m{n}" for n, lost in enumerate(refused) if not lost]
 
-    async def test_writes_concurrent_with_a_takeover_come_before_it_or_are_rejected(self, store: Store) -> None:
+    async def test_writes_concurrent_with_a_takeover_come_before_it_or_are_refused(self, store: Store) -> None:
         await add(store, "s", "first")
         holder = await turn(store, "ana")
 
@@ -287,7 +287,7 @@ class TurnContract:
         lease = await turn(store, "cid")
         assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) is None
 
-    async def test_a_rejected_append_leaves_the_queue_unchanged(self, store: Store) -> None:
+    async def test_a_refused_append_leaves_the_queue_unchanged(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana", message=message("a"))
         with pytest.raises(TurnLostError):

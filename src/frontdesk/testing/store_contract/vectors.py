@@ -129,7 +129,7 @@ class VectorContract:
         await store.drop_vectors("elsewhere")
         assert len(await near(store, unit(1))) == 2
 
-    async def test_other_dimensions_are_rejected_until_the_vectors_are_dropped(self, store: StoreWithVectors) -> None:
+    async def test_other_dimensions_are_refused_until_the_vectors_are_dropped(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a")
         with pytest.raises(EmbeddingError, match="8 dimensions, not 3"):
             await store.prepare_vectors(NAMESPACE, 3)
