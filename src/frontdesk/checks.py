@@ -1,4 +1,4 @@
-"""Checks of arguments that are not messages: each returns the value, or raises `InvalidInputError` that names it."""
+"""Checks of arguments that are not messages. Each returns the value, or raises an `InvalidInputError` that names it."""
 
 from __future__ import annotations
 

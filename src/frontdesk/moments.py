@@ -1,4 +1,4 @@
-"""Moments as the stores keep them: whole microseconds since 1970 in UTC."""
+"""Times as stores keep them: whole microseconds since 1970 in UTC."""
 
 from __future__ import annotations
 

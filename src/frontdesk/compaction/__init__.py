@@ -1,6 +1,6 @@
 """Compaction: which messages an overlay replaces in the view, and the summaries and facts that models make of them.
 
-An application with its own loop can call the planner by itself: `plan` chooses what to compact in a view."""
+`plan` chooses what to compact in a view. An application that compacts on its own can call it directly."""
 
 from frontdesk.compaction.planner import Range, plan
 

@@ -1,4 +1,4 @@
-"""Pure: a conversation in chunks that a model can read one after the other."""
+"""Pure: splits a conversation into chunks that a model can read one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of work in the background: reporting them, and how long automatic compaction then waits."""
+"""Reports failures of background work, and decides how long automatic compaction waits after one."""
 
 from __future__ import annotations
 

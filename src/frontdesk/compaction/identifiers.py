@@ -1,4 +1,5 @@
-"""Pure: exact names in a conversation (addresses, paths, ids, user quotes), so that a summary does not lose them."""
+"""Pure: finds exact names in a conversation (URLs, paths, ids, quotes of the user), so that a summary does not lose
+them."""
 
 from __future__ import annotations
 

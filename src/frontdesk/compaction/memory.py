@@ -1,4 +1,4 @@
-"""Pure: durable facts as text. Cleaning what a model extracted, recognising the same fact, adding it to a block."""
+"""Pure: durable facts as text. Cleans what a model extracted, recognises the same fact, and adds facts to a block."""
 
 from __future__ import annotations
 

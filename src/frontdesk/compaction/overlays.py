@@ -1,5 +1,5 @@
-"""Ranges that overlays are laid over: which one two ids or a part of a view mean, what a summary is made from, and
-stored overlays as `Compaction`s."""
+"""The ranges that overlays cover: finds the range for two ids or for a part of a view, reads the messages that a
+summary is made from, and turns stored overlays into `Compaction`s."""
 
 from __future__ import annotations
 

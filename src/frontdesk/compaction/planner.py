@@ -1,4 +1,5 @@
-"""Pure: which part of a view to compact. Head and tail stay, and no tool call is separated from its results."""
+"""Pure: chooses the part of a view to compact. Head and tail stay, and a tool call is never separated from its
+results."""
 
 from __future__ import annotations
 

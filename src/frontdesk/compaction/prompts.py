@@ -1,4 +1,4 @@
-"""What models are asked: for a summary of a conversation, and for the durable facts in it."""
+"""The prompts of compaction: for a summary of a conversation, and for the durable facts in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure: a conversation as the text that a summariser or an extractor reads."""
+"""Pure: renders a conversation as the text that a summariser or an extractor reads."""
 
 from __future__ import annotations
 

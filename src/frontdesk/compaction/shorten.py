@@ -1,8 +1,7 @@
-"""Shorter copies of messages for the model's view: long tool outputs and over-long texts are cut, formats stay valid.
+"""Shortens messages for the model's view: long tool outputs and very long texts are cut, and formats stay valid.
 
-Separate because nothing here depends on a message's place: a message is always shortened the same way, so that the
-prefix that a provider has cached stays the same.
-"""
+Separate because nothing here depends on the place of a message. A message is always shortened in the same way, so that
+the prefix that a provider has cached stays the same."""
 
 from __future__ import annotations
 

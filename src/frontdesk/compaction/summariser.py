@@ -1,4 +1,5 @@
-"""Getting a summary from a model: in chunks if it must be, within a time limit, and again if an answer is no good."""
+"""Gets a summary from a model: in several chunks if necessary, within a time limit, and again if an answer is
+unusable."""
 
 from __future__ import annotations
 

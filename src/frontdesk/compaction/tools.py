@@ -1,4 +1,4 @@
-"""The tool with which a model reads the messages under a summary: by the summary's id, or by a question."""
+"""The tool `expand_summary`, with which a model reads the messages under a summary, by its id or by a question."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How a manager is set up: the builder, the settings it fills in, and what runs in the background."""
+"""How a manager is set up: the builder, the settings that it fills in, and the runtime."""

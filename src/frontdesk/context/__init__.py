@@ -1,4 +1,4 @@
-"""Context blocks: the labelled parts of the system prompt that a model reads, and where it may, writes."""
+"""Context blocks: the labelled parts of the system prompt that a model reads and, if allowed, writes."""
 
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
 from frontdesk.context.entries import SharedStoreSearch, StoreSearch

@@ -1,4 +1,4 @@
-"""The values of context blocks: what the public API returns, and the kind that a declaration and a provider make."""
+"""The records and kinds of context blocks: what the public API returns, and how the kind of a block is determined."""
 
 from __future__ import annotations
 

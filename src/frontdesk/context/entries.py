@@ -1,4 +1,5 @@
-"""Searchable blocks with entries in the store: not shown in the prompt, found by their words, versioned."""
+"""Searchable blocks with entries in the store. The entries are versioned, found by their words, and not in the
+prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The frozen prompt of a session: rendered once and shared by all workers, and a message on what has changed since."""
+"""The frozen prompt of a session, rendered once and shared by all workers, and the message on what has changed
+since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources of blocks: declarations with their providers. A provider is made and initialised once per session."""
+"""The sources of blocks: declarations with their providers. A provider is created and initialised once per session."""
 
 from __future__ import annotations
 

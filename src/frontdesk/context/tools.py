@@ -1,8 +1,7 @@
 """The tools with which a model uses its context blocks.
 
-Their descriptions depend on the declarations only, never on what is loaded now, so that the provider's prompt cache
-keeps hitting.
-"""
+Their descriptions depend only on the declarations, never on what is loaded, so that the provider's prompt cache stays
+valid."""
 
 from __future__ import annotations
 

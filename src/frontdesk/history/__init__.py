@@ -1,1 +1,1 @@
-"""Reading a session through the store: its tree, the model's view, windows that fit, and the transcript as a stream."""
+"""Reads a session through the store: its tree, the model's view, windows of the view, and the transcript."""

@@ -1,4 +1,4 @@
-"""Streams of stored messages, portion by portion: the transcript of a path, or what is under a compaction."""
+"""Streams stored messages in portions: the transcript of a path, or the messages under a compaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading the shape of a session's messages, and computing the totals of its view when a change left them open."""
+"""Loads the shape of a session's messages, and computes the totals of its view if they are not known."""
 
 from __future__ import annotations
 

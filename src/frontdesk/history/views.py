@@ -1,4 +1,4 @@
-"""Reading the view at a session's head or at a leaf, and turning rows into messages."""
+"""Reads the view at the head of a session or at a leaf, and turns rows into messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of a view: its leading system messages and as much of its end as fits into a number of tokens."""
+"""Windows of a view: the leading system messages, and as much of the end as fits into a number of tokens."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Leases for work that only one worker may do at a time. A lease is renewed in the background, so the work may take
-longer than the lease itself lasts."""
+longer than the lease."""
 
 from __future__ import annotations
 

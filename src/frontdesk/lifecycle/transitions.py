@@ -1,4 +1,4 @@
-"""The status of a session: which status can follow which, how it is derived from the stored row, time and leases, and
+"""The status of a session: which status can follow which, how it is derived from the row, the time and the leases, and
 the plans that end and reopen a session."""
 
 from __future__ import annotations

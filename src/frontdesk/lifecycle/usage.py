@@ -1,4 +1,4 @@
-"""Usage entries: what model calls used, checked and made exact before it is stored."""
+"""Usage entries: the tokens and cost of a model call, checked and converted to exact numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making sessions and finding them: create, get or create, pages of a list."""
+"""Creating and finding sessions: create, get or create, and pages of a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a session begins and ends for its hooks: each end is announced once, before anything changes."""
+"""Calls the hooks for the start and the end of a session. Each end is announced once, before anything changes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Removing every trace of a person, an agent or a channel: whatever is kept, wherever that is, in steps that can stop
-and continue at any point.
+"""Removes all data of a person, an agent or a channel, in steps that can be interrupted and continued at any point.
 
-Sessions go one by one, and those that were forked from another before it: what is left can always be found again.
-"""
+Sessions are removed one by one, forks before their source, so that what is left can always be found again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sessions that begin with the history of another: forks, and the successor of one that was compacted and ended."""
+"""Sessions that start with the history of another: forks, and the successor of a session that was compacted and
+ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sessions rest and end by hand: archive, suspend, resume, reset, the next session under a key, delete."""
+"""Changes of a session's status by hand: archive, suspend, resume, reset, new and delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clearing up after processes that died."""
+"""Cleans up after processes that died: releases their leases, and continues indexing."""
 
 from __future__ import annotations
 

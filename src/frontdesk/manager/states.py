@@ -1,4 +1,4 @@
-"""The typed states of a manager's sessions, wherever they live: removed with their session, and when they expire."""
+"""Removes the typed states of a manager's sessions, in every store: with their session, and when they expire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to sessions by time: archived after a while without a message, deleted a while after their end."""
+"""Sweeps: sessions without activity are archived, and ended ones deleted, after a given time."""
 
 from __future__ import annotations
 

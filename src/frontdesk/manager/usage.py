@@ -1,4 +1,4 @@
-"""What sessions cost, and how much there is: the usage ledger of model calls, and totals over a namespace."""
+"""Totals: the usage of model calls, and the statistics of a namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Messages: what they are (`Message`, its parts, ids, token counts) and the formats that they come and go in."""
+"""Messages: `Message` with its parts, ids and token counts, and the formats in which messages are given and
+returned."""
 
 from frontdesk.messages.ids import SUMMARY_PREFIX, check_id, new_id
 from frontdesk.messages.ingestion import ingest, rewrite

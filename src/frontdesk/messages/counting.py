@@ -1,4 +1,4 @@
-"""How many tokens a message takes, from its parts: one rule for every shape, so that budgets agree."""
+"""Counts the tokens of a message from its parts, by one rule for every format, so that budgets agree."""
 
 from __future__ import annotations
 

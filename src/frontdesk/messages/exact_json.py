@@ -1,4 +1,4 @@
-"""JSON without loss: every value that could not be read back exactly as it was given is refused."""
+"""JSON without loss: refuses every value that could not be read back exactly as it was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids of messages and of everything else: which are accepted, and new ones in the order of their time."""
+"""Ids: which texts are accepted, and new ids, which sort by their time."""
 
 from __future__ import annotations
 

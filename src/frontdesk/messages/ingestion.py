@@ -1,4 +1,4 @@
-"""The way in: a message is checked, kept exactly as it was given, and read once for what every layer above needs."""
+"""Checks a message that is appended, keeps it exactly as it was given, and derives what the layers above need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Message`: what every layer above passes around, whichever format it was given in."""
+"""`Message`: a message of a conversation, in whichever format it was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`StoredMessage`: what a store keeps of a message, with what was derived from it when it was appended."""
+"""`StoredMessage`: a message as a store keeps it, with the values that were derived when it was appended."""
 
 from __future__ import annotations
 

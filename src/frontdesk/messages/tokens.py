@@ -1,7 +1,7 @@
-"""Token counters: how large a text is for a model, without a vocabulary, a download or a dependency.
+"""Token counters: estimate how many tokens a text has, without a vocabulary, a download or a dependency.
 
-Separate because every append and every budget needs one, and because a caller may replace it by an exact counter.
-"""
+Separate because every append and every budget needs a counter, and because a caller may replace it with an exact
+one."""
 
 import string
 from collections.abc import Callable

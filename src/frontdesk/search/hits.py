@@ -1,4 +1,4 @@
-"""Loading the hits of one page: their texts, their positions and the messages around them, in a few reads."""
+"""Loads the hits of one page: their texts, their positions and the messages around them, in a few reads."""
 
 from __future__ import annotations
 

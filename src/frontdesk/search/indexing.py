@@ -1,4 +1,5 @@
-"""Bringing the index up to date. A batch and the new position are written in one transaction: a crash loses nothing."""
+"""Brings the index up to date. A batch and the new position are written in one transaction, so a crash loses
+nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts that are nearest to a query in meaning. If the embedding fails, a search goes on by words alone."""
+"""The texts that are nearest to a query in meaning. If the embedding fails, a search continues with words only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Attributing hits to sessions. Forks share messages, but each text is returned once: for the session that owns it if
-that sees it, otherwise for the most recently active session that does."""
+"""Attributes hits to sessions. Forks share messages, but each text is returned once: for the session that owns it if
+that session sees it, otherwise for the most recently active session that does."""
 
 from __future__ import annotations
 

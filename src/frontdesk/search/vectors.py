@@ -1,7 +1,7 @@
-"""Bringing the vectors up to date. They follow the log as the index does, with their own position.
+"""Brings the vectors up to date. They follow the log as the index does, with their own position.
 
-A vector is deleted in the same transaction as its text, so an existing vector is always valid: after a failure only the
-missing ones are made. No transaction waits for the embedding."""
+A vector is deleted in the same transaction as its text, so an existing vector is always valid. After a failure, only
+the missing ones are computed. No transaction waits for the embedding."""
 
 from __future__ import annotations
 

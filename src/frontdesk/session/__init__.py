@@ -1,4 +1,4 @@
-"""`Session` and `Turn`: one conversation, alone or in one's turn."""
+"""`Session` and `Turn`: one conversation, without or with the exclusive right to extend it."""
 
 from frontdesk.session.session import Session, StandaloneSession, Turn
 

@@ -1,4 +1,4 @@
-"""What is known of a session apart from its messages: name, tags, metadata, summary and life-cycle times."""
+"""The attributes of a session other than its messages: name, tags, metadata, summary and life-cycle thresholds."""
 
 from __future__ import annotations
 

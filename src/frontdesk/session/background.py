@@ -1,4 +1,4 @@
-"""What an append starts in the background: refreshing memory, and automatic compaction. Nothing waits for it."""
+"""What an append starts in the background: memory refresh and automatic compaction. The append does not wait for it."""
 
 from __future__ import annotations
 

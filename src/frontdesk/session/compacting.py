@@ -1,5 +1,5 @@
-"""The compactor of one session: how full its view is, and one compaction (read the view, choose a range, ask the model,
-lay the overlay)."""
+"""The compactor of one session: it measures how full the view is, and runs one compaction (read the view, choose a
+range, call the model, add the overlay)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The components behind `Session` and `Turn`, each made when it is first needed: a handle costs next to nothing."""
+"""Connects the components behind `Session` and `Turn`. Each is created when it is first needed, so handles are
+cheap."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which session is meant, by id or by key, and the two things that every component does with it: loading its tree, and
-changing it without losing to another writer unnoticed."""
+"""Resolves a session by id or by key, and does what every component needs: loads the tree of the session, and applies
+plans, again if another writer was first."""
 
 from __future__ import annotations
 

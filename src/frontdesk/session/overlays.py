@@ -1,4 +1,4 @@
-"""The compactions of one session: laying a summary over a range of messages, listing, expanding and undoing them."""
+"""The compactions of one session: adding a summary over a range of messages, listing, expanding and undoing them."""
 
 from __future__ import annotations
 

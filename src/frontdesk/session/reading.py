@@ -1,4 +1,4 @@
-"""What a session reads: the model's view, the transcript, single messages, branches."""
+"""The reads of a session: the model's view, the transcript, single messages and branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of one session: extracting durable facts from a conversation before its beginning is compacted."""
+"""Memory of one session: extracts durable facts from a conversation before its beginning is compacted."""
 
 from __future__ import annotations
 

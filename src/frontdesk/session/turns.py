@@ -1,5 +1,5 @@
-"""A session's turn: waiting for it in the queue, holding it in the background of the work, and releasing it. What is
-done in a turn is the business of `Turn`."""
+"""The turn of a session: waiting for it in the queue, renewing it in the background, and releasing it. `Turn` has the
+calls that can be made during a turn."""
 
 from __future__ import annotations
 

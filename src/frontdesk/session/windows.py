@@ -1,4 +1,4 @@
-"""The view that a model gets: all of it, or as much of its end as fits, with old tool outputs shortened."""
+"""The view that a model gets: all of it, or as much of its end as fits, with older tool outputs shortened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session writes: messages that are appended, replaced and removed, each in one transaction."""
+"""The writes of a session: appending, replacing and deleting messages, each in one transaction."""
 
 from __future__ import annotations
 

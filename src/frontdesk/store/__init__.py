@@ -1,13 +1,13 @@
-"""THE SEAM: what a store must do, and the rows that pass through it.
+"""The seam between stores and everything above them: the protocols, the requests and the rows.
 
 A store keeps rows and makes changes atomic. Its rows have segments, positions and revisions, but a store decides
-nothing about them: the rules are pure code in `tree`. Reads come down as items, changes as a `Plan` to apply. Where a
-rule needs the rows of the same moment (appends, leases, whether a plan still holds), the store reads them, calls `tree`
-in the middle of its transaction, and writes the rows that `tree` returns.
+nothing about them: the rules are pure code in `tree`. A read names the items to load, and a change is a `Plan` to
+apply. Where a rule needs the rows of the same moment (appends, leases, whether a plan still holds), the store reads
+them, calls `tree` in the middle of its transaction, and writes the rows that `tree` returns.
 
 Vocabulary: a *segment* is a run of messages with consecutive positions, owned by one *tree* (one session's messages).
 The *place* of a message is `(segment, position)`; positions are never used again. Trees that share messages through
-forks form a *family*. `revision` counts the changes of a session other than appending at the end.
+forks form a *family*. `revision` counts the changes of a session, except appends that extend the segment of its head.
 """
 
 from frontdesk.store.changes import BEGINNING, ChangeKind, ChangeRow, NewChange, Position

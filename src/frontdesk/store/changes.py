@@ -1,5 +1,5 @@
-"""The entries of the change log: what happened, in the order of commits, without any content. Separate from the other
-rows, because plans, appends and stores all make them."""
+"""The entries of the change log: their kinds, which are the kinds of events, and the functions that make them. Separate
+from the other rows, because plans, appends and stores all make entries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 from frontdesk.store.rows import Found, OverlayRow, Place, Span
 
 Position = tuple[int, int]
-"""the position of an entry in its namespace's log; grows in the order of commits. Any pair can be read from: (a, b - 1)
-is right before the entry at (a, b)."""
+"""the position of an entry in the log of its namespace; grows in the order of commits. Reading can start at any pair:
+(a, b - 1) is right before the entry at (a, b)."""
 
 BEGINNING: Position = (0, 0)
 """before every entry"""
@@ -33,17 +33,17 @@ ChangeKind = Literal[
 ]
 
 RESERVED_PREFIX = "frontdesk:"
-"""documents under labels that begin with it are not blocks: their changes are not logged"""
+"""documents whose labels start with it are not blocks: their changes are not logged"""
 
 _WITH_VALUE = ("status", "end_reason")
 
 
 class ChangeRow(msgspec.Struct, frozen=True):
-    """A log entry. `session` 0 is the namespace; `session_id` is None for that, and for a deleted session.
+    """A log entry. If `session` is 0, it concerns the namespace. `session_id` is None then, and for a deleted session.
 
-    `segment`, `first` and `last` name the messages it is about, `number` an overlay or an edit, `detail` is JSON or
-    empty. With a session all its entries go but "session.deleted", which names it, unless it was erased.
-    """
+    `segment`, `first` and `last` are the messages that it concerns, `number` is that of an overlay or an edit, and
+    `detail` is JSON or empty. When a session is deleted, only its entry "session.deleted" remains. That entry has the
+    id of the session, unless the session was erased."""
 
     position: Position
     at: int
@@ -58,10 +58,10 @@ class ChangeRow(msgspec.Struct, frozen=True):
 
 
 class NewChange(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry to write; the store assigns its position.
+    """An entry to write. The store assigns its position.
 
-    With `adds` its number is that of the row that the plan adds at this index: of an overlay for "compaction.added",
-    otherwise of an edit."""
+    With `adds`, its number is that of the row that the plan adds at this index: an overlay for "compaction.added",
+    otherwise an edit."""
 
     kind: ChangeKind
     segment: int = 0
@@ -81,19 +81,20 @@ def session_created(parent: str | None) -> NewChange:
 
 
 def session_changed(values: Mapping[str, Any]) -> NewChange:
-    """The names of the columns, and the new status; other values may be private."""
+    """Contains the names of the changed columns, and the new status. Other values are left out, as they may be
+    private."""
     names = sorted(name for name in values if name != "updated_at")
     shown = {name: values[name] for name in _WITH_VALUE if name in values}
     return NewChange(kind="session.changed", detail=detail(**shown, changed=names))
 
 
 def session_woken() -> NewChange:
-    """An append made it active again."""
+    """An append made the session active again."""
     return session_changed({"status": "active", "end_reason": None, "ended_at": None})
 
 
 def session_erased() -> NewChange:
-    """Says that a session was deleted, and not which."""
+    """Says that a session was deleted, but not which one."""
     return NewChange(kind="session.deleted")
 
 

@@ -1,4 +1,4 @@
-"""Requests to a store: messages to append, a page to read, and the `Plan` that every other change is."""
+"""Requests to a store: appends, queries, requests for leases, and `Plan`s, which describe all other changes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from frontdesk.store.rows import NEVER, EditKind, Place, SessionRow, Span, Store
 
 
 class FollowHead:
-    """The parent of an append that was not given one."""
+    """The type of `FOLLOW_HEAD`, which means: append after the head."""
 
 
 FOLLOW_HEAD = FollowHead()
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session to create; the store numbers it."""
+    """A session to create. The store assigns its number."""
 
     namespace: str
     id: str
@@ -42,10 +42,10 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages to chain after `parent` (an id, None for a new root, FOLLOW_HEAD), in one transaction.
+    """Messages to append one after the other, the first after `parent` (an id, None for a new root, or FOLLOW_HEAD).
 
-    `fresh` says which ids were made for this call, so that they cannot be there already. `reopen` makes a session
-    active again that was suspended, or ended for another reason than `timeout`."""
+    `fresh` says which ids were generated for this call, so that they cannot exist already. With `reopen`, a session
+    that was suspended, or ended for another reason than `timeout`, becomes active again."""
 
     namespace: str
     session_id: str
@@ -55,16 +55,16 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | FollowHead | None = FOLLOW_HEAD
     expected_head: str | None = None
     fence: int | None = None
-    """if given, the number under which the session's lease `TURN` must be held at this moment"""
+    """if given, the session's lease `TURN` must be held under this number"""
     dequeue: bool = False
-    """take the messages out of the queue of the lease `TURN`, in the same transaction"""
+    """remove the messages from the queue of the lease `TURN`, in the same transaction"""
     reopen: bool = False
     existing: bool = False
-    """do not create the session: `SessionNotFoundError` if it is not there"""
+    """do not create the session: raise `SessionNotFoundError` if it does not exist"""
 
 
 class AppendedRow(msgspec.Struct, frozen=True):
-    """The answer for one message; `existing` is the stored one if the session saw it already."""
+    """The result for one message. `existing` is the stored message if the session already had it."""
 
     inserted: bool
     parent_id: str | None
@@ -72,7 +72,7 @@ class AppendedRow(msgspec.Struct, frozen=True):
 
 
 class AppendResult(NamedTuple):
-    """The answers for the messages, the session as it is now, and whether it was created for them."""
+    """The results for the messages, the session after the append, and whether the append created it."""
 
     rows: tuple[AppendedRow, ...]
     session: SessionRow
@@ -102,14 +102,14 @@ class NewEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewFork(msgspec.Struct, frozen=True, kw_only=True):
-    """A fork of the plan's session: its row (`tree.sessions.fork_row`), one of lineage, `shared` raised on the segments
-    that it is the first to share, and copies of the current documents and the prompt. It may take over the key that the
-    same plan takes from the session."""
+    """A fork of the plan's session. It consists of a session row (`tree.sessions.fork_row`), a lineage row, and copies
+    of the current documents and the prompt. `share` lists the segments that it is the first to share, with the new
+    value of their `shared`. It may take over the key that the same plan takes from the session."""
 
     session: NewSession
     base: Place | None
     view: ViewRow | None
-    """what is before the fork's (empty) tail; None: stale, or (without a base) empty"""
+    """what comes before the fork's tail, which is empty; None: the view is stale, or (without a base) empty"""
     view_tokens: int
     view_messages: int
     message_count: int
@@ -157,10 +157,11 @@ class Counts(TypedDict, total=False):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One change, decided in `tree` and applied whole, or not at all if a guarded session has changed since.
+    """One change, decided in `tree`. It is applied completely, or not at all if a guarded session has changed since.
 
-    `guards` are (session number, revision). The first one is the session that the plan is for: its revision is raised
-    by one, and what the plan adds carries the raised figure (a fork's lineage, too: it inherits all up to it).
+    `guards` are (session number, revision). The first one is the session that the plan changes: its revision is raised
+    by one, and the rows that the plan adds carry the new revision. So does the lineage of a fork, which inherits
+    everything up to that revision.
     """
 
     guards: tuple[tuple[int, int], ...]
@@ -180,39 +181,40 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     fresh_tree: bool = False
     """give the session a new, empty tree in the same family: other sessions may still see what it wrote before"""
     delete_sessions: tuple[int, ...] = ()
-    """with all that is kept for them: view rows, tags, usage entries, documents, leases, states"""
+    """sessions to delete, with their view rows, tags, usage entries, documents, leases and states"""
     fork: NewFork | None = None
     create: NewSession | None = None
-    """a new session that is no fork; it may take over the key that the same plan takes from the session"""
+    """a new session that is not a fork; it may take over the key that the same plan takes from the session"""
     delete_rows: tuple[Span, ...] = ()
     replace_rows: tuple[tuple[Place, StoredMessage, int], ...] = ()
     """(place, message, change of the running sum in the row and its segment: not 0 only for the last row)"""
     set_last: tuple[Place, ...] = ()
-    """segments and the `last` they have now"""
+    """segments, and their new value of `last`"""
     set_shared: tuple[Place, ...] = ()
-    """segments and the `shared` they have now"""
+    """segments, and their new value of `shared`"""
     delete_segments: tuple[int, ...] = ()
-    """with all their messages"""
+    """segments to delete, with all their messages"""
     add_overlays: tuple[NewOverlay, ...] = ()
     mark_overlays: tuple[int, ...] = ()
-    """overlays to be marked stale in their own row"""
+    """overlays to mark stale in their own row"""
     delete_overlays: tuple[int, ...] = ()
     drop_prompt: bool = False
     """drop the frozen prompt, so that it is rendered again"""
     add_edits: tuple[NewEdit, ...] = ()
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
-    """trees that no session inherits from or through any more"""
+    """trees that no session inherits from, or through, any more"""
     log: tuple[NewChange, ...] = ()
-    """entries for the change log; the store itself adds "session.created" for each session that the plan makes"""
+    """entries for the change log; the store itself adds "session.created" for each session that the plan creates"""
 
 
 class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a lease of a session, granted in the order of asking; times in microseconds. A `holder` that asks
-    again keeps its place in the queue, or the lease if it has it.
+    """A request for a lease of a session. Requests are granted in the order of their arrival. A `holder` that repeats
+    its request keeps its ticket in the queue, or the lease if it has it. Times are in microseconds.
 
-    The place is lost after `patience` without asking (0: no place is wanted). `force` takes the lease at once, even
-    if another one holds it or waits. `message` is queued for the holder: this one, or one with an open intake."""
+    A ticket expires after `patience` without a repeated request; 0 means that no ticket is wanted. `force` takes the
+    lease at once, even if another caller holds it or waits. `message` is queued for the holder: for this caller if it
+    gets the lease, otherwise for the current holder if its intake is open."""
 
     namespace: str
     session_id: str
@@ -225,10 +227,11 @@ class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of sessions, newest activity first; `after` is (last_active_at, number) of the last one seen.
+    """A page of sessions, most recently active first. `after` is (last_active_at, number) of the last session on the
+    previous page.
 
-    `idle` selects by whether a session was idle at `now` (`tree.sessions.is_idle`, with the `idle_after` given here),
-    `leased` (a name) those for which somebody holds that lease, `unleased` those for which nobody does."""
+    `idle` selects sessions that are, or are not, idle at `now` (`tree.sessions.is_idle`, with this `idle_after`).
+    `leased` selects sessions whose lease with this name is held, `unleased` those whose lease is not."""
 
     namespace: str
     limit: int
@@ -247,15 +250,16 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     leased: str | None = None
     unleased: str | None = None
     parent: str | None = None
-    """the id of the session that they were forked from, or created under"""
+    """the id of the session that they were forked from, or that they were created with as their parent"""
 
 
 class DueQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Sessions that are due, longest overdue first: active ones to archive, counted from their last activity, or
-    archived ones to delete, counted from their end.
+    """Sessions that are due, longest overdue first: active sessions to archive, counted from their last activity, or
+    archived sessions to delete, counted from their end.
 
-    `threshold` is for sessions without one of their own; None asks for those that have one. `after` is (moment, number)
-    of the last one seen: the moment from which is counted, or, with thresholds of their own, at which it was due."""
+    With a `threshold`, only sessions without one of their own are returned. With None, only those with one of their
+    own. `after` is (moment, number) of the last session of the previous batch: the moment from which the threshold
+    counts, or for sessions with their own threshold, the moment at which it was due."""
 
     namespace: str
     what: Literal["archive", "delete"]
@@ -266,8 +270,8 @@ class DueQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals of a namespace. Sessions are counted by `tree.sessions.status_of`: as "compacting" while their lease
-    `leased` is held, as "idle" by `now` and `idle_after`. Days before `since` are left out."""
+    """Totals of a namespace. Sessions are counted by their status (`tree.sessions.status_of`): as "compacting" while
+    their lease `leased` is held, as "idle" by `now` and `idle_after`. Days before `since` are left out."""
 
     namespace: str
     now: int = 0

@@ -11,9 +11,9 @@ from frontdesk.messages.stored import StoredMessage
 MAX_NAMESPACE = 200
 SEGMENT_SIZE = 1 << 24
 TURN = "turn"
-"""the lease of a session whose number fences writes"""
+"""the name of the lease whose number is the fence of writes"""
 NEVER = 1 << 62
-"""microseconds that no session lives to see: a threshold that is never reached"""
+"""a threshold, in microseconds, that is never reached"""
 
 
 class Place(NamedTuple):
@@ -35,7 +35,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     `head.segment` from position `tail` to the head.
 
     `status` is "active", "suspended" or "archived". `idle_after`, `archive_after` and `delete_after` are the session's
-    own thresholds in microseconds (`NEVER`: none is ever reached); None leaves them to the caller.
+    own thresholds in microseconds (`NEVER`: it is never reached). With None, those of the manager apply.
     """
 
     number: int
@@ -95,7 +95,7 @@ class SegmentRow(msgspec.Struct, frozen=True):
 
 
 class OverlayRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A compaction. `revision` is the owner's when it was made, so that forks see those made before them.
+    """An overlay. `revision` is that of its owner when it was made: a fork sees the overlays made before it.
 
     `summary` is left out (None) where only the shape of a tree is loaded."""
 
@@ -123,8 +123,9 @@ class EditRow(msgspec.Struct, frozen=True, kw_only=True):
     - "replaced": this tree sees `message` in place of the row at `first`, which others still see as it was.
     - "adjusted": the row at `first` was changed in place and `tokens` is what to add to the running sums from there on.
     - "overlay-gone", "overlay-stale": about overlay `overlay`, whose row others still see as it was; a stale one may
-      have got a new end at (`segment`, `first`). Segment numbers begin at 1, so that 0 says nothing.
-    For "replaced", too, `tokens` is the change against the row.
+      have a new end at (`segment`, `first`). Segment numbers start at 1, so 0 means none.
+
+    For "replaced", too, `tokens` is the difference from the row.
     """
 
     number: int
@@ -140,10 +141,10 @@ class EditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """`tree` was forked from `ancestor` when that was at revision `until`; a tree that was not forked has no such row.
+    """`tree` was forked from `ancestor` when that was at revision `until`. A tree that is not a fork has no such row.
 
-    What a tree inherits from further up is found by going from row to row. So a row outlives its tree as long as the
-    way up from another one leads through it. An ancestor always has the lower number."""
+    What a tree inherits from earlier ancestors is found by going from row to row. So a row outlives its tree as long as
+    another tree needs it to reach its ancestors. An ancestor always has the lower number."""
 
     tree: int
     ancestor: int
@@ -168,7 +169,7 @@ class OverlayItem(msgspec.Struct, frozen=True, array_like=True, tag="o"):
 
 
 class EditItem(msgspec.Struct, frozen=True, array_like=True, tag="e"):
-    """The message of the replacing edit with this number, in place of the row at `place`."""
+    """The message of the edit with this number, which replaces the row at `place`."""
 
     number: int
     tokens: int
@@ -195,7 +196,7 @@ class ViewRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Found(NamedTuple):
-    """A message with a wanted id somewhere in the family: not yet known to be seen by the session."""
+    """A message with a requested id somewhere in the family. The session does not necessarily see it."""
 
     id: str
     place: Place
@@ -223,7 +224,7 @@ class TreeRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """What was read for one item: messages in order (or one overlay), and the id of the message before them."""
+    """What was read for one item: its messages in order, or its overlay, and the id of the message before them."""
 
     before_id: str | None
     messages: tuple[StoredMessage, ...] = ()
@@ -256,7 +257,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals over a namespace. `sessions` are counted by status, `days` hold (sessions begun, their messages) by ISO
+    """Totals over a namespace. `sessions` are counted by status. `days` has (sessions created, their messages) by ISO
     date in UTC."""
 
     sessions: dict[str, int]
@@ -269,7 +270,7 @@ class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowCounts(NamedTuple):
-    """What is kept: messages, versions of documents, usage entries, and messages queued for a turn."""
+    """How many rows a session has: messages, versions of documents, usage entries, and messages queued for a turn."""
 
     messages: int
     documents: int
@@ -278,7 +279,7 @@ class RowCounts(NamedTuple):
 
 
 class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a text kept for a session, or for a whole namespace. Version 0 does not exist: nothing written."""
+    """One version of a text of a session or of a namespace. Versions start at 1."""
 
     label: str
     key: str = ""
@@ -290,9 +291,9 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A frozen system prompt. `fingerprint` is of the declarations it was rendered from, `blocks` JSON of what each
-    block held then. `number` grows with every freeze and every drop; a dropped prompt has no fingerprint. `tokens` are
-    also in the session's row, so that an append knows them."""
+    """A frozen system prompt. `fingerprint` is a hash of the declarations that it was rendered from, and `blocks` is
+    JSON about the content of each block at that time. `number` grows with every freeze and every drop. A dropped prompt
+    has an empty fingerprint. `tokens` are also in the session's row, so that an append knows them."""
 
     number: int
     text: str
@@ -304,7 +305,7 @@ class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class LeaseRow(msgspec.Struct, frozen=True):
     """The right to do something for a while. `number` grows with every holder, so that a late holder is recognised,
-    even one of a deleted session that had the same id. `intake`: whether messages may be queued for the holder."""
+    even one of a deleted session that had the same id. `intake` says whether messages may be queued for the holder."""
 
     name: str
     number: int
@@ -315,9 +316,9 @@ class LeaseRow(msgspec.Struct, frozen=True):
 
 
 class LeaseAnswer(msgspec.Struct, frozen=True):
-    """The answer to a `LeaseWanted`: `lease` is the one held now, by this holder or another (None: one that waits is to
-    take it), `ticket` the place in the queue (0: none), `ahead` how many wait before it; `queued` says that the message
-    was queued for the holder."""
+    """The answer to a `LeaseWanted`. `lease` is the lease if it is held, by this caller or another; None means that a
+    waiting caller is about to take it. `ticket` is the ticket of this caller (0: none), and `ahead` counts the callers
+    before it. `queued` says whether the message was queued for the holder."""
 
     lease: LeaseRow | None
     ticket: int = 0
@@ -326,7 +327,7 @@ class LeaseAnswer(msgspec.Struct, frozen=True):
 
 
 class HeldLease(NamedTuple):
-    """A lease that somebody holds, and the session that it belongs to (None: the namespace)."""
+    """A lease that is held, and the session that it belongs to (None: the namespace)."""
 
     session_id: str | None
     lease: LeaseRow

@@ -1,4 +1,4 @@
-"""Stores by URL. Each implements `frontdesk.store.Store` and knows nothing above it; others register an entry point."""
+"""Opens stores by URL. Stores of other packages are found through an entry point."""
 
 from __future__ import annotations
 

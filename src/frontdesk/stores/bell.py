@@ -1,5 +1,5 @@
-"""A bell for tasks that wait for changes: a write through the store object rings it. It only shortens a wait, because
-it does not ring for writes of other processes."""
+"""`Bell`: wakes tasks that wait for changes when something is written through the same store object. It only shortens
+their wait, because it does not notice writes of other processes."""
 
 from __future__ import annotations
 

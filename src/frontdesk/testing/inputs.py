@@ -1,4 +1,4 @@
-"""What both contracts work with: ids that break careless stores, and the fixture that shows all that is stored."""
+"""What both contracts use: ids that break careless stores, and the fixture that returns everything that is stored."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""Pure decisions over the shape of a session's messages: paths, views, plans, forks. No I/O; once for all stores."""
+"""Pure decisions about a session's messages: appends, paths, views, plans, forks and leases. No I/O; shared by all
+stores."""

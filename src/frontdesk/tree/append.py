@@ -1,10 +1,10 @@
 """Pure: what an append does, decided once for all stores. A store gathers the `Facts`, calls `decide`, and writes the
-rows of the answer; both in one transaction.
+rows that it returns, in one transaction.
 
 The order in which an append can be refused, and what then happens to each message:
 
 1. `fence`: the turn must be held under this number, else `TurnLostError`.
-2. A session that is not there, if it must be an `existing` one: `SessionNotFoundError`.
+2. With `existing`, the session must exist, else `SessionNotFoundError`.
 3. Messages that the session sees already are found. If all of them are known, nothing below is checked: sending the
    same messages again is answered as the first time.
 4. A session that is not active wakes if it ended by `timeout` or with `reopen`, else `SessionEndedError`.

@@ -1,6 +1,6 @@
 """Pure: the plan of a fork, and what a session must know about the path to its head so that a fork needs no tree.
 
-Separate from the other plans, because a fork at the head must cost the same for every session, however it was made.
+Separate from the other plans, because a fork at the head must cost the same for every session.
 """
 
 from __future__ import annotations

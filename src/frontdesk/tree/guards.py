@@ -1,4 +1,4 @@
-"""Pure: whether a plan may still be applied, and the values that it sets, decided once for all stores."""
+"""Pure: decides whether a plan may still be applied, and computes the values that it sets, for all stores."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pure: arithmetic on the items of a path or a view: how many messages they are, and parts of them. Separate from the
-tree that computes them, because reading needs only this."""
+"""Pure: arithmetic on the items of a path or a view, such as counting their messages and taking parts of them. Separate
+from `Tree`, which computes the items, because reading needs only this."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Pure: who gets a lease and who waits, decided once for all stores.
+"""Pure: decides who gets a lease and who waits, for all stores.
 
-A store reads the lease's row, the queue of those who wait and the time of one moment, calls a function here, and writes
-the rows of the answer; all in one transaction. The row of a lease stays after its end, so that its numbers only grow.
-"""
+In one transaction, a store reads the row of the lease, its queue and the time, calls a function here, and writes the
+rows that it returns. The row of a lease is kept after its end, so that its number keeps growing."""
 
 from __future__ import annotations
 

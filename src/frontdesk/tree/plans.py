@@ -1,5 +1,5 @@
-"""Pure: turns a wanted change of a session into the `Plan` that a store applies: of its row, its head, its overlays, or
-all of its messages. Changes of single messages are in `edits`.
+"""Pure: turns a change of a session (of its row, its head, its overlays, or all of its messages) into the `Plan` that a
+store applies. Changes of single messages are in `edits`.
 
 A plan that changes what is seen leaves the view "stale"; the next reader computes and stores it (`store_view`).
 """

@@ -1,5 +1,5 @@
-"""Pure: what goes when a session releases its whole tree (it is deleted, or its messages are cleared), because no other
-session sees it. Separate from `plans`, because it reasons about a whole family.
+"""Pure: decides what is deleted when a session releases its whole tree (because it is deleted, or its messages are
+cleared): the rows that no other session sees. Separate from `plans`, because it reasons about a whole family.
 
 Example, used below: A appended 0..9 to segment 1. B was forked from A at 5, and appended 0..2 to segment 2. C was
 forked from B at 1 of segment 2, and appended 0..3 to segment 3.

@@ -1,5 +1,4 @@
-"""Pure: what the row of a session says at its beginning and at its end, and what follows from it, once for all
-stores."""
+"""Pure: the values of a session's row at its creation and at its end, and the status that follows from a row."""
 
 from __future__ import annotations
 

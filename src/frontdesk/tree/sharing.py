@@ -1,5 +1,5 @@
-"""Pure: what other sessions still see of something that one session releases. Decides what a plan may delete, and whom
-it must guard.
+"""Pure: what other sessions still see of something that one session releases. Decides what a plan may delete, and which
+sessions it must guard.
 
 Sessions share messages, overlays and edits only through forks. So a session without forks that was not forked itself
 shares nothing, as its own rows say (`is_shared`, `Visibility.shares`). Where they say that it may be shared, the

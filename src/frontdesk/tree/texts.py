@@ -1,4 +1,4 @@
-"""Pure: which texts leave the search index and the vectors with a plan, once for both and for all stores."""
+"""Pure: decides which texts a plan removes from the search index and the vectors, for all stores."""
 
 from __future__ import annotations
 

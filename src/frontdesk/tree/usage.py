@@ -1,4 +1,4 @@
-"""Pure: how usage entries add up, once for all stores. Costs are decimal texts, and no digit of them is lost."""
+"""Pure: adds up usage entries, for all stores. Costs are decimal texts, and no digit is lost."""
 
 from __future__ import annotations
 

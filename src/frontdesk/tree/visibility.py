@@ -1,5 +1,5 @@
-"""Pure: which messages one session sees of its family, and with which content. Separate from `Tree`, because an append
-asks only this, and about a few segments."""
+"""Pure: decides which messages of its family a session sees, and with which content. Separate from `Tree`, because an
+append needs only this, and for a few segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Other people's message formats, in and out: what was given is kept exactly, and written valid for each provider."""
+"""The message formats of providers. Messages are kept exactly as given, and rendered so that they are valid for a
+provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shorter versions of texts, JSON values and tool outputs: what every format uses to shorten its messages."""
+"""Shorter versions of texts, JSON values and tool outputs. All formats use them to shorten messages."""
 
 from __future__ import annotations
 

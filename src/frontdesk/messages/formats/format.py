@@ -1,4 +1,4 @@
-"""What a format consists of, and what it needs of the messages that it writes."""
+"""`Format`: the functions that a message format consists of, and what it gets to render messages."""
 
 from __future__ import annotations
 

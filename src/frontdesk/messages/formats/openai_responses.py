@@ -1,4 +1,4 @@
-"""OpenAI Responses items: one model turn is several items, each stored as a message of its own."""
+"""OpenAI Responses items: one turn of a model is several items, and each is stored as a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frontdesk's own format, in which a message without marks of any other is read; `raw` writes what was given."""
+"""Frontdesk's own format, which is used for messages of no other format; `raw` returns messages as they were given."""
 
 from __future__ import annotations
 

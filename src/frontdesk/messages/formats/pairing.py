@@ -1,4 +1,4 @@
-"""Which result answers which tool call, and the steps a model's turns fall into: what every provider insists on."""
+"""Pairs tool calls with their results, and splits a model's turns into steps, as all providers require."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How a model sees the summary of a compaction: between tags that it cannot close, marked as not the user's words."""
+"""How a model sees the summary of a compaction: inside tags that the summary cannot close, marked as not the user's
+words."""
 
 from __future__ import annotations
 

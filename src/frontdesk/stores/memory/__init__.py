@@ -1,4 +1,4 @@
-"""The store for tests, notebooks and throw-away agents: everything in this process, gone with it."""
+"""The memory store, for tests, notebooks and throw-away agents: everything is gone when the process ends."""
 
 from frontdesk.stores.memory.store import MemoryStore
 

@@ -1,4 +1,4 @@
-"""The append in the memory store: gathers the facts that `tree.append` decides by, and writes what it decides."""
+"""The append in the memory store: gathers the facts for `tree.append`, and writes the rows that it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an erasure counts in the memory store."""
+"""Counts what an erasure removes from the memory store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search index of the memory store: a `TermIndex` for each namespace."""
+"""The search index of the memory store, with one `TermIndex` for each namespace."""
 
 from __future__ import annotations
 

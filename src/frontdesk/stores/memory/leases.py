@@ -1,4 +1,4 @@
-"""Leases in the memory store, the queues before them, and the messages that are queued for their holders."""
+"""Leases in the memory store, the queues for them, and the messages that are queued for their holders."""
 
 from __future__ import annotations
 

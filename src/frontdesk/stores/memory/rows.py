@@ -1,4 +1,4 @@
-"""What the memory store holds: dictionaries instead of tables, each with the indexes that look-ups need."""
+"""The rows of the memory store: dictionaries instead of tables, with the indexes that look-ups need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`MemoryStore`: the seam's methods, each one operation on the rows."""
+"""`MemoryStore`: the methods of the `Store` protocol, each one operation on the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search index of the memory store: an inverted index for each namespace."""
+"""`TermIndex`: the inverted index of one namespace in the memory store."""
 
 from __future__ import annotations
 

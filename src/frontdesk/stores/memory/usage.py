@@ -1,4 +1,4 @@
-"""The usage of the memory store: an entry for each call of a model, and totals per day."""
+"""Usage in the memory store: an entry for each model call, and totals per day."""
 
 from __future__ import annotations
 

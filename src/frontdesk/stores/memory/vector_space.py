@@ -1,4 +1,4 @@
-"""The vectors of one namespace in the memory store: one matrix, compared as a whole."""
+"""`VectorSpace`: the vectors of one namespace in the memory store, as one matrix that is compared as a whole."""
 
 from __future__ import annotations
 

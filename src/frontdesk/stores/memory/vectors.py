@@ -1,4 +1,4 @@
-"""Vectors of texts in the memory store: a `VectorSpace` for each namespace."""
+"""Vectors of texts in the memory store, with one `VectorSpace` for each namespace."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The append that has to be decided: locks the session, gathers the facts that `tree.append` decides by, and writes
-what it decides, in one short transaction.
+"""The append that has to be decided: locks the session, gathers the facts for `tree.append`, and writes the rows that
+it returns, in one short transaction.
 
-Each row of a message carries the random number of the call that wrote it. A call whose answer was lost is sent again
-whole; a message that is found with the call's own number was written by the first attempt, and counts as inserted.
-"""
+Each message row has the random number of the call that wrote it. If the answer to a call is lost, the whole call is
+sent again. A message that is found with the call's own number was written by the first attempt, and counts as
+inserted."""
 
 from __future__ import annotations
 

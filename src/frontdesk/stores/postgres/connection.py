@@ -1,4 +1,4 @@
-"""A connection as the rest of the store sees it: typed, and with the schema's name put into each statement."""
+"""A connection as the rest of the store sees it: typed, and with the name of the schema filled in."""
 
 from __future__ import annotations
 

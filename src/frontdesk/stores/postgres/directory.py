@@ -1,5 +1,5 @@
-"""Many sessions at once: pages of them, and those that are due. Separate from single ones because each question here
-needs an index that fits it."""
+"""Many sessions at once: pages of them, and those that are due. Separate from single sessions, because each of these
+queries needs an index that fits it."""
 
 from __future__ import annotations
 

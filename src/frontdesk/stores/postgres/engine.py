@@ -1,4 +1,4 @@
-"""Pools of connections, one for each event loop, and what happens to a failure: a new attempt, or a typed error."""
+"""Pools of connections, one for each event loop, and the handling of failures: a retry, or a typed error."""
 
 from __future__ import annotations
 

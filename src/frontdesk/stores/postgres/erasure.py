@@ -1,4 +1,4 @@
-"""What an erasure needs besides plans: figures, and that nothing remains of what was deleted."""
+"""What an erasure needs besides plans: counts, and the removal of what deletions leave behind."""
 
 from __future__ import annotations
 

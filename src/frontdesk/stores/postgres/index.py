@@ -1,4 +1,4 @@
-"""The search index in a GIN index over `tsvector`s: writing and removing texts, and finding those that may answer."""
+"""The search index in a GIN index over `tsvector`s: adding and removing texts, and finding those that may match."""
 
 from __future__ import annotations
 

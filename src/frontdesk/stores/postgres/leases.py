@@ -1,9 +1,9 @@
-"""Leases, the queues for them, and the messages that are queued for their holders. The time is the server's.
+"""Leases, the queues for them, and the messages that are queued for their holders. Times are those of the server's
+clock.
 
-`tree.leases` decides. A call first reads what it decides by without a lock: most calls of those that wait change
-nothing, and a lease that is free and has no queue changes in its row alone, which is replaced only if it is still the
-one that was read. Everything else is read again under the lock of the lease's row, in a short transaction.
-"""
+`tree.leases` decides. A call first reads its facts without a lock. Most calls of waiting callers change nothing. A
+lease that is free and has no queue changes only in its own row, which is replaced if it is still the one that was read.
+For everything else, the facts are read again under a lock of the lease's row, in a short transaction."""
 
 from __future__ import annotations
 

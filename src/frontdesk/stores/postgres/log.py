@@ -1,4 +1,4 @@
-"""The change log: written by the statements whose changes it records, read and trimmed here."""
+"""The change log: reading and trimming it. Its entries are written by the statements that make the changes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""NOTIFY and LISTEN: they only shorten the wait of those that follow the log, which is polled as well.
+"""NOTIFY and LISTEN. They only shorten the wait of readers of the log, which is polled as well.
 
-A transaction that notifies holds a lock of the whole database while it commits. So writing never notifies: a short
-transaction of its own follows, at most ten times a second, which needs no disk. A listener has a direct connection.
-"""
+A transaction that notifies holds a lock of the whole database while it commits. So writes never notify. Instead, a
+short transaction without disk writes follows them, at most ten times a second. A listener needs a direct connection."""
 
 from __future__ import annotations
 

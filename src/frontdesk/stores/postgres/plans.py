@@ -1,4 +1,4 @@
-"""Applying plans: every kind of change that was computed above the store, in one transaction."""
+"""Applies plans: every kind of change that was decided in `tree`, in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows of the database become the rows of the seam, the columns they are read by, and what goes back."""
+"""Converts rows of the database to the rows of the `Store` protocol and back, and lists the columns to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema in a database: recognised, created and brought up to date. The rules are in `stores.schema`."""
+"""The schema in a database: checks, creates and upgrades it. The rules are in `stores.schema`."""
 
 from __future__ import annotations
 

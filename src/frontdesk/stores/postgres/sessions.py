@@ -1,4 +1,4 @@
-"""Sessions: finding them one by one or by their numbers, and making them."""
+"""Session rows: creating them, and finding them by id, key or number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States. The time is the server's. Each call is one statement; those that write can be repeated."""
+"""States. Times are those of the server's clock. Each call is one statement, and writes can be repeated safely."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`PostgresStore`: the seam on PostgreSQL. Says how each piece of work is run; the work itself is in the modules of
-this package, as functions that take a connection first."""
+"""`PostgresStore`: the methods of the `Store` protocol. It says how each operation is run. The operations are functions
+of a connection, in the modules of this package."""
 
 from __future__ import annotations
 

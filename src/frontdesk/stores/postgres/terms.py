@@ -1,4 +1,4 @@
-"""Terms as PostgreSQL writes them: texts as `tsvector`s in parts that it can hold, queries as `tsquery`s, and back."""
+"""Terms in PostgreSQL: texts as `tsvector`s, in parts of limited size, queries as `tsquery`s, and offsets back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL URLs: our own options are split off and checked, the driver's pass through, all others are refused."""
+"""PostgreSQL URLs: our own options are removed and checked, those of the driver are passed on, others are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage: its entries, its sums by day and model, and the figures of a namespace."""
+"""Usage entries, their totals by day and model, and the statistics of a namespace."""
 
 from __future__ import annotations
 

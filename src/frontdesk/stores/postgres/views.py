@@ -1,4 +1,4 @@
-"""The view of a session, and the rows of items; each statement reads as of one moment."""
+"""Reads the view of a session, and the rows of items. Each statement reads as of one moment."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The append: gathers the facts that `tree.append` decides by, and writes what it decides, in as few statements as it
-can be."""
+"""The append: gathers the facts for `tree.append`, and writes the rows that it returns, in few statements."""
 
 from __future__ import annotations
 

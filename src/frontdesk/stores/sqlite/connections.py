@@ -1,4 +1,4 @@
-"""Opening the file, waiting for its locks, and translating errors: all but the use of a connection."""
+"""Opens connections to the file, waits for its locks, and translates the errors of the engine."""
 
 from __future__ import annotations
 

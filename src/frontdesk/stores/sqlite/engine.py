@@ -1,8 +1,7 @@
-"""Threads around the file: one that writes, committing in groups, a few that read, and how callers wait for them.
+"""The threads around the file: one that writes and commits in groups, a few that read, and how callers wait for them.
 
-A caller passes a function of a connection and awaits its result: one hop there, one hop back. Nothing here knows what
-the functions do.
-"""
+A caller passes a function of a connection and awaits its result: one hop to the thread, and one back. Nothing here
+knows what the functions do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What an erasure needs besides plans: counts, and that nothing stays behind of what was deleted. SQLite overwrites the
-bytes of deleted rows (`secure_delete`); this module handles what that does not reach: the log and the index."""
+"""What an erasure needs besides plans: counts, and the removal of what deletions leave behind. SQLite overwrites the
+bytes of deleted rows (`secure_delete`); this module cleans the write-ahead log and the search index."""
 
 from __future__ import annotations
 

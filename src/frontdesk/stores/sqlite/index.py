@@ -1,8 +1,7 @@
-"""The search index in FTS5: writing and removing texts, and finding those that match.
+"""The search index in FTS5: adding and removing texts, and finding those that match.
 
-FTS5 keeps the terms and their places, and nothing of the texts. A term begins with the number of its namespace, so that
-a search reads the postings of its own namespace only.
-"""
+FTS5 keeps the terms and their offsets, but not the texts. A term starts with the number of its namespace, so that a
+search reads only the postings of its own namespace."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Leases, the queues before them, and what is queued for their holders. The time is that of the machine, which all
-processes that share a file have in common."""
+"""Leases, the queues for them, and the messages that are queued for their holders. Times are those of the machine's
+clock, which all processes that share a file have in common."""
 
 from __future__ import annotations
 

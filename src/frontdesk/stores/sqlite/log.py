@@ -1,5 +1,5 @@
-"""The change log. An entry's position is the one after its namespace's last, taken in the transaction of the change:
-there is one writer at a time, so that positions are in the order of commits."""
+"""The change log. The position of an entry follows the last one of its namespace, and is taken in the transaction of
+the change. There is one writer at a time, so positions are in the order of commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An FTS5 function that reports the places of the phrases of a query in a text. Each connection must register it."""
+"""An FTS5 function that returns the offsets of the phrases of a query in a text. Each connection must register it."""
 
 from __future__ import annotations
 

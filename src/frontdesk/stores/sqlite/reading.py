@@ -1,4 +1,4 @@
-"""Reading: views and their pieces, and the shape of a tree. Runs inside one read transaction."""
+"""Reads views, the pieces of items, and the shape of a tree, inside one read transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows of the database become the rows of the seam, and the columns they are read by."""
+"""Converts rows of the database to the rows of the `Store` protocol, and lists the columns to read."""
 
 from __future__ import annotations
 

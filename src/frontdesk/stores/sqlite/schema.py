@@ -1,4 +1,4 @@
-"""The schema of a file: recognised, created and brought up to date. The rules are in `stores.schema`."""
+"""The schema of a file: checks, creates and upgrades it. The rules are in `stores.schema`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session rows: making and finding them."""
+"""Session rows, one at a time: creating and finding them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States. The time is that of the machine, which all processes that share a file have in common."""
+"""States. Times are those of the machine's clock, which all processes that share a file have in common."""
 
 from __future__ import annotations
 

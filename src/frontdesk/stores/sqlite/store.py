@@ -1,4 +1,4 @@
-"""`SQLiteStore`: the seam's methods, each one operation handed to the engine."""
+"""`SQLiteStore`: the methods of the `Store` protocol, each one operation that is passed to the engine."""
 
 from __future__ import annotations
 

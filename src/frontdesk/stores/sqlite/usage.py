@@ -1,4 +1,4 @@
-"""What sessions used: an entry for each call of a model, and totals per day."""
+"""Usage: an entry for each model call, and totals per day."""
 
 from __future__ import annotations
 

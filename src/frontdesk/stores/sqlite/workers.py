@@ -1,4 +1,4 @@
-"""The threads themselves: each owns one connection, takes jobs from a queue and delivers their outcomes."""
+"""The threads: each owns one connection, takes jobs from a queue and delivers their results."""
 
 from __future__ import annotations
 
