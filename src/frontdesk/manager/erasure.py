@@ -72,7 +72,7 @@ class Eraser:
         for what in given:
             if what not in self._runtime.settings.isolation:
                 raise InvalidInputError(
-                    f"this manager does not tell sessions apart by {what}, so that it cannot say whose they are:"
+                    f"this manager does not distinguish sessions by {what}:"
                     " erase by a part that `with_isolation` names",
                     part=what,
                 )

@@ -60,9 +60,7 @@ class Compactor:
     # how full the view is
 
     async def context_usage(self, tools: Sequence[Mapping[str, Any]] = ()) -> ContextUsage:
-        """How much of the model's window the next call takes: the view, the frozen prompt, and tool schemas if given.
-
-        Costs the same however long the session is."""
+        """How much of the model's window the next call takes."""
         row = await self.known_row()
         limit = self.window(row)
         used = sum(self._runtime.settings.counter(msgspec.json.encode(tool).decode()) for tool in tools)
@@ -81,7 +79,7 @@ class Compactor:
         return None if row is None else await trees.complete_row(self._runtime, row)
 
     def is_full(self, row: SessionRow, used: int) -> bool:
-        """Whether a view that uses so many tokens is to be compacted."""
+        """Whether a view with this many tokens should be compacted."""
         if self._settings.max_messages is not None and row.view_messages > self._settings.max_messages:
             return True
         return used >= self._settings.hard_ratio * self.window(row)
@@ -93,15 +91,12 @@ class Compactor:
     # one compaction
 
     async def compact(self, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
-        """Compact the view now; None if there is too little to gain. Joins a compaction that is running.
-
-        `instructions` add a focus, `prompt` replaces the question that the model is asked. Raises `CompactionError` and
-        what the model raises; the view then is as it was. Messages appended meanwhile stay in the view."""
+        """Compact the view now, or wait for a compaction that is already running. None if there is too little to
+        gain."""
         return await self._compact(Summariser(self._settings, self._runtime.settings.counter, instructions, prompt))
 
     async def on_overflow(self, error: BaseException) -> bool:
-        """Whether to try again after a model's refusal: True if the error says that the context was too long, and a
-        harder compaction (shorter tail, no protected head) made it shorter. False for any other error."""
+        """Compact harder if the error means that the context was too long. Returns whether to try the call again."""
         session_id = await self._handle.readable_id()
         is_too_long = isinstance(error, ContextOverflowError) or is_context_overflow(error)
         if session_id is None or not is_too_long:

@@ -26,7 +26,7 @@ _EAGER_ATTEMPTS = 3
 class Handle:
     """A session by id, or by a key that is resolved at the first I/O.
 
-    With a `fence`, the number of a turn, everything is written in that turn: refused once it is over."""
+    With a `fence`, the number of a turn, all writes belong to that turn, and are refused once it is over."""
 
     __slots__ = ("_id", "fence", "key", "runtime")
 
@@ -38,7 +38,7 @@ class Handle:
 
     @property
     def id(self) -> str:
-        """The session's id. Under a key it is known after the first I/O; before, `ConfigurationError`."""
+        """The session's id. Raises `ConfigurationError` before the first I/O of a handle that was made from a key."""
         if self._id is None:
             raise ConfigurationError(f"the session under key {str(self.key)!r} is not known before the first call")
         return self._id
@@ -54,14 +54,14 @@ class Handle:
         return self._id is not None
 
     def forget_id(self) -> None:
-        """Have the key resolved again by the next call."""
+        """Resolve the key again at the next call."""
         if self.key is not None:
             self._id = None
 
     # finding and making the session
 
     async def readable_id(self) -> str | None:
-        """The id to read by; None if nothing was ever written under the key."""
+        """The id for reads; None if there is no session under the key."""
         if self._id is None and self.key is not None:
             runtime = self.runtime
             row = await runtime.store.get_current(runtime.namespace, runtime.address(self.key).parts)
@@ -69,11 +69,11 @@ class Handle:
         return self._id
 
     async def writable_id(self) -> str:
-        """The id to write by; under a key without a session, one is made."""
+        """The id for writes. If there is no session under the key, one is created."""
         return self._id if self._id is not None else (await self.ensure()).id
 
     async def ensure(self) -> SessionRow:
-        """The session's row, made if there is none. In a turn it must be there: `TurnLostError`."""
+        """The session's row, created if there is none. In a turn it must exist, else `TurnLostError` is raised."""
         if self.fence is not None:
             row = await self.find_row()
             if row is None:
@@ -212,6 +212,6 @@ class Handle:
 
 
 async def _pause(attempt: int) -> None:
-    """Give way to the writer that was first; the longer the queue seems, the longer."""
+    """Wait before trying again, longer with each attempt, so that the writer that was first can finish."""
     if attempt >= _EAGER_ATTEMPTS:
         await asyncio.sleep(random.uniform(0, min(0.001 * attempt, 0.05)))  # noqa: S311 (not a secret)

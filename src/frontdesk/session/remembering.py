@@ -45,7 +45,7 @@ class _Progress(msgspec.Struct, omit_defaults=True):
 
 
 class MemoryRefresher:
-    """Extracts facts and hands them to the sink, or writes them to a context block."""
+    """Extracts facts and passes them to the sink, or writes them to a context block."""
 
     def __init__(self, handle: Handle, context: SessionBlocks) -> None:
         self._handle = handle
@@ -53,7 +53,7 @@ class MemoryRefresher:
         self._context = context
 
     async def needs_refresh(self) -> bool:
-        """Whether the view has reached the soft ratio, and enough was said since the last extraction."""
+        """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
         if not self._runtime.settings.memory.is_on or (row := await self._handle.find_row()) is None:
             return False
         row = await trees.complete_row(self._runtime, row)
@@ -63,11 +63,7 @@ class MemoryRefresher:
         return await self._is_enough()
 
     async def refresh(self) -> list[str]:
-        """Extract durable facts from what is new since the last time, and hand those not known yet to the sink; returns
-        them. A fact counts as known only after the sink took it. Waits for an extraction that is running.
-
-        Raises what extractor and sink raise, `BlockTooLargeError` for facts that the block has no room for, and
-        `ConfigurationError` without `with_memory_refresh`."""
+        """Extract facts from the messages since the last extraction, pass the new ones to the sink, and return them."""
         settings = self._runtime.settings.memory
         if settings.extract is None:
             raise ConfigurationError("there is no extractor: give one to `with_memory_refresh(extract)`")
@@ -80,12 +76,12 @@ class MemoryRefresher:
             return await self._extract(settings)
 
     def start(self, session_id: str) -> None:
-        """Refresh in the background, if enough was said since the last extraction."""
+        """Refresh in the background, if there are enough new messages since the last extraction."""
         if self._runtime.settings.memory.is_on:
             self._runtime.background.spawn(self._refresh_quietly(session_id), f"memory {session_id} {new_id()}")
 
     async def record_usage(self, answers: Sequence[Any]) -> None:
-        """Enter what a model's answers used into the ledger."""
+        """Record the usage of model calls in the ledger."""
         for answer in answers:
             if getattr(answer, "usage", None) is not None:
                 entry = usage_entry(self._runtime.now(), total_usage([answer]), model=getattr(answer, "model", None))

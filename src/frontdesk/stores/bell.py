@@ -26,7 +26,7 @@ class Bell:
                 future.get_loop().call_soon_threadsafe(_wake, future)
 
     async def wait(self, seconds: float) -> None:
-        """Until it rings, or so many seconds have passed."""
+        """Wait until it rings, for at most this many seconds."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._waiting.add(future)

@@ -15,7 +15,7 @@ from frontdesk.store import LeaseAnswer, LeaseRow, LeaseWanted
 
 
 class Waiter(msgspec.Struct, frozen=True):
-    """A holder's place in the queue for a lease, which is lost at `expires_at`."""
+    """A caller in the queue for a lease, with its ticket, which expires at `expires_at`."""
 
     holder: str
     ticket: int
@@ -29,26 +29,26 @@ class QueueWrites(msgspec.Struct, frozen=True):
     lease: LeaseRow | None = None
     """the new row of the lease, if it was taken"""
     leave: tuple[str, ...] = ()
-    """holders whose place in the queue goes"""
+    """callers to remove from the queue"""
     place: Waiter | None = None
-    """the place of the one that asks, new or kept for longer"""
+    """the ticket of this caller, new or extended"""
     queues_message: bool = False
     """queue the message for the holder, unless one with its id is queued already"""
 
 
 def held(lease: LeaseRow | None, now: int) -> LeaseRow | None:
-    """A lease, if somebody holds it now."""
+    """The lease, if it is held now."""
     return lease if lease is not None and lease.expires_at > now else None
 
 
 def take(last: LeaseRow | None, name: str, holder: str, ttl: int, now: int) -> LeaseRow:
-    """A lease under the next number. The first number is the time, so that those of a session that is deleted and
-    created again are others."""
+    """A lease under the next number. The first number is the time, so that a session that is deleted and created again
+    gets other numbers."""
     return LeaseRow(name, now if last is None else last.number + 1, holder, now + ttl, now)
 
 
 def acquire(last: LeaseRow | None, name: str, holder: str, ttl: int, now: int) -> LeaseRow | None:
-    """The row of a lease that is taken now; None if somebody holds it."""
+    """The row of a lease that is taken now; None if another holder has it."""
     return take(last, name, holder, ttl, now) if held(last, now) is None else None
 
 
@@ -65,9 +65,9 @@ def leave(last: LeaseRow | None, holder: str, now: int) -> LeaseRow | None:
 
 
 def close_intake(last: LeaseRow | None, session_id: str, number: int, now: int, *, is_empty: bool) -> LeaseRow | None:
-    """The row of a lease whose holder has no queued message left: none may be queued for it any more.
+    """The row of a lease whose holder has taken all queued messages: no more may be queued for it.
 
-    None while there is one. Raises `TurnLostError` if the lease is not held under this number."""
+    None while there are messages. Raises `TurnLostError` if the lease is not held under this number."""
     lease = held(last, now)
     if lease is None or lease.number != number:
         raise TurnLostError(session_id, number)
@@ -75,12 +75,12 @@ def close_intake(last: LeaseRow | None, session_id: str, number: int, now: int, 
 
 
 def queue(last: LeaseRow | None, waiters: Sequence[Waiter], wanted: LeaseWanted, now: int) -> QueueWrites:
-    """Take a lease, leave a message for its holder, or wait. `waiters` are in the order of their tickets."""
+    """Take a lease, queue a message for its holder, or wait. `waiters` are in the order of their tickets."""
     lease = held(last, now)
     if lease is not None and lease.holder == wanted.holder:
         return QueueWrites(LeaseAnswer(lease))
     mine = next((waiter for waiter in waiters if waiter.holder == wanted.holder), None)
-    # Places that have expired go, but not that of the one that asks.
+    # Expired tickets are removed, except the one of this caller.
     others = [waiter for waiter in waiters if waiter is not mine]
     expired = tuple(waiter.holder for waiter in others if waiter.expires_at <= now)
     ahead = sum(1 for waiter in others if waiter.expires_at > now and (mine is None or waiter.ticket < mine.ticket))
@@ -96,6 +96,6 @@ def queue(last: LeaseRow | None, waiters: Sequence[Waiter], wanted: LeaseWanted,
         mine = Waiter(wanted.holder, max((waiter.ticket for waiter in waiters), default=0) + 1, now + wanted.patience)
     elif mine.expires_at < now + wanted.patience * 2 // 3:
         mine = replace(mine, expires_at=now + wanted.patience)
-    else:  # it asked a short time ago: nothing needs to be written
+    else:  # extended a short time ago: nothing needs to be written
         return QueueWrites(LeaseAnswer(lease, mine.ticket, ahead), leave=expired)
     return QueueWrites(LeaseAnswer(lease, mine.ticket, ahead), leave=expired, place=mine)

@@ -53,7 +53,7 @@ def trim(rows: Rows, namespace: str, before_at: int, limit: int, *, until: Posit
 
 
 def forget(rows: Rows, row: SessionRow) -> None:
-    """Keep of a session that is gone only the entry that says so, which is the last one."""
+    """Keep only the last entry of a deleted session, which says that it was deleted."""
     last = rows.log[row.namespace][-1].position
     details = rows.details.pop((row.namespace, row.number), {})
     if last in details:
@@ -61,7 +61,7 @@ def forget(rows: Rows, row: SessionRow) -> None:
 
 
 def scrub(rows: Rows, namespace: str) -> None:
-    """Remove entries of sessions that are gone, and the names of parents that were taken from their children."""
+    """Remove entries of deleted sessions, and the ids of parents that were removed from their children."""
     log = rows.log.get(namespace, [])
     # The newest stays: the position of the next one is counted from it.
     log[:-1] = [row for row in log[:-1] if _is_kept(rows, row)]

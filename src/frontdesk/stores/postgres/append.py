@@ -48,10 +48,10 @@ WITH RECURSIVE found AS MATERIALIZED (
     UNION
     SELECT t.* FROM way o,
         LATERAL (SELECT * FROM {{schema}}.segments x WHERE x.ns = $1 AND x.number = o.parent_segment OFFSET 0) t
-), lines AS (
+), lineage_rows AS (
     SELECT l.* FROM {{schema}}.lineage l WHERE l.ns = $1 AND l.tree = $2 AND EXISTS (SELECT FROM found)
     UNION
-    SELECT l.* FROM lines o,
+    SELECT l.* FROM lineage_rows o,
         LATERAL (SELECT * FROM {{schema}}.lineage x WHERE x.ns = $1 AND x.tree = o.ancestor OFFSET 0) l
 )
 SELECT
@@ -62,7 +62,7 @@ SELECT
     (SELECT json_agg(json_build_array({EDIT})) FROM way o, LATERAL (
         SELECT * FROM {{schema}}.edits x WHERE x.ns = $1 AND x.segment = o.number AND x.segment > 0 OFFSET 0
     ) x),
-    (SELECT json_agg(json_build_array(tree, ancestor, until)) FROM lines),
+    (SELECT json_agg(json_build_array(tree, ancestor, until)) FROM lineage_rows),
     (SELECT json_agg(json_build_array(id, segment, position, call)) FROM found),
     ARRAY(SELECT {{schema}}.new_number($1) FROM generate_series(1, $8 + (SELECT count(*) FROM found)))"""
 _MESSAGES = (
@@ -133,8 +133,8 @@ async def _gather(connection: Connection, request: Append, call: int) -> tuple[F
     known: dict[str, Known] = {}
     parent: Place | None = None
     if found is not None:
-        lines = [Lineage(*values) for values in json_rows(lineage)]
-        visible = Visibility(session, rows.values(), map(edit_row, json_rows(edits)), lines)
+        lineage_rows = [Lineage(*values) for values in json_rows(lineage)]
+        visible = Visibility(session, rows.values(), map(edit_row, json_rows(edits)), lineage_rows)
         known, parent = await _look_up(connection, request, call, visible, json_rows(found))
     # Whether the session's key is free is decided by its index, when it is taken.
     return Facts(session, head_id, rows, turn, known, parent, key_is_free=True), _drawing(numbers)

@@ -40,12 +40,12 @@ WITH RECURSIVE s AS MATERIALIZED (
     UNION ALL
     SELECT x.* FROM s JOIN {schema}.sessions x ON x.ns = s.ns AND x.number = s.family AND x.family = x.number
     WHERE $4::boolean
-), lines(ns, tree, ancestor, until) AS (
+), lineage_rows(ns, tree, ancestor, until) AS (
     SELECT l.* FROM (SELECT ns, tree FROM s UNION SELECT ns, tree FROM members) o, LATERAL (
         SELECT x.* FROM {schema}.lineage x WHERE x.ns = o.ns AND x.tree = o.tree OFFSET 0
     ) l
     UNION
-    SELECT l.* FROM lines o, LATERAL (
+    SELECT l.* FROM lineage_rows o, LATERAL (
         SELECT x.* FROM {schema}.lineage x WHERE x.ns = o.ns AND x.tree = o.ancestor OFFSET 0
     ) l
 ), trees(ns, tree, until) AS MATERIALIZED (
@@ -53,7 +53,7 @@ WITH RECURSIVE s AS MATERIALIZED (
     UNION
     SELECT ns, tree, 1::bigint << 62 FROM members
     UNION
-    SELECT ns, ancestor, CASE WHEN $4::boolean THEN 1::bigint << 62 ELSE until END FROM lines
+    SELECT ns, ancestor, CASE WHEN $4::boolean THEN 1::bigint << 62 ELSE until END FROM lineage_rows
 ), shape AS (
     SELECT t.* FROM trees o JOIN {schema}.segments t ON t.ns = o.ns AND t.tree = o.tree AND t.tree > 0
     WHERE $4::boolean OR o.tree = (SELECT tree FROM s)
@@ -73,7 +73,7 @@ SELECT {session}, (SELECT v.items FROM {schema}.views v WHERE v.ns = s.ns AND v.
     SELECT json_agg(json_build_array({edit}) ORDER BY x.number)
     FROM trees o JOIN {schema}.edits x ON x.ns = o.ns AND x.tree = o.tree AND x.tree > 0 AND x.revision <= o.until
 ), (
-    SELECT json_agg(json_build_array(l.tree, l.ancestor, l.until) ORDER BY l.tree) FROM lines l
+    SELECT json_agg(json_build_array(l.tree, l.ancestor, l.until) ORDER BY l.tree) FROM lineage_rows l
 ), (
     SELECT coalesce(max(l.until), -1) FROM {schema}.lineage l
     WHERE l.ns = s.ns AND l.ancestor = s.tree AND l.ancestor > 0

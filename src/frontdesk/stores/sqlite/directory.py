@@ -16,7 +16,7 @@ from frontdesk.stores.sqlite.rows import SESSION, session_row
 from frontdesk.tree.usage import sum_costs
 
 FEW = 2_000
-"""up to so many sessions of one tag or peer are sorted; of more, the newest are found in the order of activity"""
+"""up to this many sessions of one tag or peer are sorted; with more, an index in the order of activity is used"""
 
 _STATUSES = {name: f"status = '{name}'" for name in ("active", "suspended", "archived")}
 _DUE = {

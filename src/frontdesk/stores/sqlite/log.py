@@ -30,7 +30,7 @@ def write(
 
 
 def forget(connection: Connection, sessions: Sequence[int]) -> None:
-    """Remove what entries say of sessions that are gone, but for that they are."""
+    """Remove the content of entries about deleted sessions, except that they were deleted."""
     connection.executemany(
         "DELETE FROM changes WHERE session = ? AND detail <> '' AND kind <> 'session.deleted'",
         [(number,) for number in sessions],
