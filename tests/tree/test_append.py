@@ -19,7 +19,7 @@ from frontdesk.errors import (
 from frontdesk.store import FOLLOW_HEAD, SEGMENT_SIZE, Append, AppendedRow, Place, SegmentRow, SessionRow
 from frontdesk.testing.store_contract.steps import NOW, message
 from frontdesk.tree.append import Facts, Writes, decide
-from frontdesk.tree.duplicates import Known
+from frontdesk.tree.duplicates import KnownMessage
 
 SEGMENT = SegmentRow(7, 1, None, 2, 3, -1, 9)
 SESSION = SessionRow(
@@ -59,8 +59,8 @@ def decided(request: Append, facts: Facts = HERE) -> Writes:
     return decide(request, facts, lambda kind: next(numbers))
 
 
-def known(id: str, position: int, parent_id: str | None) -> Known:
-    return Known(Place(7, position), message(id), parent_id)
+def known(id: str, position: int, parent_id: str | None) -> KnownMessage:
+    return KnownMessage(Place(7, position), message(id), parent_id)
 
 
 # refusals
@@ -204,12 +204,12 @@ def test_an_id_given_twice_is_stored_once_and_what_follows_goes_on_after_it() ->
 
 
 def test_what_an_earlier_attempt_of_the_same_call_stored_counts_as_inserted() -> None:
-    own = Known(Place(7, 2), message("m3"), "m2", is_own=True)
+    own = KnownMessage(Place(7, 2), message("m3"), "m2", is_own=True)
     assert decided(request("m3"), replace(HERE, known={"m3": own})).result.rows == (AppendedRow(True, "m2"),)
 
 
 def test_an_id_given_twice_counts_as_inserted_once_at_a_second_attempt_too() -> None:
-    own = Known(Place(7, 2), message("m3"), "m2", is_own=True)
+    own = KnownMessage(Place(7, 2), message("m3"), "m2", is_own=True)
     rows = decided(request("m3", "m3"), replace(HERE, known={"m3": own})).result.rows
     assert rows == (AppendedRow(True, "m2"), AppendedRow(False, "m2", message("m3")))
 

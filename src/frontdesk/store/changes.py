@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from frontdesk.store.rows import Found, OverlayRow, Place, Span
+from frontdesk.store.rows import FoundMessage, OverlayRow, Place, Span
 
 Position = tuple[int, int]
 """the position of an entry in the log of its namespace; grows in the order of commits. Reading can start at any pair:
@@ -107,7 +107,7 @@ def message_updated(place: Place, adds: int | None = None) -> NewChange:
     return NewChange(kind="message.updated", segment=segment, first=position, last=position, adds=adds)
 
 
-def messages_deleted(runs: Iterable[Span], found: Iterable[Found]) -> list[NewChange]:
+def messages_deleted(runs: Iterable[Span], found: Iterable[FoundMessage]) -> list[NewChange]:
     """One entry for each run."""
     ids = {row.place: row.id for row in found}
     return [

@@ -195,7 +195,7 @@ class ViewRow(msgspec.Struct, frozen=True, array_like=True):
     overlays_aside: int = 0
 
 
-class Found(NamedTuple):
+class FoundMessage(NamedTuple):
     """A message with a requested id somewhere in the family. The session does not necessarily see it."""
 
     id: str
@@ -219,7 +219,7 @@ class TreeRows(msgspec.Struct, frozen=True, kw_only=True):
     edits: tuple[EditRow, ...]
     lineage: tuple[Lineage, ...]
     forked_until: int
-    found: tuple[Found, ...] = ()
+    found: tuple[FoundMessage, ...] = ()
     sessions: tuple[SessionRow, ...] = ()
 
 

@@ -43,7 +43,7 @@ from frontdesk.store import (
     SessionRow,
 )
 from frontdesk.store.changes import session_woken
-from frontdesk.tree.duplicates import Known
+from frontdesk.tree.duplicates import KnownMessage
 from frontdesk.tree.sessions import new_row
 
 Draw = Callable[[Literal["session", "segment"]], int]
@@ -60,7 +60,7 @@ class Facts(msgspec.Struct, frozen=True):
     """the segments of the head, of the parent and of the known messages"""
     turn: int | None = None
     """the number under which the session's lease `TURN` is held now; wanted only with a `fence`"""
-    known: Mapping[str, Known] = {}
+    known: Mapping[str, KnownMessage] = {}
     """those of the request's ids that the session sees"""
     parent: Place | None = None
     """where the session sees the request's `parent`, if that is an id"""
@@ -226,7 +226,7 @@ class _Chain:
     def put(
         self,
         messages: Sequence[StoredMessage],
-        known: Mapping[str, Known],
+        known: Mapping[str, KnownMessage],
         parent: Place | None,
         parent_id: str | None,
     ) -> list[AppendedRow]:

@@ -11,7 +11,7 @@ from frontdesk.store import Place
 from frontdesk.tree.visibility import Visibility
 
 
-class Known(NamedTuple):
+class KnownMessage(NamedTuple):
     """A message that the session sees already: where, with which content, and the id of the message before it.
 
     `is_own`: an earlier attempt of the very same call stored it, so that it counts as inserted by this one."""
@@ -38,12 +38,12 @@ def places_to_read(visible: Visibility, places: Iterable[Place]) -> set[Place]:
 
 def known_messages(
     visible: Visibility, places: Mapping[str, Place], rows: Mapping[Place, StoredMessage]
-) -> dict[str, Known]:
+) -> dict[str, KnownMessage]:
     """The messages at some places as the session sees them."""
-    known: dict[str, Known] = {}
+    known: dict[str, KnownMessage] = {}
     for message_id, place in places.items():
         before = visible.before(place)
         edit = visible.replaced.get(place)
         message = rows[place] if edit is None or edit.message is None else edit.message
-        known[message_id] = Known(place, message, None if before is None else rows[before].id)
+        known[message_id] = KnownMessage(place, message, None if before is None else rows[before].id)
     return known

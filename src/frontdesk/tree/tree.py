@@ -16,7 +16,7 @@ from frontdesk.store import (
     Columns,
     EditItem,
     EditRow,
-    Found,
+    FoundMessage,
     Item,
     OverlayItem,
     OverlayRow,
@@ -306,7 +306,7 @@ def _positions(places: Iterable[Place]) -> dict[int, list[int]]:
     return found
 
 
-def _places(rows: Iterable[Found]) -> dict[str, list[Place]]:
+def _places(rows: Iterable[FoundMessage]) -> dict[str, list[Place]]:
     """Message id -> the places in the family where there is one with this id."""
     found: dict[str, list[Place]] = {}
     for row in rows:

@@ -8,7 +8,7 @@ from frontdesk.store import TURN, Append, AppendResult, Place, SegmentRow, Sessi
 from frontdesk.stores.memory import leases, log, reading, sessions
 from frontdesk.stores.memory.rows import MessageRow, Rows
 from frontdesk.tree.append import Facts, Writes, decide
-from frontdesk.tree.duplicates import Known, find_places, known_messages, places_to_read
+from frontdesk.tree.duplicates import KnownMessage, find_places, known_messages, places_to_read
 from frontdesk.tree.visibility import Visibility
 
 
@@ -35,7 +35,7 @@ def _facts(rows: Rows, request: Append) -> Facts:
     )
 
 
-def _look_up(rows: Rows, session: SessionRow, request: Append) -> tuple[dict[str, Known], Place | None]:
+def _look_up(rows: Rows, session: SessionRow, request: Append) -> tuple[dict[str, KnownMessage], Place | None]:
     """The messages that the session sees already, and the place of the given parent."""
     ids = [message.id for message, fresh in zip(request.messages, request.fresh, strict=True) if not fresh]
     parent_id = request.parent if isinstance(request.parent, str) else None

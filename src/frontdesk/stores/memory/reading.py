@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from frontdesk.store import (
     EditItem,
     EditRow,
-    Found,
+    FoundMessage,
     Item,
     Lineage,
     OverlayItem,
@@ -86,7 +86,7 @@ def _tree(rows: Rows, session: SessionRow, find: Sequence[str], family: bool) ->
         lineage=tuple(lineage),
         forked_until=max(rows.forks_of.get(session.tree, {}).values(), default=-1),
         found=tuple(
-            Found(message_id, place, rows.message_at(place).tokens)
+            FoundMessage(message_id, place, rows.message_at(place).tokens)
             for message_id in find
             for place in rows.places.get((session.family, message_id), ())
         ),

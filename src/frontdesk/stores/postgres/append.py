@@ -30,7 +30,7 @@ from frontdesk.stores.postgres.rows import (
     session_row,
 )
 from frontdesk.tree.append import Draw, Facts, Writes, decide
-from frontdesk.tree.duplicates import Known, find_places, known_messages, places_to_read
+from frontdesk.tree.duplicates import KnownMessage, find_places, known_messages, places_to_read
 from frontdesk.tree.visibility import Visibility
 
 LOCK = f"SELECT {SESSION} FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> '' FOR UPDATE"
@@ -130,7 +130,7 @@ async def _gather(connection: Connection, request: Append, call: int) -> tuple[F
         spare,
     )
     rows = {segment.number: segment for segment in map(segment_row, json_rows(segments))}
-    known: dict[str, Known] = {}
+    known: dict[str, KnownMessage] = {}
     parent: Place | None = None
     if found is not None:
         lineage_rows = [Lineage(*values) for values in json_rows(lineage)]
@@ -147,7 +147,7 @@ def _drawing(numbers: Iterable[int]) -> Draw:
 
 async def _look_up(
     connection: Connection, request: Append, call: int, visible: Visibility, found: Sequence[Sequence[Any]]
-) -> tuple[dict[str, Known], Place | None]:
+) -> tuple[dict[str, KnownMessage], Place | None]:
     """The messages that the session sees already, and the place of the given parent."""
     places = find_places(visible, ((id, Place(segment, position)) for id, segment, position, _ in found))
     known = {message.id: places[message.id] for message in request.messages if message.id in places}

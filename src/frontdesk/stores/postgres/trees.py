@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontdesk.store import Found, Lineage, OverlayRow, Place, SegmentRow, TreeRows
+from frontdesk.store import FoundMessage, Lineage, OverlayRow, Place, SegmentRow, TreeRows
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import (
     EDIT,
@@ -120,7 +120,7 @@ def _tree_rows(namespace: str, row: Values) -> TreeRows:
         edits=tuple(map(edit_row, json_rows(edits))),
         lineage=tuple(Lineage(*values) for values in json_rows(lineage)),
         forked_until=forked_until,
-        found=tuple(Found(id, Place(segment, at), tokens) for id, segment, at, tokens in json_rows(found)),
+        found=tuple(FoundMessage(id, Place(segment, at), tokens) for id, segment, at, tokens in json_rows(found)),
         sessions=tuple(session_row(namespace, values) for values in json_rows(sessions)),
     )
 

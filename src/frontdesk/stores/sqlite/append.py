@@ -19,7 +19,7 @@ from frontdesk.stores.sqlite.rows import (
     session_row,
 )
 from frontdesk.tree.append import Facts, Run, Writes, decide
-from frontdesk.tree.duplicates import Known, find_places, known_messages, places_to_read
+from frontdesk.tree.duplicates import KnownMessage, find_places, known_messages, places_to_read
 
 _QUALIFIED = ", ".join(f"s.{name}" for name in SESSION_COLUMNS)
 # Ids mostly grow: then a look at the range that they span says that all of them are new.
@@ -79,7 +79,7 @@ def _look_up(
     request: Append,
     given: Sequence[str],
     segments: dict[int, SegmentRow],
-) -> tuple[dict[str, Known], Place | None]:
+) -> tuple[dict[str, KnownMessage], Place | None]:
     """The messages that the session sees already, and the place of the given parent; adds their segments."""
     parent_id = request.parent if isinstance(request.parent, str) else None
     found = reading.find_all(connection, session, [*given, *([] if parent_id is None else [parent_id])])

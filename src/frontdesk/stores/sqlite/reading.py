@@ -10,7 +10,7 @@ from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     SEGMENT_SIZE,
     EditItem,
-    Found,
+    FoundMessage,
     Item,
     Lineage,
     OverlayItem,
@@ -193,11 +193,11 @@ def _of_trees(connection: Connection, table: str, columns: str, untils: Mapping[
     return sorted(rows, key=lambda row: row[0])
 
 
-def find_all(connection: Connection, session: SessionRow, ids: Sequence[str]) -> list[Found]:
+def find_all(connection: Connection, session: SessionRow, ids: Sequence[str]) -> list[FoundMessage]:
     """Where in the session's family these ids are, seen by the session or not."""
     statement = "SELECT place, tokens FROM messages WHERE family = ? AND id = ?"
     return [
-        Found(message_id, unpack(place), tokens)
+        FoundMessage(message_id, unpack(place), tokens)
         for message_id in ids
         for place, tokens in connection.execute(statement, (session.family, message_id))
     ]
