@@ -42,6 +42,8 @@ def check_json(value: dict[str, Any], what: str) -> str:
 
 def check_list(value: Any, what: str) -> list[Any]:
     """The members of a collection; a text or a dict alone is not one."""
+    if type(value) is list:
+        return value.copy()
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InvalidInputError(f"{what} must be a list, not {type(value).__name__}: put a single one into a list")
     return list(value)

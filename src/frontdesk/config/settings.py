@@ -141,6 +141,11 @@ class CompactionSettings:
         """Whether a compaction is possible: with a summariser, or with a strategy that does not need one."""
         return self.summarize is not None or self.strategy != "summarize"
 
+    @property
+    def is_automatic(self) -> bool:
+        """Whether full views are compacted in the background."""
+        return self.auto and self.can_compact
+
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:

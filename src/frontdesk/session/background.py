@@ -29,16 +29,11 @@ class BackgroundCompactor:
     def _state(self) -> CompactionState:
         return self._runtime.shared(CompactionState)
 
-    @property
-    def _is_automatic(self) -> bool:
-        settings = self._runtime.settings.compaction
-        return settings.auto and settings.can_compact
-
     def after_append(self, row: SessionRow, added: int) -> None:
-        """Start what an append of `added` tokens made necessary; costs nothing otherwise."""
+        """Start what an append of `added` tokens made necessary, if it did."""
         if row.view != "stale":
             self._start_what_is_due(row, added)
-        elif self._runtime.settings.memory.is_on or self._is_automatic:
+        else:
             self._runtime.background.spawn(self._measure_and_start(added), f"measure {row.id} {new_id()}")
 
     async def _measure_and_start(self, added: int) -> None:
@@ -51,11 +46,11 @@ class BackgroundCompactor:
             self._start_what_is_due(row, added)
 
     def _start_what_is_due(self, row: SessionRow, added: int) -> None:
+        settings = self._runtime.settings.compaction
         used = row.view_tokens + self._prompt.known_tokens(row)
-        soft_limit = self._runtime.settings.compaction.soft_ratio * self._compactor.window(row)
-        if used - added < soft_limit <= used:
+        if used - added < settings.soft_ratio * self._compactor.window(row) <= used:
             self._memory.start(row.id)
-        if not self._is_automatic or self._state.pauses.holds(row.id, time.monotonic()):
+        if not settings.is_automatic or self._state.pauses.holds(row.id, time.monotonic()):
             return
         if not self._compactor.is_full(row, used):
             return

@@ -3,7 +3,9 @@ cheap."""
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import partial
+from typing import Generic, TypeVar
 
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.context.session_blocks import SessionBlocks
@@ -18,7 +20,24 @@ from frontdesk.session.remembering import MemoryRefresher
 from frontdesk.session.tools import Toolbox
 from frontdesk.session.windows import WindowReader
 from frontdesk.session.writing import Writer
+from frontdesk.store import SessionRow
 from frontdesk.tools import Tool
+
+C = TypeVar("C")
+
+
+class _component(Generic[C]):
+    """An attribute that is made when it is first read, and kept. `functools.cached_property` takes a lock for that in
+    Python 3.11, which an append on a new handle would feel."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[Components], C]) -> None:
+        self._make = make
+
+    def __get__(self, components: Components, owner: type[Components]) -> C:
+        made: C = components.__dict__.setdefault(self._make.__name__, self._make(components))
+        return made
 
 
 class Components:
@@ -33,7 +52,7 @@ class Components:
         """The components that write in a turn."""
         return Components(Handle(self.handle.runtime, session_id, fence), outside=self)
 
-    @cached_property
+    @_component
     def context(self) -> SessionBlocks:
         if self._outside is not self:
             return self._outside.context  # blocks are guarded by their versions, not by the turn
@@ -41,45 +60,51 @@ class Components:
         search_history = partial(SearchableHistory, handle.runtime)
         return SessionBlocks(handle.runtime, handle.readable_id, handle.ensure, search_history)
 
-    @cached_property
+    @_component
     def prompt(self) -> FrozenPrompt:
         if self._outside is not self:
             return self._outside.prompt
         return FrozenPrompt(self.handle.runtime, self.context)
 
-    @cached_property
+    @_component
     def attributes(self) -> Attributes:
         return Attributes(self.handle)
 
-    @cached_property
+    @_component
     def reader(self) -> Reader:
         return Reader(self.handle)
 
-    @cached_property
+    @_component
     def window(self) -> WindowReader:
         return WindowReader(self.handle, self.context)
 
-    @cached_property
+    @_component
     def memory(self) -> MemoryRefresher:
         return MemoryRefresher(self.handle, self.context)
 
-    @cached_property
+    @_component
     def overlays(self) -> Overlays:
         return Overlays(self.handle, self.prompt)
 
-    @cached_property
+    @_component
     def compactor(self) -> Compactor:
         return Compactor(self.handle, self.overlays, self.prompt, self.memory)
 
-    @cached_property
+    @_component
     def background(self) -> BackgroundCompactor:
         return BackgroundCompactor(self.handle, self.prompt, self.memory, self.compactor)
 
-    @cached_property
+    @_component
     def writer(self) -> Writer:
-        return Writer(self.handle, self.context, self.prompt, self._outside.background)
+        return Writer(self.handle, self.context, self.prompt, self._outside.after_append)
 
-    @cached_property
+    def after_append(self, row: SessionRow, added: int) -> None:
+        """Start what an append of `added` tokens made necessary."""
+        settings = self.handle.runtime.settings
+        if settings.memory.is_on or settings.compaction.is_automatic:
+            self.background.after_append(row, added)
+
+    @_component
     def toolbox(self) -> Toolbox:
         return Toolbox(self.context, self.writer.skills, self._more_tools)
 

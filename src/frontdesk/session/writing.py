@@ -24,9 +24,8 @@ from frontdesk.history import trees, views
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, ingest
 from frontdesk.records import Appended
 from frontdesk.search import background
-from frontdesk.session.background import BackgroundCompactor
 from frontdesk.session.handle import Handle
-from frontdesk.store import TURN, Append, AppendResult, FollowHead, Plan
+from frontdesk.store import TURN, Append, AppendResult, FollowHead, Plan, SessionRow
 from frontdesk.tree import edits, plans
 from frontdesk.tree.tree import Tree
 
@@ -35,16 +34,21 @@ _log = logging.getLogger("frontdesk.session")
 
 
 class Writer:
-    """Writes messages for a handle, and starts what an append makes necessary.
+    """Writes messages for a handle.
 
-    `compactor` works in the background, so it must not be bound to a turn."""
+    `after_append` is called with the session's row and the tokens that were added. What it starts works in the
+    background, so it must not be bound to a turn."""
 
     def __init__(
-        self, handle: Handle, context: SessionBlocks, prompt: FrozenPrompt, compactor: BackgroundCompactor
+        self,
+        handle: Handle,
+        context: SessionBlocks,
+        prompt: FrozenPrompt,
+        after_append: Callable[[SessionRow, int], None],
     ) -> None:
         self._handle = handle
         self._prompt = prompt
-        self._compactor = compactor
+        self._start_work = after_append
         self.skills = LoadedSkills(context, self._rewrite)
 
     # appending
@@ -115,10 +119,11 @@ class Writer:
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
             for message, row in zip(stored, result.rows, strict=True)
         ]
-        added = sum(each.message.tokens for each in appended if each.inserted)
-        await self._note_skills(stored)
+        added = sum([each.message.tokens for each in appended if each.inserted])
+        if may_hold_skill(stored):
+            await self._note_skills(stored)
         background.record_append(runtime, len(stored))
-        self._compactor.after_append(result.session, added)
+        self._start_work(result.session, added)
         if result.created:
             self._handle.announce("on_session_start")
         if runtime.hooks.listens("on_message"):
@@ -188,7 +193,7 @@ class Writer:
             return edits.replace_message(tree, place, kept, tokens_before, self._handle.runtime.now())
 
         await self._handle.change(build, find=[stored.id], family=_touches_others([stored.id]))
-        if current is not None:
+        if current is not None and may_hold_skill([stored]):
             await self._note_skills([stored])
         return current
 
@@ -236,11 +241,10 @@ class Writer:
 
     async def _note_skills(self, messages: Sequence[StoredMessage]) -> None:
         """Remember which messages hold loaded skills."""
-        if may_hold_skill(messages):
-            try:
-                await self.skills.record_results(messages)
-            except FrontdeskError as error:
-                _log.warning("a loaded skill was not noted: %s", type(error).__name__)
+        try:
+            await self.skills.record_results(messages)
+        except FrontdeskError as error:
+            _log.warning("a loaded skill was not noted: %s", type(error).__name__)
 
     async def _rewrite(self, message_id: str, change: Callable[[Any], Any]) -> None:
         """Change the content of a stored message, if it is still there."""

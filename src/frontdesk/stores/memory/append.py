@@ -23,15 +23,15 @@ def _facts(rows: Rows, request: Append) -> Facts:
     if session is None:
         return Facts(None)
     known, parent = _look_up(rows, session, request)
-    places = [session.head, parent, *(one.place for one in known.values())]
+    places = [session.head, parent, *[one.place for one in known.values()]]
     return Facts(
         session,
         None if session.head is None else rows.message_at(session.head).id,
         {place.segment: rows.segments[place.segment] for place in places if place is not None},
-        leases.turn_of(rows, session),
+        None if request.fence is None else leases.turn_of(rows, session),
         known,
         parent,
-        sessions.may_take_key(rows, session),
+        session.status != "active" and sessions.may_take_key(rows, session),
     )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from frontdesk.errors import StoreClosedError
@@ -35,8 +34,7 @@ def _step(
     """A method that runs an operation on the store's rows, in one step."""
 
     async def run(store: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with store.locked() as rows:
-            return operation(rows, *args, **kwargs)
+        return store.run(operation, *args, **kwargs)
 
     return run
 
@@ -51,17 +49,15 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._closed = False
 
-    @contextmanager
-    def locked(self) -> Iterator[Rows]:
-        """The rows, for the moment of a look or a change."""
-        if self._closed:
-            raise StoreClosedError("the memory store was closed: make a new manager")
+    def run(self, operation: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What an operation on the rows returns; no other one runs meanwhile. Raises `StoreClosedError`."""
         with self._lock:
-            yield self._rows
+            if self._closed:
+                raise StoreClosedError("the memory store was closed: make a new manager")
+            return operation(self._rows, *args, **kwargs)
 
     async def open(self) -> None:
-        with self.locked():
-            pass
+        self.run(lambda rows: None)
 
     async def close(self) -> None:
         self._closed = True
@@ -127,33 +123,25 @@ class MemoryStore:
     drop_vectors = _step(vectors.drop)
 
     async def get_state(self, key: StateKey) -> StateRow | None:
-        with self.locked() as rows:
-            return rows.states.get(key)
+        return self.run(lambda rows: rows.states.get(key))
 
     async def peek_state(self, key: StateKey) -> StateRow | None:
-        with self.locked() as rows:
-            return rows.states.peek(key)
+        return self.run(lambda rows: rows.states.peek(key))
 
     async def touch_state(self, key: StateKey) -> bool:
-        with self.locked() as rows:
-            return rows.states.get(key) is not None
+        return self.run(lambda rows: rows.states.get(key) is not None)
 
     async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
-        with self.locked() as rows:
-            return rows.states.create(key, value, ttl, mark)
+        return self.run(lambda rows: rows.states.create(key, value, ttl, mark))
 
     async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
-        with self.locked() as rows:
-            return rows.states.replace(key, value, mark, seen)
+        return self.run(lambda rows: rows.states.replace(key, value, mark, seen))
 
     async def delete_state(self, key: StateKey) -> bool:
-        with self.locked() as rows:
-            return rows.states.delete(key)
+        return self.run(lambda rows: rows.states.delete(key))
 
     async def delete_states(self, namespace: str, id: str) -> int:
-        with self.locked() as rows:
-            return rows.states.delete_all(namespace, id)
+        return self.run(lambda rows: rows.states.delete_all(namespace, id))
 
     async def sweep_states(self, limit: int) -> Swept:
-        with self.locked() as rows:
-            return rows.states.sweep(limit)
+        return self.run(lambda rows: rows.states.sweep(limit))
