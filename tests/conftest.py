@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.servers.pooler import TransactionPooler
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisCluster, RedisServer
 
 pytest.register_assert_rewrite("tests.public_api")
+# How long an example takes says nothing about what is tested.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -258,7 +258,7 @@ histories = st.lists(st.one_of(chat_raws, item_raws, anthropic_raws, ui_raws, ow
 
 
 @pytest.mark.parametrize("format", formats.FORMATS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(raws=histories, with_summary=st.booleans())
 def test_any_mixed_history_is_valid_for_every_provider(format: str, raws: list[Raw], with_summary: bool) -> None:
     messages = history(*raws)

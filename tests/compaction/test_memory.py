@@ -155,7 +155,7 @@ def test_without_new_facts_the_block_does_not_change() -> None:
 
 
 @given(text=st.text(alphabet="ab 1.-*•`、\n:#一", max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_facts_in_a_block_are_never_added_twice(text: str) -> None:
     facts = normalise_memory(text)
     assert len({memory_fingerprint(f"- {fact}") for fact in facts}) == len(facts)

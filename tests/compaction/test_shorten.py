@@ -214,7 +214,7 @@ blocks = st.lists(st.builds(text_block, texts), min_size=1, max_size=12)
 outputs = st.one_of(values, blocks, texts, values.map(json.dumps))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(output=outputs, limit=st.integers(0, 700), shape=st.sampled_from([ui_result, own_result]))
 def test_any_output_gets_shorter_once_and_keeps_its_kind(output: Any, limit: int, shape: Any) -> None:
     (message,) = history(shape(output))
@@ -229,7 +229,7 @@ def test_any_output_gets_shorter_once_and_keeps_its_kind(output: Any, limit: int
 
 
 @pytest.mark.parametrize("format", formats.FORMATS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(output=outputs, said_text=texts, limit=st.integers(100, 600), shape=st.sampled_from(SHAPES))
 def test_a_shortened_turn_is_valid_for_every_provider(
     format: str, output: Any, said_text: str, limit: int, shape: Any

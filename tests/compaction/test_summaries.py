@@ -173,7 +173,7 @@ turns = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(raws=st.lists(turns, max_size=12), limit=st.integers(1, 300))
 def test_chunks_contain_every_message_once_in_order_and_fit_or_have_one_message(raws: list[Raw], limit: int) -> None:
     messages = history(*raws)
@@ -206,7 +206,7 @@ def test_identifiers_are_found_in_order_and_nothing_else(text: str, found: list[
     assert identifiers(text) == found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text("ab1/.:@\\-~ `(){}é文h", max_size=80))
 def test_identifiers_are_in_the_text_letter_by_letter(text: str) -> None:
     found = identifiers(text)

@@ -19,9 +19,8 @@ _BITS = [
 ]  # fmt: skip
 QUERIES = st.one_of(st.text(), st.lists(st.sampled_from([*_BITS, " "]), max_size=12).map("".join))
 _SETTINGS = settings(
-    deadline=None,
     phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 TEXTS = ["a lamp", '"lamp" AND (部署 OR 🦊)', "role:user src/a/b.py", "nothing 'of' it \\ $1 %_", "éa ﷺ"]
 
