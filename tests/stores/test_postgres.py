@@ -7,7 +7,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import AsyncIterator
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -291,19 +291,26 @@ async def test_an_append_whose_answer_was_lost_is_written_once_and_counts_as_ins
         await store.close()
 
 
-@pytest.mark.parametrize(("lost", "ids"), [(b"the-lost-one", ()), (b"COMMIT", ("first",))], ids=["statement", "commit"])
+@pytest.mark.parametrize(
+    ("lost", "more"),
+    [(b"the raw text", {}), (b"the raw text", {"parent": "first"}), (b"COMMIT", {"dequeue": True})],
+    ids=["at the head", "decided", "decided in a transaction"],
+)
 async def test_an_append_that_was_committed_and_not_answered_counts_as_inserted(
-    postgres_url: str, lost: bytes, ids: tuple[str, ...]
+    postgres_url: str, lost: bytes, more: dict[str, Any]
 ) -> None:
     async with Wire(postgres_url) as wire:
         store = PostgresStore.from_url(wire.url)
         await add(store, "s", "first")
+        late = (StoredMessage("late", "user", 1, 1, '"the raw text"'),)
         wire.lose_answer_to = lost
-        result = await add(store, "s", "the-lost-one", *ids)
+        result = await store.append(
+            Append(namespace=NAMESPACE, session_id="s", messages=late, fresh=(True,), now=1, **more)
+        )
         assert wire.lost == 1
-        assert [row.inserted for row in result.rows] == [True, *(False for _ in ids)]
+        assert [(row.inserted, row.parent_id) for row in result.rows] == [(True, "first")]
         assert result.session.message_count == 2
-        assert await ids_in(store, "s") == ["first", "the-lost-one"]
+        assert await ids_in(store, "s") == ["first", "late"]
         await store.close()
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from itertools import count
 
 import asyncpg
+import msgspec
 import pytest
 
 from frontdesk.store import Append, AppendResult
@@ -108,6 +109,39 @@ async def test_a_batch_that_began_before_another_append_of_its_id_does_not_take_
     await late.close()
 
 
+async def test_an_append_that_was_decided_before_another_was_committed_is_decided_again(
+    store: PostgresStore, connection: asyncpg.Connection, postgres_url: str
+) -> None:
+    """It has read the session, and waits for its row to write; the other append holds the row, and then commits."""
+    await add(store, "s", "first")
+    early = await asyncpg.connect(postgres_url)
+    statements = Statements("frontdesk")
+    transaction = early.transaction()
+    await transaction.start()
+    await append.append(Connection(early, statements), request("s", "early", "same"), call=1)
+    late = msgspec.structs.replace(request("s", "same", "late"), parent="first")
+    appending = asyncio.create_task(append.append(Connection(connection, statements), late, call=2))
+    while not await early.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+        await early.execute("SELECT pg_sleep(0.01)")
+    await transaction.commit()
+    assert [row.inserted for row in (await appending).rows] == [False, True]
+    assert await path(store, "s") == ["first", "early", "same", "late"]
+    assert (await row(store, "s")).message_count == 4
+    await early.close()
+
+
+async def test_of_many_that_make_a_session_at_once_one_does(store: PostgresStore, postgres_url: str) -> None:
+    others = [PostgresStore.from_url(postgres_url) for _ in range(5)]
+    for number in range(5):
+        answers = await asyncio.gather(
+            *(one.append(request(f"s{number}", f"m{index}")) for index, one in enumerate((store, *others)))
+        )
+        assert [answer.created for answer in answers].count(True) == 1
+        assert len(await path(store, f"s{number}")) == 6
+    for other in others:
+        await other.close()
+
+
 # what the row of a session says of its head
 
 WRONG_HEADS = """
@@ -168,7 +202,7 @@ async def test_a_plan_made_while_tables_are_small_scans_no_namespace(
         await add(store, "s", "c")
         await connection.execute("ANALYZE")
     await connection.execute("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan")
-    for number, text in enumerate((head.ONE, head.MANY, append.LOCK, append.FACTS, append.WRITE)):
+    for number, text in enumerate((head.ONE, head.MANY, append.LOCK, append.GATHER, append.WRITE)):
         arguments = max(int(mark) for mark in re.findall(r"\$(\d+)", text))
         await connection.execute(f"PREPARE p{number} AS {text.replace('{schema}', 'frontdesk')}")
         plan = await connection.fetch(f"EXPLAIN EXECUTE p{number}({', '.join(['NULL'] * arguments)})")

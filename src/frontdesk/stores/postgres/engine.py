@@ -228,8 +228,9 @@ class Engine:
 
 
 async def _set_up(connection: asyncpg.Connection[Any]) -> None:
-    # A plan is kept with its statement. One made while a table was small would scan it whole after it has grown.
-    await connection.execute("SET enable_seqscan = off; SET jit = off")
+    # One plan for each statement, made once: making it costs more than most statements. A plan that was made while a
+    # table was small must not scan it whole after it has grown.
+    await connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off")
 
 
 async def _keep_settings(connection: asyncpg.Connection[Any]) -> None:
