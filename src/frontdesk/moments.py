@@ -20,7 +20,7 @@ def now() -> int:
 
 
 def to_datetime(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
+    return _EPOCH + microseconds * _MICROSECOND
 
 
 def to_day(microseconds: int) -> str:

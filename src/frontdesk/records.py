@@ -188,6 +188,7 @@ class SessionInfo(Record):
     @classmethod
     def from_row(cls, row: SessionRow, limit: int, status: SessionStatus) -> SessionInfo:
         """The record for a row. `limit` is the window of the session, `status` its derived status."""
+        updated_at = to_datetime(row.updated_at)
         info = _InfoDraft(
             id=row.id,
             namespace=row.namespace,
@@ -210,8 +211,8 @@ class SessionInfo(Record):
             cost=_NOTHING if row.cost == "0" else Decimal(row.cost),
             compaction_count=row.compaction_count,
             created_at=to_datetime(row.created_at),
-            updated_at=to_datetime(row.updated_at),
-            last_active_at=to_datetime(row.last_active_at),
+            updated_at=updated_at,
+            last_active_at=updated_at if row.last_active_at == row.updated_at else to_datetime(row.last_active_at),
             compacted_at=None if row.compacted_at is None else to_datetime(row.compacted_at),
             ended_at=None if row.ended_at is None else to_datetime(row.ended_at),
         )

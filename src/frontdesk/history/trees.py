@@ -79,9 +79,13 @@ async def complete_row(runtime: Runtime, row: SessionRow) -> SessionRow:
     return row if tree is None else (await store_view(runtime, tree))[0]
 
 
-async def measure_row(runtime: Runtime, row: SessionRow) -> SessionRow:
-    """The same for this reader only: nothing is written."""
-    tree = await load_tree(runtime, row.id) if row.view == "stale" else None
+async def measure_rows(runtime: Runtime, rows: Sequence[SessionRow]) -> list[SessionRow]:
+    """The rows with the totals of their views, for this reader only: nothing is written."""
+    return [await _measure_row(runtime, row) if row.view == "stale" else row for row in rows]
+
+
+async def _measure_row(runtime: Runtime, row: SessionRow) -> SessionRow:
+    tree = await load_tree(runtime, row.id)
     if tree is None:
         return row
     items = tree.lay(tree.session.head)

@@ -27,6 +27,7 @@ TRANSITIONS: dict[SessionStatus, tuple[SessionStatus, ...]] = {
     ARCHIVED: (ACTIVE,),
 }
 """every status, and those that can follow it"""
+_BY_NAME: dict[str, SessionStatus] = {status.value: status for status in SessionStatus}
 
 
 class ManagerDefault:
@@ -44,7 +45,7 @@ def check_transition(session_id: str, status: SessionStatus, wanted: SessionStat
 
 def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool) -> SessionStatus:
     """The status of a session. Its row says only whether it is active, suspended or archived."""
-    return SessionStatus(sessions.status_of(row, now, idle_after, is_compacting=is_compacting))
+    return _BY_NAME[sessions.status_of(row, now, idle_after, is_compacting=is_compacting)]
 
 
 async def statuses(runtime: Runtime, rows: Sequence[SessionRow]) -> list[SessionStatus]:

@@ -122,7 +122,7 @@ class Directory:
         return Page(await self._infos(shown), next_cursor)
 
     async def _infos(self, rows: list[SessionRow]) -> list[SessionInfo]:
-        measured = [await trees.measure_row(self._runtime, row) for row in rows]
+        measured = await trees.measure_rows(self._runtime, rows)
         known = zip(measured, await statuses(self._runtime, measured), strict=True)
         configured = self._runtime.settings.compaction.max_tokens
         return [SessionInfo.from_row(row, session_window(row, configured), status) for row, status in known]

@@ -71,7 +71,7 @@ class VisibleSessions:
     async def _check(self, session_id: str, row: SessionRow | None) -> None:
         info = None
         if row is not None:
-            row = await trees.measure_row(self._history.runtime, row)
+            (row,) = await trees.measure_rows(self._history.runtime, [row])
             (status,) = await transitions.statuses(self._history.runtime, [row])
             compaction = self._history.runtime.settings.compaction
             info = SessionInfo.from_row(row, session_window(row, compaction.max_tokens), status)
