@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from frontdesk import SessionManager
 from frontdesk.moments import to_microseconds
 from frontdesk.search.query import MAX_CLAUSES, MAX_TERMS, Query, parse
-from frontdesk.search.tokeniser import TOKENISER, Tokeniser
+from frontdesk.search.tokeniser import TOKENISER, Tokeniser, fold
 
 
 def parsed(text: str) -> Query:
@@ -54,6 +54,11 @@ def test_a_minus_excludes_a_word_or_a_phrase() -> None:
     query = parsed('report -draft -"not yet"')
     assert query.words == ("report",)
     assert query.excluded == ((("draft",),), (("not", "yet"),))
+
+
+def test_a_text_that_folds_into_two_words_is_no_prefix() -> None:
+    assert parsed("terms:\ufdfa*").prefixes == ()
+    assert parsed("\ufdfa*").prefixes == (fold("\ufdfa"),)
 
 
 def test_an_asterisk_makes_a_prefix() -> None:

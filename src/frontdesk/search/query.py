@@ -117,8 +117,11 @@ class _Parser:
         prefix = fold(text)
         if not RUN.fullmatch(text) or IS_SPACELESS(text):
             return False
+        runs = list(self._tokeniser.query_runs(text))
+        if len(runs) != 1:  # "terms:" before a sign of another script becomes two runs once it is folded
+            return False
         self._prefixes.append(prefix)
-        [terms] = self._tokeniser.query_runs(text)
+        (terms,) = runs
         self._terms += [term for term in terms if not term.startswith(prefix)] if len(terms) == 1 else ()
         return True
 
