@@ -76,11 +76,15 @@ class RedisServer:
         assert self._guardian.stdout
         self._process_id = int(self._guardian.stdout.readline())
         try:
-            wait_until(lambda: bool(self.ask("PING")), f"Redis did not start: see {directory}/log")
+            wait_until(self._answers, f"Redis did not start: see {directory}/log")
         except BaseException:
             self.stop()
             raise
         return self
+
+    def _answers(self) -> bool:
+        """Whether the server that answers is this one: another process may have taken the port first."""
+        return _figures(self, "INFO").get("process_id") == str(self._process_id)
 
     def stop(self) -> None:
         """End the server and remove all it wrote."""

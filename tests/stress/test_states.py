@@ -43,7 +43,8 @@ async def test_200_increments_from_each_of_8_processes_make_1600(url: str) -> No
             workers.append(stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True)))
             stack.callback(workers[-1].kill)
         outputs = await asyncio.gather(*(asyncio.to_thread(worker.communicate) for worker in workers))
-    assert [errors for _, errors in outputs] == [""] * PROCESSES
+    ended = [(worker.returncode, errors) for worker, (_, errors) in zip(workers, outputs, strict=True)]
+    assert ended == [(0, "")] * PROCESSES
     async with SessionManager("memory://", namespace="count") as manager:
         states = manager.states(Counter, store=url)
         assert await states.get("chat") == Counter(PROCESSES * EACH)
