@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError
@@ -47,13 +48,14 @@ async def try_lease(runtime: Runtime, name: str) -> AsyncIterator[bool]:
 
 def holder() -> str:
     """A new holder name, which identifies this process and its machine."""
-    return f"{_machine()}/{os.getpid()}/{_PROCESS}/{new_id()}"
+    pid = os.getpid()
+    return f"{_machine(pid)}/{pid}/{_PROCESS}/{new_id()}"
 
 
 def is_dead(name: str) -> bool:
     """Whether a holder was a process of this machine that has ended. False for holders on other machines."""
     machine, pid, process, *_ = (*name.split("/"), "", "")
-    if machine != _machine() or not pid.isdecimal():
+    if machine != _machine(os.getpid()) or not pid.isdecimal():
         return False
     if int(pid) == os.getpid():
         return process != _PROCESS
@@ -66,8 +68,10 @@ def is_dead(name: str) -> bool:
     return False
 
 
-def _machine() -> str:
-    """The machine, and in a container its process namespace: where a process id is unique."""
+@cache
+def _machine(pid: int) -> str:
+    """The machine, and in a container its process namespace: where a process id is unique. Looked up once for each
+    process: every turn has a holder, and a forked process may be in another namespace."""
     try:
         process_namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
