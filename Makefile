@@ -12,6 +12,7 @@ WORKERS ?= auto
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv-bench/.ready
+DOCS_READY := .venv-docs/.ready
 POOLER := .cache/.pgbouncer
 UV := $(BIN)/uv
 INSTALL := $(UV) pip sync --quiet --require-hashes
@@ -74,8 +75,13 @@ stubs: $(READY) ## write the stub of frontdesk.sync again, after a change of the
 layers: $(READY) ## check that imports go downward only
 	@$(BIN)/lint-imports --no-logo
 
+.PHONY: docs
+docs: $(READY) $(DOCS_READY) ## build the guides and the API reference into build/site; warnings and dead links are errors
+	@.venv-docs/bin/zensical build --clean --strict
+	@$(BIN)/python scripts/check_reference.py
+
 .PHONY: check
-check: lint types layers test test-wheel ## everything that must pass before a commit: exactly what CI runs
+check: lint types layers docs test test-wheel ## everything that must pass before a commit: exactly what CI runs
 
 .PHONY: bench
 bench: $(BENCH_READY) ## measure against the targets and the peers (in its own environment, not part of check)
@@ -96,14 +102,14 @@ dist: $(READY) ## build the wheel into dist/
 
 .PHONY: lock
 lock: .venv/.uv ## update requirements/*.txt to the newest versions
-	@for name in uv dev bench; do \
+	@for name in uv dev docs bench; do \
 		echo "locking requirements/$$name.txt"; \
 		$(COMPILE) --upgrade requirements/$$name.in --output-file requirements/$$name.txt; \
 	done
 
 .PHONY: clean
 clean: ## remove everything that was created, including the environments
-	rm -rf .venv .venv-bench .cache .hypothesis build dist
+	rm -rf .venv .venv-bench .venv-docs .cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.uv: requirements/uv.txt
@@ -133,4 +139,10 @@ $(BENCH_READY): .venv/.uv requirements/bench.txt pyproject.toml
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-bench
 	@$(INSTALL) --python .venv-bench/bin/python requirements/bench.txt
 	@$(INSTALL_PACKAGE) --python .venv-bench/bin/python
+	@touch $@
+
+$(DOCS_READY): .venv/.uv requirements/docs.txt
+	@echo "installing requirements/docs.txt into .venv-docs"
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-docs
+	@$(INSTALL) --python .venv-docs/bin/python requirements/docs.txt
 	@touch $@
