@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from frontdesk import DEFAULT_MAX_TOKENS, SessionManager
+from frontdesk.messages import new_id
 from frontdesk.models import context_window
 
 
@@ -52,3 +54,19 @@ def test_a_known_family_has_a_window(model: str, tokens: int) -> None:
 @pytest.mark.parametrize("model", ["", "my-own-model", "gpt", "llama", "/", "phi-4"])
 def test_an_unknown_model_has_none(model: str) -> None:
     assert context_window(model) is None
+
+
+async def test_an_unknown_model_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    model = f"in-house-{new_id()}"
+    async with SessionManager("memory://") as manager:
+        for name in ("a", "b"):
+            await manager.create(id=name, model=model)
+            info = await manager.get(name)
+            assert info is not None
+            assert info.max_tokens == DEFAULT_MAX_TOKENS
+        assert [model in record.getMessage() for record in caplog.records] == [True]
+        assert "max_tokens" in caplog.text
+        await manager.create(id="c", model=f"in-house-{new_id()}", max_tokens=8_000)
+        await manager.create(id="d", model="gpt-5")
+        assert len([*await manager.list()]) == 4
+        assert len(caplog.records) == 1

@@ -5,10 +5,14 @@ A family has the smallest window of its common models. A local server may have l
 
 from __future__ import annotations
 
+import logging
 import re
+from functools import lru_cache
 
 from frontdesk.messages.tokens import DEFAULT_MAX_TOKENS
 from frontdesk.store import SessionRow
+
+_log = logging.getLogger("frontdesk.models")
 
 _WINDOWS = {
     # OpenAI
@@ -146,9 +150,24 @@ def context_window(model: str) -> int | None:
 
 
 def session_window(row: SessionRow | None, configured: int | None) -> int:
-    """The context window of a session: its own, or that of `with_compaction`, or that of its model, or the default."""
+    """The context window of a session: its own, or that of `with_compaction`, or that of its model, or the default.
+
+    The first time that a model is not known, a warning is logged."""
     if row is not None and row.max_tokens is not None:
         return row.max_tokens
     if configured is not None:
         return configured
-    return (context_window(row.model) if row is not None and row.model else None) or DEFAULT_MAX_TOKENS
+    return _model_window(row.model) if row is not None and row.model else DEFAULT_MAX_TOKENS
+
+
+@lru_cache(maxsize=1024)
+def _model_window(model: str) -> int:
+    window = context_window(model)
+    if window is None:
+        _log.warning(
+            "the context window of model %r is not known, %d tokens are assumed: set max_tokens for the session or in"
+            " with_compaction",
+            model,
+            DEFAULT_MAX_TOKENS,
+        )
+    return window or DEFAULT_MAX_TOKENS
