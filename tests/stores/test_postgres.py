@@ -168,6 +168,21 @@ async def test_a_password_is_never_shown() -> None:
     assert "s3cret" not in shown + str(malformed.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://user:s3cret@127.0.0.1:9/desk",
+        "postgresql:///?host=127.0.0.1&port=9&dbname=desk&user=ana&password=s3cret",
+    ],
+)
+async def test_a_server_that_cannot_be_reached_is_named(url: str) -> None:
+    store = PostgresStore.from_url(url)
+    with pytest.raises(StoreUnavailableError, match=r"^PostgreSQL at 127\.0\.0\.1:9/desk cannot be reached") as caught:
+        await store.get(NAMESPACE, "s")
+    await store.close()
+    assert "s3cret" not in str(caught.value)
+
+
 # appends
 
 

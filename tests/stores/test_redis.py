@@ -139,6 +139,13 @@ class TestKeys:
 
 
 class TestFailures:
+    async def test_a_server_that_cannot_be_reached_is_named(self) -> None:
+        store = RedisStore("redis://ana:s3cret@127.0.0.1:9/2")
+        with pytest.raises(StoreUnavailableError, match=r"^Redis at 127\.0\.0\.1:9/2 cannot be reached") as caught:
+            await store.open()
+        await store.close()
+        assert "s3cret" not in str(caught.value)
+
     async def test_a_server_that_is_down_is_not_a_missing_state(self, server: RedisServer) -> None:
         async with SessionManager("memory://") as manager:
             states = manager.states(Counter, store=server.url)

@@ -13,6 +13,7 @@ from functools import cache
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError
 from frontdesk.messages.ids import new_id
+from frontdesk.pauses import sleep
 from frontdesk.store import LeaseRow, Store
 
 _TTL = 10_000_000
@@ -29,7 +30,7 @@ async def hold_lease(runtime: Runtime, session_id: str, name: str) -> AsyncItera
     Raises `SessionNotFoundError`."""
     pause = _FIRST_PAUSE
     while (lease := await runtime.store.acquire_lease(runtime.namespace, session_id, name, holder(), _TTL)) is None:
-        await asyncio.sleep(pause)
+        await sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
     async with _renewed(runtime.store, runtime.namespace, session_id, lease):
         yield
@@ -93,7 +94,7 @@ async def _renewed(store: Store, namespace: str, session_id: str | None, lease: 
 async def _renew(store: Store, namespace: str, session_id: str | None, name: str, number: int) -> None:
     """Renew a lease until cancelled. If it is lost anyway, work may be done twice, which does no other harm."""
     while True:
-        await asyncio.sleep(_RENEW_SECONDS)
+        await sleep(_RENEW_SECONDS)
         try:
             await store.renew_lease(namespace, session_id, name, number, _TTL)
         except FrontdeskError:

@@ -3,13 +3,13 @@ by which both are ranked."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
+from frontdesk.pauses import sleep
 from frontdesk.search import stored_texts
 from frontdesk.search.facets import KINDS, period_facets, role_facet
 from frontdesk.search.query import Query
@@ -222,7 +222,7 @@ async def scan(
                 source.address, _place(source, selection), families.get(owner, 0), source.at, *found
             )
         # Let other tasks run: matching a batch keeps the processor busy.
-        await asyncio.sleep(0)
+        await sleep(0)
 
 
 def _place(source: StoredText, selection: TextSelection) -> Place | None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ChangesTrimmedError, StoreError
 from frontdesk.lifecycle.leases import holder
+from frontdesk.pauses import sleep
 from frontdesk.search import stored_texts
 from frontdesk.search.stored_texts import TextSelection
 from frontdesk.store import IndexState, LeaseRow, StatsQuery
@@ -87,9 +88,9 @@ class Follower(ABC):
 
     async def wait_and_run(self, work: Callable[[], Any]) -> None:
         """Do some work under the lease, after waiting for the worker that holds it."""
-        while not await self.run_exclusively(work):  # noqa: ASYNC110
+        while not await self.run_exclusively(work):
             # The holder may be in another process: there is no notification when it releases the lease.
-            await asyncio.sleep(0.2)
+            await sleep(0.2)
 
     async def advance(self) -> None:
         """Process the log up to its end, or until the budget is used up."""

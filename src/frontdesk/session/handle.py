@@ -3,7 +3,6 @@ plans, again if another writer was first."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionN
 from frontdesk.history import trees, views
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
+from frontdesk.pauses import sleep
 from frontdesk.store import NewSession, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import plans
 from frontdesk.tree.tree import Tree
@@ -214,4 +214,4 @@ class Handle:
 async def _pause(attempt: int) -> None:
     """Wait before trying again, longer with each attempt, so that the writer that was first can finish."""
     if attempt >= _EAGER_ATTEMPTS:
-        await asyncio.sleep(random.uniform(0, min(0.001 * attempt, 0.05)))  # noqa: S311 (not a secret)
+        await sleep(random.uniform(0, min(0.001 * attempt, 0.05)))  # noqa: S311 (not a secret)

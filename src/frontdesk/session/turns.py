@@ -17,6 +17,7 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, InvalidInputError, SessionNotFoundError, TurnBusyError, TurnLostError
 from frontdesk.lifecycle.leases import holder
 from frontdesk.messages.stored import StoredMessage
+from frontdesk.pauses import sleep
 from frontdesk.session.handle import Handle
 from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
 
@@ -281,7 +282,7 @@ class Holding:
     async def _keep(self) -> None:
         renew_at = self._until - self._seconds * 2 / 3
         while not self._over.is_set():
-            await asyncio.sleep(min(_WATCH, self._seconds / 3))
+            await sleep(min(_WATCH, self._seconds / 3))
             asked_at = time.monotonic()
             name = self._runtime.namespace, self.session_id, TURN
             try:

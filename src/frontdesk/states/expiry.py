@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 from frontdesk.errors import ConfigurationError, FrontdeskError, InvalidInputError, StoreClosedError
+from frontdesk.pauses import sleep
 from frontdesk.store import StateStore
 
 DEFAULT_TTL = timedelta(minutes=30)
@@ -60,7 +60,7 @@ async def sweep(store: StateStore) -> int:
     while more:
         swept, more = await store.sweep_states(SWEEP_BATCH)
         removed += swept
-        await asyncio.sleep(0)
+        await sleep(0)
     return removed
 
 
@@ -73,4 +73,4 @@ async def sweep_forever(store: StateStore) -> None:
             return
         except FrontdeskError as error:
             log.warning("expired states could not be swept: %s", error)
-        await asyncio.sleep(SWEEP_SECONDS)
+        await sleep(SWEEP_SECONDS)

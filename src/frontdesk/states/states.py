@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import random
 import secrets
@@ -21,6 +20,7 @@ from frontdesk.errors import (
 )
 from frontdesk.messages.ids import check_id, new_id
 from frontdesk.moments import to_datetime
+from frontdesk.pauses import sleep
 from frontdesk.record import Record
 from frontdesk.states.codec import StateCodec
 from frontdesk.states.expiry import DEFAULT_TTL, check_ttl, choose_ttl, sweep_forever
@@ -205,7 +205,7 @@ def _mark() -> str:
 async def _back_off(attempt: int) -> None:
     """Let other changes through; longer with each attempt."""
     if attempt >= _EAGER_ATTEMPTS:
-        await asyncio.sleep(random.uniform(0, min(0.001 * attempt, 0.05)))  # noqa: S311 (not a secret)
+        await sleep(random.uniform(0, min(0.001 * attempt, 0.05)))  # noqa: S311 (not a secret)
 
 
 def _too_many_conflicts(key: StateKey) -> ConcurrentChangeError:

@@ -18,7 +18,9 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from frontdesk.pauses import sleep
 from frontdesk.stores.postgres.connection import Connection, Statements
+from frontdesk.stores.postgres.url import describe
 
 T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[T]]
@@ -63,7 +65,7 @@ class Lane:
             self.pool.terminate()
             for cut in self.on_cut:
                 cut()
-            await asyncio.sleep(0)
+            await sleep(0)
 
     async def close(self, seconds: float) -> None:
         for finish in self.on_close:
@@ -86,6 +88,7 @@ class Engine:
 
     def __init__(self, dsn: str, schema: str, *, pool: int, pooler: bool, timeout: float, prepare: Work[None]) -> None:
         self._dsn = dsn
+        self._address = describe(dsn)
         self._statements = Statements(schema)
         self._size = pool
         self._timeout = timeout
@@ -147,7 +150,7 @@ class Engine:
         try:
             await lane.open()
         except Exception as error:
-            raise translate(error) from None
+            raise translate(error, self._address) from None
         await self.run_on(lane, self._prepare, repeatable=True)
         lane.is_open = True
 
@@ -176,7 +179,7 @@ class Engine:
                 await transaction.commit()
             except Exception as error:
                 if is_lost(error):
-                    raise translate(error, uncertain=True) from None
+                    raise translate(error, self._address, uncertain=True) from None
                 raise
             return result
 
@@ -194,7 +197,7 @@ class Engine:
                 lost = is_lost(error)
                 again = getattr(error, "sqlstate", None) in _CONFLICTS or (lost and repeatable)
                 if not again or attempt == _ATTEMPTS:
-                    raise translate(error, uncertain=lost and not repeatable) from None
+                    raise translate(error, self._address, uncertain=lost and not repeatable) from None
             finally:
                 with suppress(Exception):
                     await lane.pool.release(connection)
@@ -208,7 +211,7 @@ class Engine:
         except Exception as error:
             if self._closed:
                 raise StoreClosedError("the PostgreSQL store was closed: make a new manager") from None
-            raise translate(error) from None
+            raise translate(error, self._address) from None
 
     async def close(self) -> None:
         """Finish what is in flight on every loop that still runs, and release the rest."""
@@ -244,8 +247,9 @@ def is_lost(error: BaseException) -> bool:
     return isinstance(error, OSError | asyncpg.InterfaceError) and not isinstance(error, TimeoutError | ValueError)
 
 
-def translate(error: BaseException, *, uncertain: bool = False) -> FrontdeskError:
-    """The typed error for a failure of the driver. Neither statements, values nor the address are in its text."""
+def translate(error: BaseException, address: str, *, uncertain: bool = False) -> FrontdeskError:
+    """The typed error for a failure of the driver. Its text contains neither statements, values nor passwords, and the
+    address of the server only if that cannot be reached."""
     if isinstance(error, FrontdeskError):
         return error
     happened = "; the change may have happened: look before trying again" if uncertain else ""
@@ -269,5 +273,7 @@ def translate(error: BaseException, *, uncertain: bool = False) -> FrontdeskErro
             kind = StoreReadOnlyError
         return kind(text, sqlstate=state)
     if is_lost(error):
-        return StoreUnavailableError(f"PostgreSQL cannot be reached ({type(error).__name__}){happened}")
+        return StoreUnavailableError(
+            f"PostgreSQL at {address} cannot be reached ({type(error).__name__}){happened}", address=address
+        )
     return StoreError(f"PostgreSQL was given what it cannot take ({type(error).__name__})")

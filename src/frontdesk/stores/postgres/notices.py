@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 
 from frontdesk.errors import FrontdeskError
+from frontdesk.pauses import sleep
 from frontdesk.stores.bell import Bell
 
 _EVERY = 0.1
@@ -59,7 +60,7 @@ class Notices:
             self._written = False
             with suppress(FrontdeskError):
                 await self._notify()
-            await asyncio.sleep(_EVERY)
+            await sleep(_EVERY)
 
     async def wait(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from frontdesk.errors import StoreURLError
 
@@ -32,6 +33,7 @@ _DRIVERS = (
     "user",
 )
 _MOST_CONNECTIONS = 1000
+_PORT = 5432
 
 
 def parse_url(url: str) -> tuple[str, dict[str, Any]]:
@@ -86,9 +88,13 @@ def check_options(pool: int, timeout: float) -> None:
 
 
 def describe(dsn: str) -> str:
-    """Host and database, for people to recognise the store by; never user or password."""
+    """Host, port and database, for people to recognise the store by; never user or password."""
     try:
         parts = urlsplit(dsn)
-        return f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        options = dict(parse_qsl(parts.query))
+        host = parts.hostname or options.get("host") or os.environ.get("PGHOST") or "localhost"
+        port = parts.port or options.get("port") or os.environ.get("PGPORT") or _PORT
+        named = options.get("dbname") or options.get("database") or os.environ.get("PGDATABASE") or ""
+        return f"{host}:{port}/{unquote(parts.path.strip('/')) or named}"
     except ValueError:
-        return ""
+        return "an unknown address"

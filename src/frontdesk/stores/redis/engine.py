@@ -19,6 +19,7 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from frontdesk.pauses import sleep
 from frontdesk.stores.redis.clients import Clients, client_factory
 from frontdesk.stores.redis.scripts import Script
 from frontdesk.stores.redis.url import RedisAddress
@@ -100,9 +101,9 @@ class RedisEngine:
                 self.check_open()
                 if not self._can_retry(error, repeatable) or time.monotonic() >= deadline:
                     uncertain = not repeatable and isinstance(error, _CONNECTION_LOST) and not _was_never_sent(error)
-                    raise translate(error, uncertain=uncertain) from None
+                    raise translate(error, str(self._address), uncertain=uncertain) from None
                 if not isinstance(error, redis_errors.MovedError):
-                    await asyncio.sleep(pause)
+                    await sleep(pause)
                     pause = min(2 * pause, 0.25)
             with suppress(redis_errors.RedisError, OSError):
                 await current.clients.refresh_slots(refreshes)
@@ -178,7 +179,7 @@ def _was_never_sent(error: BaseException) -> bool:
     return isinstance(error.__cause__ or error.__context__, ConnectionRefusedError | socket.gaierror)
 
 
-def translate(error: BaseException, *, uncertain: bool = False) -> StoreError:
+def translate(error: BaseException, address: str, *, uncertain: bool = False) -> StoreError:
     """The typed error for an error of the driver. Its text contains no keys, values or passwords."""
     happened = "; the change may have happened: check before trying again" if uncertain else ""
     name = type(error).__name__
@@ -191,5 +192,5 @@ def translate(error: BaseException, *, uncertain: bool = False) -> StoreError:
     if isinstance(error, redis_errors.TimeoutError | TimeoutError):
         return StoreUnavailableError(f"Redis did not answer in time{happened}")
     if isinstance(error, _CONNECTION_LOST + _CLUSTER_CHANGING):
-        return StoreUnavailableError(f"Redis cannot be reached ({name}){happened}")
+        return StoreUnavailableError(f"Redis at {address} cannot be reached ({name}){happened}", address=address)
     return StoreError(f"Redis returned an error ({name}: {str(error).partition(' ')[0]})")
