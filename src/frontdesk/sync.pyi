@@ -1214,8 +1214,8 @@ class States(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool for a model. `tool(**arguments)` returns text and never raises. For wrong arguments, or if the tool
-    fails, the text tells the model what is wrong and what to do."""
+    """A tool for a model. Calling it returns text and never raises. For wrong arguments, or if the tool fails, the text
+    tells the model what is wrong and what to do."""
 
     name: str
     description: str
@@ -1223,8 +1223,15 @@ class Tool:
     run: Callable[..., Awaitable[str]]
 
     def __call__(self, /, **arguments: Any) -> str: ...
+    def call(self, arguments: str | Mapping[str, Any] | None) -> str:
+        """Call the tool with the arguments as the model wrote them: a JSON text, or an object where the provider has
+        decoded it. Returns text, as calling the tool does."""
+
     def to_openai(self) -> dict[str, Any]:
         """The entry for `tools=` of an OpenAI chat completion."""
+
+    def to_openai_responses(self) -> dict[str, Any]:
+        """The entry for `tools=` of an OpenAI response."""
 
     def to_anthropic(self) -> dict[str, Any]:
         """The entry for `tools=` of an Anthropic message."""
