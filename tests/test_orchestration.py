@@ -81,10 +81,11 @@ class TestState:
         assert state.tool_log == (*(f"tool{number}" for number in range(12)), "tool5"), "every use, in order"
 
     async def test_the_log_is_bounded_and_no_tool_is_forgotten(self) -> None:
-        agent = Orchestrator([Step("done", conditions=(Condition("tool_used", "first"),))])
+        conditions = (Condition("tool_used", "first"), Condition("tool_used", "last"))
+        agent = Orchestrator([Step("done", conditions=conditions)])
         await agent.add_used_tool("chat", "first")
-        await agent.update_state("chat", {"tool_log": ("first", *["other"] * 999), "active_step": None})
-        state = await agent.add_used_tool("chat", "other")
+        await agent.update_state("chat", {"tool_log": ("first", *["other"] * 999)})
+        state = await agent.add_used_tool("chat", "last")
         assert len(state.tool_log) == 1000
         assert "first" not in state.tool_log
         assert state.active_step == "done"
@@ -180,6 +181,28 @@ class TestSteps:
         with pytest.raises(InvalidInputError, match="by hand, usual"):
             await agent.set_active_step("chat", "nowhere")
 
+    async def test_a_step_set_by_hand_stays_until_a_tool_completes_the_conditions_of_another(self) -> None:
+        agent = Orchestrator([*STEPS, Step("wrap up", conditions=(Condition("sequence_match", ("write", "undo")),))])
+        await agent.process_tool("chat", "search")
+        await agent.set_active_step("chat", "start")
+        for tool in ("search", "write", "search"):
+            await agent.process_tool("chat", tool)
+            assert await agent.allowed_tools("chat", ANY) == ["search", "undo"]
+        assert (await agent.add_used_tool("chat", "write")).active_step == "start"
+        assert (await agent.add_used_tool("chat", "undo")).active_step == "wrap up"
+        await agent.set_active_step("chat", "start")
+        assert (await agent.add_used_tool("chat", "undo")).active_step == "start"
+
+    async def test_the_sequence_of_a_step_that_replaces_another_starts_at_its_beginning(
+        self, manager: SessionManager
+    ) -> None:
+        await orchestrator(manager, *STEPS).process_tool("chat", "search")
+        await orchestrator(manager, *STEPS).update_state("chat", {"sequence_index": 2})
+        later = orchestrator(manager, DRILL)
+        assert await later.allowed_tools("chat", ANY) == ["search"]
+        assert await later.process_tool("chat", "search")
+        assert await later.allowed_tools("chat", ANY) == ["write"]
+
     async def test_a_step_that_is_no_longer_configured_is_replaced_by_the_default(
         self, manager: SessionManager
     ) -> None:
@@ -231,6 +254,47 @@ class TestSteps:
     def test_contradictory_steps_are_refused(self, steps: Any) -> None:
         with pytest.raises(ConfigurationError):
             Orchestrator(steps)
+
+    async def test_a_tool_that_is_not_allowed_is_recorded_and_reported(self) -> None:
+        agent = Orchestrator(STEPS)
+        assert not await agent.is_allowed("chat", "publish")
+        assert await agent.get_state("chat") is None, "asking records nothing"
+        assert not await agent.process_tool("chat", "publish")
+        assert await agent.is_allowed("chat", "search")
+        assert await agent.process_tool("chat", "search")
+        assert await agent.is_allowed("chat", "write")
+        assert not await agent.is_allowed("chat", "publish")
+        assert not await agent.process_tool("chat", "publish")
+        state = await agent.get_state("chat")
+        assert state is not None
+        assert state.tool_log == ("publish", "search", "publish")
+        assert await Orchestrator().is_allowed("chat", "anything")
+
+    @pytest.mark.parametrize("what", ["allowed_tools", "denied_tools", "sequence"])
+    @pytest.mark.parametrize("value", ["search_web", 7, {"search_web"}, ("search_web", 7), [""]])
+    def test_a_text_in_place_of_a_list_of_tools_is_refused(self, what: str, value: Any) -> None:
+        with pytest.raises(ConfigurationError, match=f"{what} of step 'a'"):
+            Step("a", **{what: value})
+
+    @pytest.mark.parametrize("value", [Condition("tool_used", "a"), "tool_used", None, ["tool_used"]])
+    def test_a_single_condition_in_place_of_a_list_is_refused(self, value: Any) -> None:
+        with pytest.raises(ConfigurationError, match="step 'a'"):
+            Step("a", conditions=value)
+
+    async def test_lists_are_as_good_as_tuples(self) -> None:
+        condition = Condition("sequence_match", ["x", "y"])
+        lists = Step("a", conditions=[condition], allowed_tools=["x"], denied_tools=["y"], sequence=["z"])
+        tuples = Step(
+            "a",
+            conditions=(Condition("sequence_match", ("x", "y")),),
+            allowed_tools=("x",),
+            denied_tools=("y",),
+            sequence=("z",),
+        )
+        assert lists == tuples
+        agent = Orchestrator([lists, Step("own", conditions=[Condition("sequence_match")], sequence=["b", "c"])])
+        steps = [(await agent.add_used_tool("chat", tool)).active_step for tool in ("x", "y", "b", "c")]
+        assert steps == [None, "a", "a", "own"]
 
     @pytest.mark.parametrize(("type", "value"), [("tool_used", None), ("sequence_match", "a"), ("weather", "fine")])
     def test_invalid_conditions_are_refused(self, type: Any, value: Any) -> None:

@@ -263,18 +263,24 @@ class Orchestrator:
         """Replace the given fields, and no others. Raises `InvalidInputError` for an unknown field."""
 
     def set_active_step(self, id: str, step: str | None) -> OrchestrationState:
-        """Enter a step, at the start of its sequence. Raises `InvalidInputError` for an unknown step."""
+        """Enter a step, at the start of its sequence. It stays active until the use of a tool completes the conditions
+        of another step. Raises `InvalidInputError` for an unknown step."""
 
     def add_used_tool(self, id: str, tool: str) -> OrchestrationState:
-        """Record the use of a tool, and enter the step whose conditions are now met."""
+        """Record the use of a tool, and enter the step whose conditions it completes."""
 
     def advance_sequence(self, id: str) -> OrchestrationState:
         """Move to the next tool of the sequence."""
 
     def process_tool(self, id: str, tool: str) -> bool:
         """Record the use of a tool, advance the sequence if the tool was the expected one, and enter the step whose
-        conditions are now met. Returns False if another tool was expected: the use is still recorded, and the sequence
-        does not advance."""
+        conditions it completes.
+
+        Returns whether the tool was allowed, as `is_allowed` says. The use of a tool that was not allowed is recorded,
+        too, and the sequence does not advance."""
+
+    def is_allowed(self, id: str, tool: str) -> bool:
+        """Whether a tool may be used now. Records nothing."""
 
     def allowed_tools(self, id: str, available: Iterable[str]) -> list[str]:
         """The available tools that may be used now, in their given order."""

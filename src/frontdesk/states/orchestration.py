@@ -3,7 +3,7 @@ used. The progress of a session is a typed state, so workers share it and lose n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -71,35 +71,47 @@ class OrchestrationState(Record):
 @dataclass(frozen=True, slots=True)
 class Condition:
     """`tool_used`: the tool `value` was used at any time. `sequence_match`: the last tools used are those of `value` in
-    this order; without a `value`, those of the step's own sequence."""
+    this order; without a `value`, those of the step's own sequence. Raises `ConfigurationError` for anything else."""
 
     type: Literal["tool_used", "sequence_match"]
-    value: str | tuple[str, ...] | None = None
+    value: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.type == "tool_used" and isinstance(self.value, str):
-            return
-        if self.type == "sequence_match" and not isinstance(self.value, str):
-            return
-        raise ConfigurationError(
-            f"a condition is tool_used with the name of a tool, or sequence_match with a tuple of names or no value,"
-            f" not {self.type!r} with {self.value!r}"
-        )
+        if self.type == "sequence_match":
+            if self.value is not None:
+                object.__setattr__(self, "value", _names(self.value, "the value of a sequence_match condition"))
+        elif self.type != "tool_used":
+            raise ConfigurationError(f"a condition is tool_used or sequence_match, not {self.type!r}")
+        elif not isinstance(self.value, str):
+            raise ConfigurationError(f"a tool_used condition has the name of one tool as its value, not {self.value!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the work. It becomes active when all of its `conditions` are met. A step without conditions becomes
-    active only if it `is_default`, or by `set_active_step`. The tools of `sequence` must be used first, in this order;
-    after that, `allowed_tools` (None: all) except `denied_tools`."""
+    """One step of the work. It becomes active when the use of a tool completes its `conditions`. A step without
+    conditions becomes active only if it `is_default`, or by `set_active_step`. The tools of `sequence` must be used
+    first, in this order; after that, `allowed_tools` (None: all) except `denied_tools`.
+
+    Raises `ConfigurationError` for a single name or condition in place of a sequence of them."""
 
     name: str
     description: str = ""
     is_default: bool = False
-    conditions: tuple[Condition, ...] = ()
-    allowed_tools: tuple[str, ...] | None = None
-    denied_tools: tuple[str, ...] = ()
-    sequence: tuple[str, ...] = ()
+    conditions: Sequence[Condition] = ()
+    allowed_tools: Sequence[str] | None = None
+    denied_tools: Sequence[str] = ()
+    sequence: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name of a step")
+        for what in ("allowed_tools", "denied_tools", "sequence"):
+            names: object = getattr(self, what)
+            if names is not None or what != "allowed_tools":
+                object.__setattr__(self, what, _names(names, f"{what} of step {self.name!r}"))
+        conditions = _members(self.conditions, f"conditions of step {self.name!r}")
+        if not all(isinstance(condition, Condition) for condition in conditions):
+            raise ConfigurationError(f"every condition of step {self.name!r} must be a Condition")
+        object.__setattr__(self, "conditions", conditions)
 
     def is_met(self, state: OrchestrationState) -> bool:
         """Whether there are conditions, and all of them are met."""
@@ -108,12 +120,19 @@ class Step:
     def _meets(self, condition: Condition, state: OrchestrationState) -> bool:
         if condition.type == "tool_used":
             return condition.value in state.used_tools
-        sequence = self.sequence if condition.value is None else tuple(condition.value)
+        sequence = tuple(self.sequence if condition.value is None else condition.value)
         return bool(sequence) and state.tool_log[-len(sequence) :] == sequence
 
     def expected_tool(self, state: OrchestrationState) -> str | None:
         """The next tool of the sequence; None if there is no sequence, or it is finished."""
         return self.sequence[state.sequence_index] if state.sequence_index < len(self.sequence) else None
+
+    def allows(self, tool: str, state: OrchestrationState) -> bool:
+        """Whether a tool may be used now, in this step."""
+        expected = self.expected_tool(state)
+        if expected is not None:
+            return tool == expected
+        return (self.allowed_tools is None or tool in self.allowed_tools) and tool not in self.denied_tools
 
 
 class Orchestrator:
@@ -146,15 +165,16 @@ class Orchestrator:
         return await self._change(id, lambda state: replace(state, **partial))
 
     async def set_active_step(self, id: str, step: str | None) -> OrchestrationState:
-        """Enter a step, at the start of its sequence. Raises `InvalidInputError` for an unknown step."""
+        """Enter a step, at the start of its sequence. It stays active until the use of a tool completes the conditions
+        of another step. Raises `InvalidInputError` for an unknown step."""
         if step is not None and self._steps and step not in self._steps:
             raise InvalidInputError(f"there is no step {step!r}: the steps are {', '.join(self._steps)}", step=step)
         return await self._change(id, lambda state: _enter(state, step))
 
     async def add_used_tool(self, id: str, tool: str) -> OrchestrationState:
-        """Record the use of a tool, and enter the step whose conditions are now met."""
+        """Record the use of a tool, and enter the step whose conditions it completes."""
         check_id(tool, "name of a tool")
-        return await self._change(id, lambda state: self._choose_step(_record_tool(state, tool)))
+        return await self._change(id, lambda state: self._use_tool(state, tool))
 
     async def advance_sequence(self, id: str) -> OrchestrationState:
         """Move to the next tool of the sequence."""
@@ -162,36 +182,35 @@ class Orchestrator:
 
     async def process_tool(self, id: str, tool: str) -> bool:
         """Record the use of a tool, advance the sequence if the tool was the expected one, and enter the step whose
-        conditions are now met. Returns False if another tool was expected: the use is still recorded, and the sequence
-        does not advance."""
+        conditions it completes.
+
+        Returns whether the tool was allowed, as `is_allowed` says. The use of a tool that was not allowed is recorded,
+        too, and the sequence does not advance."""
         check_id(tool, "name of a tool")
-        in_order = True
+        allowed = True
 
         def process(state: OrchestrationState) -> OrchestrationState:
-            nonlocal in_order
-            state = self._choose_step(state)
-            step = self._current_step(state)
-            expected = None if step is None else step.expected_tool(state)
-            in_order = expected in (None, tool)
-            if expected == tool:
+            nonlocal allowed
+            state = self._settle(state)
+            step = self._active_step(state)
+            allowed = step is None or step.allows(tool, state)
+            if step is not None and step.expected_tool(state) == tool:
                 state = replace(state, sequence_index=state.sequence_index + 1)
-            return self._choose_step(_record_tool(state, tool))
+            return self._use_tool(state, tool)
 
         await self._change(id, process)
-        return in_order
+        return allowed
+
+    async def is_allowed(self, id: str, tool: str) -> bool:
+        """Whether a tool may be used now. Records nothing."""
+        return bool(await self.allowed_tools(id, [check_id(tool, "name of a tool")]))
 
     async def allowed_tools(self, id: str, available: Iterable[str]) -> list[str]:
         """The available tools that may be used now, in their given order."""
         names = check_list(available, "available")
-        state = self._choose_step(await self.get_state(id) or OrchestrationState())
-        step = self._current_step(state)
-        if step is None:
-            return names
-        expected = step.expected_tool(state)
-        if expected is not None:
-            return [name for name in names if name == expected]
-        allowed = names if step.allowed_tools is None else [name for name in names if name in step.allowed_tools]
-        return [name for name in allowed if name not in step.denied_tools]
+        state = self._settle(await self.get_state(id) or OrchestrationState())
+        step = self._active_step(state)
+        return names if step is None else [name for name in names if step.allows(name, state)]
 
     async def add_token_usage(self, id: str, *, input_tokens: int = 0, output_tokens: int = 0) -> OrchestrationState:
         """Add the tokens of a model call to the totals. Raises `InvalidInputError` for invalid counts."""
@@ -229,19 +248,24 @@ class Orchestrator:
             return state
         return replace(state, session_id=id, active_step=state.active_step or self._default)
 
-    def _current_step(self, state: OrchestrationState) -> Step | None:
-        name = state.active_step if state.active_step in self._steps else self._default
-        return None if name is None else self._steps[name]
-
-    def _choose_step(self, state: OrchestrationState) -> OrchestrationState:
-        """Enter the first step whose conditions are met. If there is none, stay in the active step, or else enter the
-        default one."""
-        if not self._steps:
+    def _settle(self, state: OrchestrationState) -> OrchestrationState:
+        """Replace a step that is not configured any more by the first one whose conditions are met, or the default.
+        The default also replaces no step at all."""
+        if not self._steps or state.active_step in self._steps:
             return state
-        met = (step.name for step in self._steps.values() if not step.is_default and step.is_met(state))
-        current = state.active_step if state.active_step in self._steps else self._default
-        chosen = next(met, current)
-        return state if chosen == state.active_step else _enter(state, chosen)
+        met = (step.name for step in self._steps.values() if state.active_step is not None and step.is_met(state))
+        return _enter(state, next(met, self._default))
+
+    def _active_step(self, settled: OrchestrationState) -> Step | None:
+        return self._steps.get(settled.active_step or "")
+
+    def _use_tool(self, state: OrchestrationState, tool: str) -> OrchestrationState:
+        """Record the use of a tool, and enter the first step whose conditions it completes. A step whose conditions
+        were met before is not entered again, so that the active step (also one that was set by hand) stays active."""
+        used = self._settle(_record_tool(state, tool))
+        completed = (step.name for step in self._steps.values() if step.is_met(used) and not step.is_met(state))
+        chosen = next(completed, used.active_step)
+        return used if chosen == used.active_step else _enter(used, chosen)
 
 
 def _enter(state: OrchestrationState, step: str | None) -> OrchestrationState:
@@ -262,7 +286,6 @@ def _check_steps(steps: Iterable[Step]) -> list[Step]:
     for step in checked:
         if not isinstance(step, Step):
             raise ConfigurationError(f"every step must be a Step, not {type(step).__name__}")
-        check_text(step.name, "name of a step")
         if step.name in names:
             raise ConfigurationError(f"there are two steps named {step.name!r}: names must be unique")
         names.add(step.name)
@@ -271,6 +294,22 @@ def _check_steps(steps: Iterable[Step]) -> list[Step]:
     if sum(step.is_default for step in checked) > 1:
         raise ConfigurationError("there are two default steps: mark one step as `is_default` at most")
     return checked
+
+
+def _members(given: Any, what: str) -> tuple[Any, ...]:
+    """The members of a sequence. A text, or a single value without the comma of a tuple, is not one."""
+    if not isinstance(given, list | tuple):
+        raise ConfigurationError(
+            f"{what} must be a list or a tuple, not {given!r}: a tuple of one has a comma, as in ('search',)"
+        )
+    return tuple(given)
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    names = _members(given, what)
+    if bad := [name for name in names if not isinstance(name, str) or not name]:
+        raise ConfigurationError(f"{what} must be names of tools, not {bad[0]!r}")
+    return names
 
 
 def _memory_states() -> States[OrchestrationState]:
