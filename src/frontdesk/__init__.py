@@ -81,10 +81,11 @@ from frontdesk.search.results import SearchHit, SearchInfo, SearchResults
 from frontdesk.session.session import Session, StandaloneSession, Turn
 from frontdesk.states import StateInfo, States
 from frontdesk.states.orchestration import OrchestrationState, Orchestrator
-from frontdesk.store import FOLLOW_HEAD, StateStore, Store
+from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, StateStore, Store
 from frontdesk.tools import Tool
 
 __all__ = [
+    "ANY_HEAD",
     "DEFAULT_MAX_TOKENS",
     "FOLLOW_HEAD",
     "Appended",

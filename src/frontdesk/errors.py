@@ -259,9 +259,9 @@ class StateExistsError(ConflictError):
 
 @_declared
 class HeadMovedError(ConflictError):
-    """The head was not the expected one. `head` is the id of the actual head, or None in an empty session."""
+    """The head was not the expected one. `head` is the id of the actual head. None, for both, means no head."""
 
-    expected: str
+    expected: str | None
     head: str | None
     session_id: str
     template = "the head of session {session_id!r} is {head!r}, not {expected!r}: read what was added and decide again"

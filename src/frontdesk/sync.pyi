@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any, Generic, Literal, Self, overload
 
 from frontdesk import (
+    ANY_HEAD,
     DEFAULT_MAX_TOKENS,
     FOLLOW_HEAD,
     Appended,
@@ -123,9 +124,10 @@ from frontdesk.session.turns import Duration, Holding
 from frontdesk.session.writing import Given
 from frontdesk.states.orchestration import Step
 from frontdesk.states.states import T
-from frontdesk.store import FollowHead
+from frontdesk.store import AnyHead, FollowHead
 
 __all__ = [
+    "ANY_HEAD",
     "DEFAULT_MAX_TOKENS",
     "FOLLOW_HEAD",
     "Appended",
@@ -334,15 +336,15 @@ class Session:
         message: Given,
         *,
         parent: str | FollowHead | None = ...,
-        expected_head: str | None = None,
+        expected_head: str | AnyHead | None = ...,
         reopen: bool = False,
     ) -> Appended:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
         When it returns, the message is durable. If the session already has a message with this id, nothing happens and
         `inserted` is False. A session that a sweep archived becomes active again. One that was suspended, or ended in
-        another way, raises `SessionEndedError` unless `reopen` is True. `HeadMovedError` is raised if `expected_head`
-        is given and is not the head.
+        another way, raises `SessionEndedError` unless `reopen` is True. `expected_head` means: only if this is still
+        the head (None: only if there is no head), otherwise `HeadMovedError` is raised.
         Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
 
     def append_all(
@@ -350,11 +352,15 @@ class Session:
         messages: Iterable[Given],
         *,
         parent: str | FollowHead | None = ...,
-        expected_head: str | None = None,
+        expected_head: str | AnyHead | None = ...,
         reopen: bool = False,
     ) -> list[Appended]:
-        """Store messages one after the other, all of them or none. A message that the session already has is skipped,
-        and the next one follows it. Raises the same errors as `append`."""
+        """Store messages one after the other, all of them or none.
+
+        Without `parent`, messages that the session already has are skipped, and the others continue after the head.
+        With `parent`, the messages are a path after it: one that the session already has must follow the one before it,
+        otherwise `InvalidRangeError` is raised. If there is nothing to store, the head stays. Raises the same errors as
+        `append`."""
 
     def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
         """Replace the message that has this id, in its position, or append it if the id is new. Atomic; `inserted` says
@@ -682,7 +688,7 @@ class SessionManager:
         message: Given,
         *,
         parent: str | FollowHead | None = ...,
-        expected_head: str | None = None,
+        expected_head: str | AnyHead | None = ...,
         reopen: bool = False,
     ) -> Appended:
         """`Session.append` by id."""
@@ -693,7 +699,7 @@ class SessionManager:
         messages: Iterable[Given],
         *,
         parent: str | FollowHead | None = ...,
-        expected_head: str | None = None,
+        expected_head: str | AnyHead | None = ...,
         reopen: bool = False,
     ) -> AppendedList:
         """`Session.append_all` by id."""

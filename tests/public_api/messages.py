@@ -10,9 +10,11 @@ import pytest
 from frontdesk import (
     HeadMovedError,
     InvalidMessageError,
+    InvalidRangeError,
     Message,
     MessageNotFoundError,
     Session,
+    SessionKey,
     SessionManager,
     SessionNotFoundError,
 )
@@ -139,6 +141,23 @@ class MessageTests:
         assert caught.value.head is None
         assert await manager.get("chat") is None
 
+    async def test_expected_head_none_means_only_if_there_is_no_head(
+        self, manager: SessionManager, session: Session
+    ) -> None:
+        assert (await session.append(user("m1"), expected_head=None)).inserted
+        with pytest.raises(HeadMovedError) as caught:
+            await manager.append("chat", user("m2"), expected_head=None)
+        assert (caught.value.expected, caught.value.head) == (None, "m1")
+        assert not (await session.append(user("m1"), expected_head=None)).inserted
+        keyed = manager.session(SessionKey("agent", "web", "ana"))
+        assert (await keyed.append_all([user("k1"), user("k2")], expected_head=None))[1].inserted
+
+    async def test_of_many_first_appends_only_one_finds_no_head(self, session: Session) -> None:
+        work = [session.append(user(f"m{n}"), expected_head=None) for n in range(16)]
+        outcome = await asyncio.gather(*work, return_exceptions=True)
+        assert sum(isinstance(each, HeadMovedError) for each in outcome) == 15
+        assert await session.path_length() == 1
+
     async def test_a_retried_append_succeeds_although_the_head_has_moved(self, session: Session) -> None:
         await say(session, "m1")
         await session.append(user("m2"), expected_head="m1")
@@ -162,12 +181,31 @@ class MessageTests:
         assert [(each.inserted, each.message.parent_id) for each in appended] == [(True, "m2"), (True, "m3")]
         assert await view(session) == ["m1", "m2", "m3", "m4"]
 
-    async def test_append_all_skips_existing_messages_and_continues_after_them(self, session: Session) -> None:
+    async def test_append_all_skips_existing_messages_and_continues_after_the_head(self, session: Session) -> None:
         await say(session, "m1", "m2", "m3")
-        appended = await session.append_all([user("m2"), user("b3"), user("b3"), user("b4")])
-        assert [each.inserted for each in appended] == [False, True, False, True]
-        assert await view(session) == ["m1", "m2", "b3", "b4"]
-        assert await view(session, leaf="m3") == ["m1", "m2", "m3"]
+        appended = await session.append_all([user("m4"), user("m1"), user("m5"), user("m5")])
+        assert [each.inserted for each in appended] == [True, False, True, False]
+        assert [each.message.parent_id for each in appended] == ["m3", None, "m4", "m4"]
+        assert await view(session) == ["m1", "m2", "m3", "m4", "m5"]
+        assert ids(await session.leaves()) == ["m5"]
+
+    async def test_append_all_of_known_messages_leaves_the_head(self, session: Session) -> None:
+        await say(session, "m1", "m2", "m3")
+        await say(session, "m2", "m1")
+        assert await view(session) == ["m1", "m2", "m3"]
+
+    async def test_append_all_after_a_parent_is_a_path(self, session: Session) -> None:
+        await say(session, "m1", "m2", "m3")
+        branch = [user("m2"), user("b3")]
+        assert [each.inserted for each in await session.append_all(branch, parent="m1")] == [False, True]
+        assert await view(session) == ["m1", "m2", "b3"]
+        assert [each.inserted for each in await session.append_all(branch, parent="m1")] == [False, False]
+        for names, parent in ((("x", "m3"), "m2"), (("m3", "x"), "m1"), (("m3", "x"), None), (("m1", "b3"), None)):
+            with pytest.raises(InvalidRangeError) as caught:
+                await session.append_all([user(name) for name in names], parent=parent)
+            assert caught.value.details["session_id"] == "chat"
+        assert await view(session) == ["m1", "m2", "b3"]
+        assert (await session.info()).message_count == 4
 
     async def test_append_all_writes_all_or_nothing(self, manager: SessionManager, session: Session) -> None:
         with pytest.raises(InvalidMessageError):

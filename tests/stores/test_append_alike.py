@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from frontdesk.errors import FrontdeskError
 from frontdesk.lifecycle import transitions
 from frontdesk.store import (
+    ANY_HEAD,
     FOLLOW_HEAD,
     TURN,
     Append,
@@ -55,6 +56,7 @@ class Write(msgspec.Struct, frozen=True):
     fresh: bool
     parent: str | None
     expected: str | None
+    """an id, "any" for no check, "head" for the head as it is, None for no head"""
     fence: str | None
     dequeue: bool
     reopen: bool
@@ -73,7 +75,7 @@ _writes = st.builds(
     ids=st.lists(_ids, max_size=4).map(tuple),
     fresh=st.booleans(),
     parent=st.sampled_from(("follow", "follow", None, *IDS)),
-    expected=st.sampled_from((None, None, None, "head", *IDS)),
+    expected=st.sampled_from(("any", "any", "any", "any", None, "head", *IDS)),
     fence=st.sampled_from((None, None, "held", "held", "over")),
     dequeue=st.booleans(),
     reopen=st.booleans(),
@@ -85,7 +87,7 @@ _plain_writes = st.builds(
     ids=st.lists(_ids, min_size=1, max_size=3, unique=True).map(tuple),
     fresh=st.just(False),
     parent=st.just("follow"),
-    expected=st.none(),
+    expected=st.just("any"),
     fence=st.none(),
     dequeue=st.booleans(),
     reopen=st.booleans(),
@@ -164,7 +166,7 @@ class Actor:
             fresh=(write.fresh,) * len(ids),
             now=self._now,
             parent=FOLLOW_HEAD if write.parent == "follow" else write.parent,
-            expected_head=heads[write.session] if write.expected == "head" else write.expected,
+            expected_head={"any": ANY_HEAD, "head": heads[write.session]}.get(str(write.expected), write.expected),
             fence=fence,
             dequeue=write.dequeue,
             reopen=write.reopen,
@@ -290,7 +292,7 @@ class Actor:
             assert lease is not None
             while queued := await self._store.next_queued(self._namespace, id, TURN, lease.number):
                 found.append(queued.id)
-                write = Write(id, (queued.id,), False, "follow", None, None, True, True)
+                write = Write(id, (queued.id,), False, "follow", "any", None, True, True)
                 request = msgspec.structs.replace(self._request(write, {id: None}), fence=lease.number)
                 await self._store.append(request)
         return found

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from itertools import count
 
 import asyncpg
-import msgspec
 import pytest
 
 from frontdesk.store import Append, AppendResult
@@ -119,7 +118,7 @@ async def test_an_append_that_was_decided_before_another_was_committed_is_decide
     transaction = early.transaction()
     await transaction.start()
     await append.append(Connection(early, statements), request("s", "early", "same"), call=1)
-    late = msgspec.structs.replace(request("s", "same", "late"), parent="first")
+    late = request("s", "same", "late")
     appending = asyncio.create_task(append.append(Connection(connection, statements), late, call=2))
     while not await early.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
         await early.execute("SELECT pg_sleep(0.01)")

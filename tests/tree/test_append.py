@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from frontdesk.errors import (
     FrontdeskError,
     HeadMovedError,
+    InvalidRangeError,
     MessageNotFoundError,
     SessionEndedError,
     SessionNotFoundError,
@@ -186,13 +187,72 @@ def test_the_first_message_of_a_fork_begins_its_tail() -> None:
     assert (session.head, session.view, session.tail, session.view_messages) == (Place(20, 0), "stored", 0, 4)
 
 
-def test_the_next_message_follows_a_known_one() -> None:
+def test_known_messages_are_skipped_and_the_others_continue_after_the_head() -> None:
     facts = replace(HERE, known={"m1": known("m1", 0, None)})
     writes = decided(request("m4", "m1", "m5"), facts)
     assert [row.inserted for row in writes.result.rows] == [True, False, True]
-    assert [row.parent_id for row in writes.result.rows] == ["m3", None, "m1"]
-    assert [(run.segment, run.first) for run in writes.runs] == [(7, 3), (20, 0)]
-    assert writes.opened[0].parent == Place(7, 0)
+    assert [row.parent_id for row in writes.result.rows] == ["m3", None, "m4"]
+    [run] = writes.runs
+    assert (run.segment, run.first, [stored.id for stored in run.messages]) == (7, 3, ["m4", "m5"])
+    assert writes.result.session.revision == SESSION.revision
+
+
+def test_a_path_may_begin_with_known_messages_that_follow_each_other() -> None:
+    facts = replace(HERE, parent=Place(7, 0), known={"m2": known("m2", 1, "m1")})
+    writes = decided(request("m2", "m4", parent="m1"), facts)
+    assert [(row.inserted, row.parent_id) for row in writes.result.rows] == [(False, "m1"), (True, "m2")]
+    assert writes.opened[0].parent == Place(7, 1)
+    assert decided(request("m1", "m4", parent=None), replace(HERE, known={"m1": known("m1", 0, None)})).runs
+
+
+ON_PATH = {
+    "m1": known("m1", 0, None),
+    "m2": known("m2", 1, "m1"),
+    "m3": known("m3", 2, "m2"),
+}
+
+
+@pytest.mark.parametrize(
+    ("ids", "parent"),
+    [
+        (("m4", "m3"), "m2"),
+        (("m3", "m4"), "m1"),
+        (("m2", "m4"), None),
+        (("m1", "m3"), None),
+        (("m2", "m1"), "m1"),
+        (("m2", "m3"), None),
+        (("m4", "m4"), "m3"),
+        (("m4", "m5", "m4"), None),
+    ],
+)
+def test_a_known_message_that_does_not_follow_the_one_before_it_is_no_path(
+    ids: tuple[str, ...], parent: str | None
+) -> None:
+    place = None if parent is None else ON_PATH[parent].place
+    facts = replace(HERE, parent=place, known={id: ON_PATH[id] for id in ids if id in ON_PATH})
+    with pytest.raises(InvalidRangeError):
+        decided(request(*ids, parent=parent), facts)
+
+
+def test_a_path_that_is_sent_again_is_answered_even_if_its_parent_is_gone() -> None:
+    facts = replace(HERE, known={id: ON_PATH[id] for id in ("m2", "m3")})
+    writes = decided(request("m2", "m3", parent="gone"), facts)
+    assert [(row.inserted, row.parent_id) for row in writes.result.rows] == [(False, "m1"), (False, "m2")]
+    assert (writes.runs, writes.result.session) == ((), SESSION)
+
+
+def test_a_known_message_alone_is_answered_whatever_parent_is_given() -> None:
+    facts = replace(HERE, parent=Place(7, 0), known={"m3": ON_PATH["m3"]})
+    assert decided(request("m3", parent="m1"), facts).result.rows == (AppendedRow(False, "m2", message("m3")),)
+
+
+def test_no_head_can_be_expected() -> None:
+    assert decided(request("m1", expected_head=None), Facts(None)).result.created
+    empty = replace(SESSION, head=None)
+    assert decided(request("m1", expected_head=None), Facts(empty)).runs
+    with pytest.raises(HeadMovedError) as raised:
+        decided(request("m4", expected_head=None))
+    assert (raised.value.expected, raised.value.head) == (None, "m3")
 
 
 def test_an_id_given_twice_is_stored_once_and_what_follows_goes_on_after_it() -> None:

@@ -52,7 +52,7 @@ from frontdesk.session.handle import Handle
 from frontdesk.session.writing import Given
 from frontdesk.states import DEFAULT_TTL, States
 from frontdesk.states.states import T
-from frontdesk.store import FOLLOW_HEAD, FollowHead, StateStore, Store
+from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, StateStore, Store
 from frontdesk.tools import Tool
 
 # Inside the class, `list` is its method.
@@ -234,7 +234,7 @@ class SessionManager(Configurable):
         message: Given,
         *,
         parent: str | FollowHead | None = FOLLOW_HEAD,
-        expected_head: str | None = None,
+        expected_head: str | AnyHead | None = ANY_HEAD,
         reopen: bool = False,
     ) -> Appended:
         """`Session.append` by id."""
@@ -246,7 +246,7 @@ class SessionManager(Configurable):
         messages: Iterable[Given],
         *,
         parent: str | FollowHead | None = FOLLOW_HEAD,
-        expected_head: str | None = None,
+        expected_head: str | AnyHead | None = ANY_HEAD,
         reopen: bool = False,
     ) -> AppendedList:
         """`Session.append_all` by id."""

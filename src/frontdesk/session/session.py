@@ -28,7 +28,7 @@ from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
 from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
 from frontdesk.session.writing import Given
-from frontdesk.store import FOLLOW_HEAD, FollowHead, Store
+from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, Store
 from frontdesk.tools import Tool
 
 R = TypeVar("R")
@@ -121,15 +121,15 @@ class Session:
         message: Given,
         *,
         parent: str | FollowHead | None = FOLLOW_HEAD,
-        expected_head: str | None = None,
+        expected_head: str | AnyHead | None = ANY_HEAD,
         reopen: bool = False,
     ) -> Appended:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
         When it returns, the message is durable. If the session already has a message with this id, nothing happens and
         `inserted` is False. A session that a sweep archived becomes active again. One that was suspended, or ended in
-        another way, raises `SessionEndedError` unless `reopen` is True. `HeadMovedError` is raised if `expected_head`
-        is given and is not the head.
+        another way, raises `SessionEndedError` unless `reopen` is True. `expected_head` means: only if this is still
+        the head (None: only if there is no head), otherwise `HeadMovedError` is raised.
         Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
         (appended,) = await self._parts.writer.append(
             [message], parent=parent, expected_head=expected_head, reopen=reopen
@@ -141,11 +141,15 @@ class Session:
         messages: Iterable[Given],
         *,
         parent: str | FollowHead | None = FOLLOW_HEAD,
-        expected_head: str | None = None,
+        expected_head: str | AnyHead | None = ANY_HEAD,
         reopen: bool = False,
     ) -> list[Appended]:
-        """Store messages one after the other, all of them or none. A message that the session already has is skipped,
-        and the next one follows it. Raises the same errors as `append`."""
+        """Store messages one after the other, all of them or none.
+
+        Without `parent`, messages that the session already has are skipped, and the others continue after the head.
+        With `parent`, the messages are a path after it: one that the session already has must follow the one before it,
+        otherwise `InvalidRangeError` is raised. If there is nothing to store, the head stays. Raises the same errors as
+        `append`."""
         return await self._parts.writer.append(messages, parent=parent, expected_head=expected_head, reopen=reopen)
 
     async def upsert(self, message: Given, *, reopen: bool = False) -> Appended:

@@ -25,7 +25,7 @@ from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id,
 from frontdesk.records import Appended
 from frontdesk.search import background
 from frontdesk.session.handle import Handle
-from frontdesk.store import TURN, Append, AppendResult, FollowHead, Plan, SessionRow
+from frontdesk.store import ANY_HEAD, TURN, AnyHead, Append, AppendResult, FollowHead, Plan, SessionRow
 from frontdesk.tree import edits, plans
 from frontdesk.tree.tree import Tree
 
@@ -58,7 +58,7 @@ class Writer:
         messages: Iterable[Given],
         *,
         parent: str | FollowHead | None,
-        expected_head: str | None,
+        expected_head: str | AnyHead | None,
         reopen: bool,
     ) -> list[Appended]:
         """Store messages one after the other; see `Session.append_all`."""
@@ -68,7 +68,7 @@ class Writer:
         if not stored:
             return []
         for what, message_id in (("parent", parent), ("expected_head", expected_head)):
-            if message_id is not None and not isinstance(message_id, FollowHead):
+            if message_id is not None and not isinstance(message_id, FollowHead | AnyHead):
                 check_id(message_id, what)
         stays = self._handle.is_resolved
         request = Append(
@@ -103,10 +103,10 @@ class Writer:
                     raise
                 request = msgspec.structs.replace(request, session_id=current)
 
-    async def _append_id(self, parent: str | FollowHead | None, expected_head: str | None) -> str:
+    async def _append_id(self, parent: str | FollowHead | None, expected_head: str | AnyHead | None) -> str:
         """The session to append to. An append that can only be refused does not make one."""
         if not self._handle.is_resolved and await self._handle.readable_id() is None:
-            if expected_head is not None:
+            if isinstance(expected_head, str):
                 raise HeadMovedError(expected_head, None, self._handle.name)
             if isinstance(parent, str):
                 raise MessageNotFoundError(parent, self._handle.name)
@@ -159,7 +159,7 @@ class Writer:
         while True:
             if _has_id(message) and (replaced := await self._replace(stored)) is not None:
                 return Appended(replaced, inserted=False)
-            (appended,) = await self.append([message], parent=parent, expected_head=None, reopen=reopen)
+            (appended,) = await self.append([message], parent=parent, expected_head=ANY_HEAD, reopen=reopen)
             if appended.inserted:
                 return appended
 

@@ -28,7 +28,9 @@ from frontdesk.store.index import (
 )
 from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, Store
 from frontdesk.store.requests import (
+    ANY_HEAD,
     FOLLOW_HEAD,
+    AnyHead,
     Append,
     AppendedRow,
     AppendResult,
@@ -82,6 +84,7 @@ from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStor
 from frontdesk.store.vectors import Near, NewVector, VectorRow, VectorStore
 
 __all__ = [
+    "ANY_HEAD",
     "BEGINNING",
     "FOLLOW_HEAD",
     "LONGEST_STRETCH",
@@ -92,6 +95,7 @@ __all__ = [
     "TEXT_KINDS",
     "TURN",
     "Address",
+    "AnyHead",
     "Append",
     "AppendResult",
     "AppendedRow",

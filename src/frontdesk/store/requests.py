@@ -18,6 +18,13 @@ class FollowHead:
 FOLLOW_HEAD = FollowHead()
 
 
+class AnyHead:
+    """The type of `ANY_HEAD`, which means: whatever the head is."""
+
+
+ANY_HEAD = AnyHead()
+
+
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session to create. The store assigns its number."""
 
@@ -42,7 +49,8 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages to append one after the other, the first after `parent` (an id, None for a new root, or FOLLOW_HEAD).
+    """Messages to append one after the other: after the head (FOLLOW_HEAD), or as a path after `parent` (an id, or None
+    for a new root).
 
     `fresh` says which ids were generated for this call, so that they cannot exist already. With `reopen`, a session
     that was suspended, or ended for another reason than `timeout`, becomes active again."""
@@ -53,7 +61,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     fresh: tuple[bool, ...]
     now: int
     parent: str | FollowHead | None = FOLLOW_HEAD
-    expected_head: str | None = None
+    expected_head: str | AnyHead | None = ANY_HEAD
+    """the id that the head must have (None: there must be no head)"""
     fence: int | None = None
     """if given, the session's lease `TURN` must be held under this number"""
     dequeue: bool = False

@@ -8,10 +8,14 @@ The order in which an append can be refused, and what then happens to each messa
 3. Messages that the session sees already are found. If all of them are known, nothing below is checked: sending the
    same messages again is answered as the first time.
 4. A session that is not active wakes if it ended by `timeout` or with `reopen`, else `SessionEndedError`.
-5. `expected_head` must be the head, else `HeadMovedError`.
+5. `expected_head` must be the head (None: there must be no head), else `HeadMovedError`.
 6. A `parent` must be a message that the session sees, else `MessageNotFoundError`.
-7. Each message follows the one before it: it extends the segment of its parent, or opens a new one. A known message
-   stays where it is, and the next one follows it.
+7. With a `parent`, the messages are a path: a known one must follow the one before it already, else
+   `InvalidRangeError`. This is also checked if all of them are known. A single known message stays where it is.
+
+Then the new messages are written as one run, known ones are left out. Without a `parent` the run follows the head.
+With one, it follows the known messages that the path begins with, or the parent itself: it extends the segment of the
+message that it follows, or opens a new one. Without new messages, the head stays.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from msgspec.structs import replace
 
 from frontdesk.errors import (
     HeadMovedError,
+    InvalidRangeError,
     MessageNotFoundError,
     SessionEndedError,
     SessionNotFoundError,
@@ -33,9 +38,11 @@ from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     FOLLOW_HEAD,
     SEGMENT_SIZE,
+    AnyHead,
     Append,
     AppendedRow,
     AppendResult,
+    FollowHead,
     NewChange,
     NewSession,
     Place,
@@ -106,17 +113,23 @@ def decide(request: Append, facts: Facts, draw: Draw) -> Writes:
         if session is not None and session.status != "active":
             session, woken = _awake(session, request, facts), True
         _check_place(request, facts)
+    follows_head = request.parent is FOLLOW_HEAD
+    if not follows_head:
+        _check_path(request, facts, adds=adds)
     created = session is None
     if session is None:
         new = NewSession(namespace=request.namespace, id=request.session_id, now=request.now)
         session = new_row(new, draw("session"))
     elif not (known or woken) and _continues_head(request, session, facts):
         return _append_to_head(request, session, facts)
-    chain = _Chain(session, facts.segments, draw)
-    if request.parent is FOLLOW_HEAD:
-        rows = chain.put(request.messages, known, session.head, facts.head_id)
+    if follows_head:
+        parent, parent_id = session.head, facts.head_id
     else:
-        rows = chain.put(request.messages, known, facts.parent, request.parent)  # type: ignore[arg-type]
+        parent, parent_id = _end_of_known(request, facts)
+    rows, run = _split_known(request.messages, known, parent_id)
+    chain = _Chain(session, facts.segments, draw)
+    if run:
+        chain.add(parent, run)
     return chain.finish(rows, request.now, created=created, woken=woken)
 
 
@@ -136,10 +149,39 @@ def _awake(session: SessionRow, request: Append, facts: Facts) -> SessionRow:
 
 def _check_place(request: Append, facts: Facts) -> None:
     """Raises unless the head is the expected one, and the given parent is seen."""
-    if request.expected_head is not None and request.expected_head != facts.head_id:
-        raise HeadMovedError(request.expected_head, facts.head_id, request.session_id)
+    check_head(request.expected_head, facts.head_id, request.session_id)
     if isinstance(request.parent, str) and facts.parent is None:
         raise MessageNotFoundError(request.parent, request.session_id)
+
+
+def check_head(expected: str | AnyHead | None, head_id: str | None, session_id: str) -> None:
+    """Raises `HeadMovedError` unless the head is the expected one."""
+    if not isinstance(expected, AnyHead) and expected != head_id:
+        raise HeadMovedError(expected, head_id, session_id)
+
+
+def _check_path(request: Append, facts: Facts, *, adds: bool) -> None:
+    """Raises unless each known message follows the one before it.
+
+    Example: the session has m1 m2 m3. After m1, the list m2 x is fine. m3 x is not, because m3 follows m2. Nor are x m3
+    and x x. If nothing is new, the first message is not compared with the parent where it is the only one, or where the
+    parent is gone: sending the same messages again is not refused."""
+    before = request.parent
+    is_gone = isinstance(before, str) and facts.parent is None
+    any_parent = not adds and (is_gone or len(request.messages) == 1)
+    seen: set[str] = set()
+    for index, message in enumerate(request.messages):
+        there = facts.known.get(message.id)
+        follows = there is None or there.parent_id == before or (index == 0 and any_parent)
+        if message.id in seen or not follows:
+            raise InvalidRangeError(
+                f"message {message.id!r} of session {request.session_id!r} does not follow {before!r}: with `parent`,"
+                " the messages are a path; leave `parent` out to skip those that are stored already",
+                session_id=request.session_id,
+                message_id=message.id,
+            )
+        seen.add(message.id)
+        before = message.id
 
 
 def _continues_head(request: Append, session: SessionRow, facts: Facts) -> bool:
@@ -191,6 +233,40 @@ def _extended(segment: SegmentRow, messages: Sequence[StoredMessage]) -> tuple[S
     return row, Run(segment.number, segment.next, messages, running)
 
 
+def _end_of_known(request: Append, facts: Facts) -> tuple[Place | None, str | None]:
+    """The place and the id that new messages follow on a path: its last known message, or the parent."""
+    place, message_id = facts.parent, request.parent
+    for message in request.messages:
+        if (there := facts.known.get(message.id)) is None:
+            break
+        place, message_id = there.place, message.id
+    assert not isinstance(message_id, FollowHead)
+    return place, message_id
+
+
+def _split_known(
+    messages: Sequence[StoredMessage], known: Mapping[str, KnownMessage], parent_id: str | None
+) -> tuple[list[AppendedRow], list[StoredMessage]]:
+    """The answers for all messages, and those to write, the first of them after `parent_id`."""
+    rows: list[AppendedRow] = []
+    run: list[StoredMessage] = []
+    answered: dict[str, tuple[StoredMessage, str | None]] = {}
+    for message in messages:
+        there = known.get(message.id)
+        if message.id in answered:  # the same id twice in one call
+            stored, before = answered[message.id]
+            rows.append(AppendedRow(False, before, stored))
+        elif there is not None:
+            answered[message.id] = there.message, there.parent_id
+            rows.append(AppendedRow(there.is_own, there.parent_id, None if there.is_own else there.message))
+        else:
+            answered[message.id] = message, parent_id
+            rows.append(AppendedRow(True, parent_id))
+            run.append(message)
+            parent_id = message.id
+    return rows, run
+
+
 class _Chain:
     """The columns of a session's row that an append changes, and its segments, as they will be."""
 
@@ -223,51 +299,7 @@ class _Chain:
         self.view_messages = session.view_messages
         self.revision = session.revision
 
-    def put(
-        self,
-        messages: Sequence[StoredMessage],
-        known: Mapping[str, KnownMessage],
-        parent: Place | None,
-        parent_id: str | None,
-    ) -> list[AppendedRow]:
-        """Chain messages after a parent, in runs: all of them at once, or those between two that are known already."""
-        rows: list[AppendedRow] = []
-        run: list[StoredMessage] = []
-        added: dict[str, int] = {}
-        for message in messages:
-            message_id = message.id
-            if message_id in known or message_id in added:
-                if run:
-                    self._add(parent, run)
-                    run = []
-                if message_id in known:
-                    there = known[message_id]
-                    is_own = there.is_own and message_id not in added
-                    added[message_id] = len(rows)
-                    rows.append(AppendedRow(is_own, there.parent_id, None if is_own else there.message))
-                    parent = there.place
-                else:  # the same id twice in one call
-                    parent, stored = self._find(message_id)
-                    rows.append(AppendedRow(False, rows[added[message_id]].parent_id, stored))
-            else:
-                added[message_id] = len(rows)
-                run.append(message)
-                rows.append(AppendedRow(True, parent_id))
-            parent_id = message_id
-        if run:
-            self._add(parent, run)
-        return rows
-
-    def _find(self, message_id: str) -> tuple[Place, StoredMessage]:
-        """Where this call has put a message."""
-        return next(
-            (Place(run.segment, run.first + index), message)
-            for run in self.runs
-            for index, message in enumerate(run.messages)
-            if message.id == message_id
-        )
-
-    def _add(self, parent: Place | None, run: Sequence[StoredMessage]) -> None:
+    def add(self, parent: Place | None, run: Sequence[StoredMessage]) -> None:
         """Put messages after a parent, one after the other; the last one becomes the head."""
         segment = None
         if parent is not None:
@@ -289,7 +321,7 @@ class _Chain:
             self._write(segment, run)
         else:
             self._write(segment, run[:room])
-            self._add(self.head, run[room:])
+            self.add(self.head, run[room:])
 
     def _open(self, parent: Place | None) -> SegmentRow:
         """A new segment. It raises the revision, so that no plan overlooks it.
@@ -314,12 +346,7 @@ class _Chain:
         self.view_tokens += row.tokens - segment.tokens
         self.view_messages += len(messages)
         self.head = Place(row.number, row.last)
-        last = self.runs[-1] if self.runs else None
-        if last is not None and last.segment == run.segment and last.first + len(last.messages) == run.first:
-            both = [*last.messages, *messages], [*last.running, *run.running]
-            self.runs[-1] = Run(run.segment, last.first, *both)
-        else:
-            self.runs.append(run)
+        self.runs.append(run)
 
     def finish(self, rows: Sequence[AppendedRow], now: int, *, created: bool, woken: bool) -> Writes:
         before, runs = self.session, self.runs

@@ -39,9 +39,8 @@ from frontdesk.tree.duplicates import KnownMessage, find_places, known_messages,
 from frontdesk.tree.visibility import Visibility
 
 LOCK = f"SELECT FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> '' FOR UPDATE"
-# The session, where in its family the ids $3 are, the ways from there to the root, and numbers for the segments that
-# may be opened: $4, and one for each known id. If there is no session, numbers to make it with, unless it must exist
-# ($5).
+# The session, where in its family the ids $3 are, the ways from there to the root, and numbers for what may be made: a
+# session, a segment, and one where that is full. No numbers if there is no session and it must exist ($4).
 GATHER = f"""
 WITH RECURSIVE s AS MATERIALIZED (
     SELECT x.*, x.xmin::text AS version FROM {{schema}}.sessions x WHERE x.ns = {HERE} AND x.id = $2 AND x.id <> ''
@@ -87,9 +86,9 @@ SELECT {SESSION}, s.version, (
     SELECT json_agg(json_build_array(tree, ancestor, until)) FROM lineage_rows
 ), (
     SELECT json_agg(json_build_array(id, segment, position, call)) FROM found
-), CASE WHEN s.number IS NOT NULL OR NOT $5 THEN ARRAY(
+), CASE WHEN s.number IS NOT NULL OR NOT $4 THEN ARRAY(
     SELECT {{schema}}.new_number(coalesce(s.ns, {{schema}}.namespace($1)))
-    FROM generate_series(1, $4 + (SELECT count(*) FROM found))
+    FROM generate_series(1, 3)
 ) END
 FROM (SELECT) one LEFT JOIN s ON true"""
 _MESSAGES = (
@@ -172,11 +171,7 @@ async def _gather(connection: Connection, request: Append, call: int) -> tuple[F
     """The facts, the version of the session's row (its id, if there is none), and the numbers for what may be made."""
     ids = [message.id for message in request.messages]
     wanted = {*ids, request.parent} if isinstance(request.parent, str) else set(ids)
-    # For the session, a segment for the first message and one where that is full; and one after each known id.
-    spare = 3 + len(ids) - len(set(ids))
-    row = await connection.fetch_one(
-        GATHER, request.namespace, request.session_id, list(wanted), spare, request.existing
-    )
+    row = await connection.fetch_one(GATHER, request.namespace, request.session_id, list(wanted), request.existing)
     version, head_id, segments, edits, lineage, found, numbers = row[SESSION_WIDTH:]
     drawn: Iterator[int] = iter(numbers or ())
 

@@ -19,7 +19,18 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from frontdesk.messages.stored import StoredMessage
-from frontdesk.store import FOLLOW_HEAD, SEGMENT_SIZE, TURN, Append, AppendedRow, AppendResult, Place, SessionRow
+from frontdesk.store import (
+    ANY_HEAD,
+    FOLLOW_HEAD,
+    SEGMENT_SIZE,
+    TURN,
+    AnyHead,
+    Append,
+    AppendedRow,
+    AppendResult,
+    Place,
+    SessionRow,
+)
 from frontdesk.stores.postgres.connection import Connection, Row
 from frontdesk.stores.postgres.rows import NOW, SESSION, columns_of, session_row
 
@@ -136,7 +147,7 @@ def group_of(appends: Sequence[tuple[Append, int]]) -> Group | None:
     for request, call in appends:
         if not request.messages or request.parent is not FOLLOW_HEAD or request.dequeue:
             return None
-        if last_id is not None and request.expected_head not in (None, last_id):
+        if request.expected_head is None or (last_id and request.expected_head not in (ANY_HEAD, last_id)):
             return None
         if request.fence is not None and fence not in (None, request.fence):
             return None
@@ -150,7 +161,8 @@ def group_of(appends: Sequence[tuple[Append, int]]) -> Group | None:
         return None
     first = appends[0][0]
     now = max(request.now for request, _ in appends)
-    values = (first.namespace, first.session_id, len(messages), tokens, now, first.expected_head, fence, last_id)
+    expected = None if isinstance(first.expected_head, AnyHead) else first.expected_head
+    values = (first.namespace, first.session_id, len(messages), tokens, now, expected, fence, last_id)
     return Group([request for request, _ in appends], values, messages)
 
 

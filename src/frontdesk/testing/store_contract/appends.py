@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frontdesk.errors import HeadMovedError, MessageNotFoundError, SessionNotFoundError
+from frontdesk.errors import HeadMovedError, InvalidRangeError, MessageNotFoundError, SessionNotFoundError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import Append, Place, Store
 from frontdesk.testing.store_contract.steps import (
@@ -117,24 +117,40 @@ class AppendContract:
         assert result.rows[1].existing == message("m1", "first")
         assert result.session.message_count == 2
 
-    async def test_the_message_after_a_duplicate_in_a_batch_becomes_its_child(self, store: Store) -> None:
+    async def test_a_batch_without_a_parent_skips_duplicates_and_continues_after_the_head(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
-        result = await add(store, "s", "m1", "b1", "m2", "b2")
+        result = await add(store, "s", "m4", "m1", "m5", "m2")
         assert [(row.inserted, row.parent_id) for row in result.rows] == [
+            (True, "m3"),
             (False, None),
-            (True, "m1"),
+            (True, "m4"),
             (False, "m1"),
-            (True, "m2"),
         ]
-        assert await path(store, "s") == ["m1", "m2", "b2"]
-        assert await path(store, "s", "b1") == ["m1", "b1"]
+        assert await path(store, "s") == ["m1", "m2", "m3", "m4", "m5"]
 
-    async def test_a_batch_that_ends_with_a_duplicate_leaves_the_head_at_its_last_new_message(
-        self, store: Store
-    ) -> None:
-        await add(store, "s", "m1")
+    async def test_a_batch_of_duplicates_leaves_the_head(self, store: Store) -> None:
+        before = (await add(store, "s", "m1", "m2", "m3")).session
         await add(store, "s", "m2", "m1")
-        assert await path(store, "s") == ["m1", "m2"]
+        assert await row(store, "s") == before
+
+    async def test_a_batch_with_a_parent_is_a_path_that_known_messages_must_be_on(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        result = await add(store, "s", "m2", "b3", "b4", parent="m1")
+        assert [(row.inserted, row.parent_id) for row in result.rows] == [(False, "m1"), (True, "m2"), (True, "b3")]
+        assert await path(store, "s") == ["m1", "m2", "b3", "b4"]
+        before = await row(store, "s")
+        for ids, parent in ((("x", "m3"), "m2"), (("m3", "x"), "m1"), (("m1", "m3"), None), (("x", "x"), "m3")):
+            with pytest.raises(InvalidRangeError):
+                await add(store, "s", *ids, parent=parent)
+        assert await row(store, "s") == before
+
+    async def test_a_path_that_is_sent_again_changes_nothing(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await add(store, "s", "b2", "b3", parent="m1")
+        before = (await add(store, "s", "m3", parent="m2")).session
+        result = await add(store, "s", "b2", "b3", parent="m1")
+        assert [(row.inserted, row.parent_id) for row in result.rows] == [(False, "m1"), (False, "b2")]
+        assert await row(store, "s") == before
 
     async def test_the_same_id_in_another_session_is_another_message(self, store: Store) -> None:
         await add(store, "s", "m1")
@@ -170,6 +186,16 @@ class AppendContract:
             await add(store, "s", "m1", expected_head="m0")
         assert raised.value.head is None
         assert await store.get(NAMESPACE, "s") is None
+
+    async def test_no_head_can_be_expected(self, store: Store) -> None:
+        assert (await add(store, "s", "m1", expected_head=None)).created
+        with pytest.raises(HeadMovedError) as raised:
+            await add(store, "s", "m2", expected_head=None)
+        assert (raised.value.expected, raised.value.head) == (None, "m1")
+        assert (await add(store, "s", "m1", expected_head=None)).rows[0].inserted is False
+        await delete(store, "s", "m1")
+        assert (await add(store, "s", "m3", expected_head=None)).rows[0].inserted
+        assert await path(store, "s") == ["m3"]
 
     async def test_a_retry_succeeds_although_the_head_has_moved(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")

@@ -50,8 +50,28 @@ class Conversation:
     head: str | None = None
     covers: list[Cover] = field(default_factory=list)
 
-    def append(self, batch: Iterable[tuple[str, str, int]], parent: str | None) -> list[tuple[bool, str | None]]:
-        """(inserted, parent) of each message; a duplicate is skipped, and the next message follows it."""
+    def append(self, batch: Iterable[tuple[str, str, int]]) -> list[tuple[bool, str | None]]:
+        """(inserted, parent) of each message; a duplicate is skipped, and the others continue after the head."""
+        done = []
+        for id, text, tokens in batch:
+            is_new = id not in self.notes
+            if is_new:
+                self.notes[id] = Note(id, text, tokens, self.head)
+                self.head = id
+            done.append((is_new, self.notes[id].parent))
+        return done
+
+    def append_path(
+        self, batch: Sequence[tuple[str, str, int]], parent: str | None
+    ) -> list[tuple[bool, str | None]] | None:
+        """The same for a path after a parent; None if a duplicate does not follow the one before it."""
+        ids = [id for id, _, _ in batch]
+        is_retry = len(ids) == 1 and ids[0] in self.notes
+        if len(set(ids)) < len(ids):
+            return None
+        for id, before in zip(ids, [parent, *ids], strict=False):
+            if id in self.notes and self.notes[id].parent != before and not is_retry:
+                return None
         done = []
         for id, text, tokens in batch:
             is_new = id not in self.notes

@@ -111,7 +111,7 @@ class ForkContract:
         await add(store, "s", "m1", "m2", "m3")
         await fork(store, "s", "f", "m2")
         result = await add(store, "f", "m1", "m3")
-        assert [(row.inserted, row.parent_id) for row in result.rows] == [(False, None), (True, "m1")]
+        assert [(row.inserted, row.parent_id) for row in result.rows] == [(False, None), (True, "m2")]
 
     async def test_an_inherited_message_can_be_a_parent(self, store: Store) -> None:
         await add(store, "s", "m1", "m2")

@@ -24,6 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from frontdesk.errors import InvalidRangeError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import FOLLOW_HEAD, Append, FollowHead, Item, NewOverlay, NewSession, Place, Plan, Store
 from frontdesk.testing.inputs import StoredText
@@ -225,12 +226,14 @@ class StoreMachine(RuleBasedStateMachine):
             now=self._tick(),
             parent=parent,
         )
-        result = self._wait(self._store.append(request))
         model = self._model[name]
-        expected = model.append(
-            [(message.id, _text(message), message.tokens) for message in messages],
-            model.head if isinstance(parent, FollowHead) else parent,
-        )
+        batch = [(message.id, _text(message), message.tokens) for message in messages]
+        expected = model.append(batch) if isinstance(parent, FollowHead) else model.append_path(batch, parent)
+        if expected is None:
+            with pytest.raises(InvalidRangeError):
+                self._wait(self._store.append(request))
+            return
+        result = self._wait(self._store.append(request))
         assert [(row.inserted, row.parent_id) for row in result.rows] == expected
 
     def _fork(self, name: str, at: str | None) -> str:

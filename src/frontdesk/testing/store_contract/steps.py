@@ -8,7 +8,9 @@ import msgspec
 
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
+    ANY_HEAD,
     FOLLOW_HEAD,
+    AnyHead,
     Append,
     AppendResult,
     FollowHead,
@@ -39,7 +41,7 @@ async def add(
     session_id: str,
     *messages: str | StoredMessage,
     parent: str | FollowHead | None = FOLLOW_HEAD,
-    expected_head: str | None = None,
+    expected_head: str | AnyHead | None = ANY_HEAD,
     namespace: str = NAMESPACE,
     now: int = NOW,
     fresh: bool = False,
