@@ -19,6 +19,7 @@ from frontdesk.errors import (
     ReadonlyBlockError,
 )
 from frontdesk.messages.exact_json import compact
+from frontdesk.reports import log_failure
 
 _log = logging.getLogger("frontdesk.tools")
 
@@ -61,7 +62,7 @@ class Tool:
         except FrontdeskError as error:
             return f"Error: {_explain(error, self.name)}"
         except Exception as error:
-            _log.warning("the tool %s failed: %s", self.name, type(error).__name__)
+            log_failure(_log, error, "the tool %s failed", self.name)
             return f"Error: {self.name} failed ({type(error).__name__}): try again later, or continue without it."
 
     async def call(self, arguments: str | Mapping[str, Any] | None) -> str:

@@ -10,6 +10,7 @@ from tests.public_api.background_compaction import BackgroundCompactionTests
 from tests.public_api.branches import BranchTests
 from tests.public_api.compaction import CompactionTests
 from tests.public_api.compaction_coverage import CompactionCoverageTests
+from tests.public_api.compaction_reports import CompactionReportTests
 from tests.public_api.context import ContextFixtures, ContextTests
 from tests.public_api.context_tools import ContextToolTests
 from tests.public_api.directory import DirectoryTests
@@ -54,6 +55,7 @@ class PublicApiTests(
     BackgroundCompactionTests,
     CompactionTests,
     CompactionCoverageTests,
+    CompactionReportTests,
     MemoryTests,
     TurnTests,
     EventTests,

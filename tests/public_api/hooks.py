@@ -48,20 +48,23 @@ class Ends:
         self.seen.append((reason, (await session.info()).status, await view(session)))
 
 
+SECRET = "secret words"
+
+
 class Failing:
     """A hook whose methods all fail, each in its own way."""
 
     def on_session_start(self, session: Session) -> None:
-        raise SystemExit("secret words")
+        raise SystemExit(SECRET)
 
     async def on_message(self, session: Session, message: Message) -> None:
-        raise asyncio.CancelledError("secret words")
+        raise asyncio.CancelledError(SECRET)
 
     async def on_compaction(self, session: Session, compaction: Compaction) -> None:
-        raise StopAsyncIteration("secret words")
+        raise StopAsyncIteration(SECRET)
 
     def on_session_end(self, session: Session, reason: str) -> None:
-        raise ValueError("secret words")
+        raise ValueError(SECRET)
 
 
 class HookTests:

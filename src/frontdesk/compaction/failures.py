@@ -6,19 +6,22 @@ import logging
 
 from frontdesk.calls import call
 from frontdesk.config.settings import OnError
+from frontdesk.reports import log_failure
 
 _FIRST_PAUSE = 5.0
 _LONGEST_PAUSE = 600.0
 
 
-async def report_failure(log: logging.Logger, on_error: OnError | None, session_id: str, error: Exception) -> None:
-    """Log that background work failed, and call `on_error`. Nothing of the conversation is logged."""
-    log.warning("background work failed: %s", type(error).__name__)
+async def report_failure(
+    log: logging.Logger, on_error: OnError | None, what: str, session_id: str, error: Exception
+) -> None:
+    """Log that background work for a session failed, and call `on_error`. Nothing of the conversation is logged."""
+    log_failure(log, error, "%s of session %r failed", what, session_id)
     if on_error is not None:
         try:
             await call(on_error, session_id, error)
         except Exception as failure:
-            log.warning("on_error failed too: %s", type(failure).__name__)
+            log_failure(log, failure, "on_error failed, after %s of session %r", what, session_id)
 
 
 class Pauses:

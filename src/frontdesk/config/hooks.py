@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from frontdesk.calls import call
 from frontdesk.config.background import Background
-from frontdesk.errors import ConfigurationError
+from frontdesk.errors import ConfigurationError, FrontdeskError
 from frontdesk.messages.ids import new_id
+from frontdesk.reports import log_failure
 
 EVENTS = ("on_session_start", "on_message", "on_compaction", "on_session_end")
 DEFAULT_TIMEOUT = 10.0
@@ -25,6 +26,10 @@ _called_for: ContextVar[frozenset[str]] = ContextVar("frontdesk_hooks_called_for
 """the sessions for which the current code runs inside a hook: it must not wait for the hooks of these sessions"""
 _ending: ContextVar[frozenset[str]] = ContextVar("frontdesk_hooks_ending", default=frozenset())
 """the sessions for which the current code runs inside `on_session_end`: if it ends them, no hook is called again"""
+
+
+class _NoAnswerError(FrontdeskError):
+    """A hook took longer than its timeout."""
 
 
 class _Registered(NamedTuple):
@@ -143,22 +148,23 @@ class Hooks:
                 problem = await _find_problem(method, (session, *values), timeout) if callable(method) else None
                 if problem is not None:
                     self.failures += 1
-                    _log.warning("%s of hook %s failed: %s", event, type(hook).__name__, problem)
+                    name = type(hook).__name__
+                    log_failure(_log, problem, "%s of hook %s failed for session %r", event, name, session_id)
         finally:
             _called_for.reset(token)
 
 
-async def _find_problem(method: Callable[..., Any], values: tuple[Any, ...], seconds: float) -> str | None:
-    """Call a method and return what went wrong: the name of the error, or None. A call that takes longer than `seconds`
-    is cancelled; if it ignores that, it is abandoned."""
+async def _find_problem(method: Callable[..., Any], values: tuple[Any, ...], seconds: float) -> BaseException | None:
+    """Call a method and return what it raised, or None. A call that takes longer than `seconds` is cancelled; if it
+    ignores that, it is abandoned."""
 
-    async def run() -> str | None:
+    async def run() -> BaseException | None:
         try:
             await call(method, *values)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # even SystemExit: a hook must not end the process
-            return type(error).__name__
+            return error
         return None
 
     task = asyncio.ensure_future(run())
@@ -169,5 +175,5 @@ async def _find_problem(method: Callable[..., Any], values: tuple[Any, ...], sec
         raise
     if not task.done():
         task.cancel()
-        return f"no answer within {seconds:g} s"
-    return "CancelledError" if task.cancelled() else task.result()
+        return _NoAnswerError(f"no answer within {seconds:g} s")
+    return asyncio.CancelledError() if task.cancelled() else task.result()

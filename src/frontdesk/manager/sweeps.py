@@ -16,6 +16,7 @@ from frontdesk.manager.endings import ending
 from frontdesk.manager.lifecycle import Lifecycle
 from frontdesk.manager.states import StateCleaner
 from frontdesk.records import EndReason, SweepReport
+from frontdesk.reports import log_failure
 from frontdesk.session.handle import Handle
 from frontdesk.store import NEVER, DueQuery, SessionRow
 
@@ -47,7 +48,7 @@ class Sweeper:
                 if await self._runtime.store.acquire_lease(namespace, None, _PACE, holder(), pace) is not None:
                     await self.sweep()
             except FrontdeskError as error:
-                _log.warning("a sweep failed: %s", type(error).__name__)
+                log_failure(_log, error, "a sweep of namespace %r failed", namespace)
 
     async def sweep(self) -> SweepReport:
         """See `SessionManager.sweep`."""

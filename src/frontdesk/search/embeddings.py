@@ -13,6 +13,7 @@ from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import EmbeddingSettings
 from frontdesk.errors import ConfigurationError, EmbeddingError, FrontdeskError
+from frontdesk.reports import log_failure
 from frontdesk.store import VectorRow, VectorStore
 
 _log = logging.getLogger("frontdesk.search")
@@ -96,7 +97,10 @@ class EmbeddingHealth:
         self.error = str(error) if own else f"the embedding failed ({type(error).__name__})"
         self.paused_until = time.monotonic() + min(2.0**self.failures, _LONGEST_PAUSE)
         self.failures += 1
-        _log.warning("search uses words only for a while: %s", self.error)
+        if own:
+            log_failure(_log, error, "search uses words only for a while")
+        else:
+            _log.warning("search uses words only for a while: %s", self.error)
 
     def record_success(self) -> None:
         self.failures, self.paused_until, self.error = 0, 0.0, None

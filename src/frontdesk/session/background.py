@@ -78,7 +78,7 @@ class BackgroundCompactor:
             if await runtime.store.get_lease(runtime.namespace, session_id, COMPACTION_LEASE) is not None:
                 return
             while not pauses.holds(session_id, time.monotonic()) and await self._compactor.needs_compaction():
-                made = await self._compactor.compact()
+                made = await self._compactor.compact(trigger="automatic")
                 if made is None:
                     return
                 if made.tokens_after >= runtime.settings.compaction.hard_ratio * await self._window():

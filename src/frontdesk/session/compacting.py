@@ -31,6 +31,7 @@ from frontdesk.messages import Message
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.models.windows import session_window
 from frontdesk.records import CompactionResult, ContextUsage
+from frontdesk.session.compaction_runs import Trigger, report_run
 from frontdesk.session.handle import Handle
 from frontdesk.session.overlays import Draft, Overlays, RangeChangedError
 from frontdesk.session.remembering import MemoryRefresher
@@ -90,10 +91,13 @@ class Compactor:
 
     # one compaction
 
-    async def compact(self, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
+    async def compact(
+        self, instructions: str | None = None, prompt: str | None = None, *, trigger: Trigger = "manual"
+    ) -> CompactionResult | None:
         """Compact the view now, or wait for a compaction that is already running. None if there is too little to
         gain."""
-        return await self._compact(Summariser(self._settings, self._runtime.settings.counter, instructions, prompt))
+        summariser = Summariser(self._settings, self._runtime.settings.counter, instructions, prompt)
+        return await self._compact(summariser, trigger)
 
     async def on_overflow(self, error: BaseException) -> bool:
         """Compact harder if the error means that the context was too long. Returns whether to try the call again."""
@@ -103,20 +107,23 @@ class Compactor:
             return False
         try:
             summariser = Summariser(self._settings, self._runtime.settings.counter)
-            return await self._compact(summariser, harder=True) is not None
+            return await self._compact(summariser, "overflow", harder=True) is not None
         except Exception as failure:
             await self.report(session_id, failure)
             return False
 
     async def report(self, session_id: str, error: Exception) -> None:
         """Report a failure that no caller sees."""
-        await report_failure(_log, self._settings.on_error, session_id, error)
+        await report_failure(_log, self._settings.on_error, "compaction", session_id, error)
 
-    async def _compact(self, summariser: Summariser, *, harder: bool = False) -> CompactionResult | None:
+    async def _compact(
+        self, summariser: Summariser, trigger: Trigger, *, harder: bool = False
+    ) -> CompactionResult | None:
         before = await self._handle.find_row()
         if before is None:
             return None
-        async with hold_lease(self._runtime, before.id, COMPACTION_LEASE):
+        lease = hold_lease(self._runtime, before.id, COMPACTION_LEASE)
+        async with lease, report_run(self._runtime, before.id, trigger) as run:
             for _ in range(_TRIES):
                 view = await views.load_view(self._runtime, before.id)
                 if view is None:
@@ -128,11 +135,12 @@ class Compactor:
                 if part is None:
                     return None
                 self._memory.start(before.id)
+                await run.start(sum(message.tokens for message in view.messages), part.last - part.first + 1)
                 try:
-                    return await self._replace(view, part, summariser)
+                    return await run.finish(await self._replace(view, part, summariser), summariser.answers)
                 except _CHANGED:
                     continue
-        raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")
+            raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")
 
     async def _replace(self, view: LoadedView, part: Range, summariser: Summariser) -> CompactionResult:
         """Replace a part of the view by a summary, or hide (some of) it, as the strategy says."""

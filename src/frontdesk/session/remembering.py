@@ -94,7 +94,7 @@ class MemoryRefresher:
         except SessionNotFoundError:
             pass  # deleted meanwhile: there is nothing left to extract
         except Exception as error:
-            await report_failure(_log, self._runtime.settings.memory.on_error, session_id, error)
+            await report_failure(_log, self._runtime.settings.memory.on_error, "memory refresh", session_id, error)
 
     async def _is_enough(self) -> bool:
         return len((await self._new_messages())[0]) >= _LEAST_MESSAGES

@@ -23,6 +23,7 @@ from frontdesk.errors import (
 from frontdesk.history import trees, views
 from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, ingest
 from frontdesk.records import Appended
+from frontdesk.reports import log_failure
 from frontdesk.search import background
 from frontdesk.session.handle import Handle
 from frontdesk.store import ANY_HEAD, TURN, AnyHead, Append, AppendResult, FollowHead, Plan, SessionRow
@@ -244,7 +245,7 @@ class Writer:
         try:
             await self.skills.record_results(messages)
         except FrontdeskError as error:
-            _log.warning("a loaded skill was not noted: %s", type(error).__name__)
+            log_failure(_log, error, "a skill that was loaded in session %r was not noted", self._handle.id)
 
     async def _rewrite(self, message_id: str, change: Callable[[Any], Any]) -> None:
         """Change the content of a stored message, if it is still there."""

@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 
 from frontdesk.errors import ConfigurationError, FrontdeskError, InvalidInputError, StoreClosedError
 from frontdesk.pauses import sleep
+from frontdesk.reports import log_failure
 from frontdesk.store import StateStore
 
 DEFAULT_TTL = timedelta(minutes=30)
@@ -72,5 +73,5 @@ async def sweep_forever(store: StateStore) -> None:
         except StoreClosedError:
             return
         except FrontdeskError as error:
-            log.warning("expired states could not be swept: %s", error)
+            log_failure(log, error, "expired states could not be swept")
         await sleep(SWEEP_SECONDS)

@@ -26,6 +26,9 @@ ChangeKind = Literal[
     "message.deleted",
     "messages.cleared",
     "head.moved",
+    "compaction.started",
+    "compaction.finished",
+    "compaction.failed",
     "compaction.added",
     "compaction.removed",
     "block.changed",
@@ -132,6 +135,24 @@ def head_moved(place: Place) -> NewChange:
 
 def compaction_added(overlay_id: str, kind: str) -> NewChange:
     return NewChange(kind="compaction.added", adds=0, detail=detail(id=overlay_id, kind=kind))
+
+
+def compaction_started(**values: str | float | None) -> NewChange:
+    return NewChange(kind="compaction.started", detail=_known(values))
+
+
+def compaction_finished(**values: str | float | None) -> NewChange:
+    return NewChange(kind="compaction.finished", detail=_known(values))
+
+
+def compaction_failed(**values: str | float | None) -> NewChange:
+    """`error` is the name of a type: the text of an error may quote a conversation."""
+    return NewChange(kind="compaction.failed", detail=_known(values))
+
+
+def _known(values: Mapping[str, str | float | None]) -> str:
+    """The values that are known, as a detail."""
+    return detail(**{name: value for name, value in values.items() if value is not None})
 
 
 def compaction_removed(overlay: OverlayRow) -> NewChange:

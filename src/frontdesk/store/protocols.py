@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from frontdesk.messages.stored import StoredMessage
-from frontdesk.store.changes import ChangeRow, Position
+from frontdesk.store.changes import ChangeRow, NewChange, Position
 from frontdesk.store.index import IndexStore
 from frontdesk.store.requests import (
     Append,
@@ -130,6 +130,10 @@ class ChangeStore(Protocol):
 
     async def last_change(self, namespace: str) -> Position:
         """The position of the newest settled entry; `BEGINNING` if there is none."""
+
+    async def log_change(self, namespace: str, session_id: str, at: int, change: NewChange) -> bool:
+        """Add an entry about a session that changes nothing else, not even its revision. False if there is no such
+        session."""
 
     async def wait_for_change(self, seconds: float) -> None:
         """Wait until there may be a new entry, for at most this many seconds."""

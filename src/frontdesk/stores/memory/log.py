@@ -23,6 +23,14 @@ def write(rows: Rows, namespace: str, session: int, at: int, change: NewChange, 
     rows.bell.ring()
 
 
+def add(rows: Rows, namespace: str, session_id: str, at: int, change: NewChange) -> bool:
+    session = rows.get(namespace, session_id)
+    if session is None:
+        return False
+    write(rows, namespace, session.number, at, change)
+    return True
+
+
 def read(rows: Rows, namespace: str, after: Position | None, limit: int, *, settled: bool = True) -> list[ChangeRow]:
     log = rows.log.get(namespace, [])
     if after is not None and after < rows.trimmed.get(namespace, BEGINNING):

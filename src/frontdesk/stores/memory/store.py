@@ -99,6 +99,7 @@ class MemoryStore:
     add_usage = _step(usage.add)
     usage = _step(usage.totals)
 
+    log_change = _step(log.add)
     changes = _step(log.read)
     last_change = _step(log.last)
     trim_changes = _step(log.trim)

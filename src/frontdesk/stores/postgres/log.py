@@ -18,6 +18,12 @@ _WRITE = (
     " SELECT $1, coalesce((SELECT changed_in FROM s), {schema}.this_xid()), nextval('{schema}.change_positions'), $3,"
     " $2, c.* FROM unnest($4::text[], $5::bigint[], $6::integer[], $7::integer[], $8::bigint[], $9::text[]) c"
 )
+_ADD = (
+    "WITH s AS (UPDATE {schema}.sessions SET changed_in = greatest(changed_in, {schema}.this_xid())"
+    f" WHERE ns = {HERE} AND id = $2 AND id <> '' RETURNING ns, number, changed_in)"
+    " INSERT INTO {schema}.changes (ns, xid, position, at, session, kind, detail)"
+    " SELECT ns, changed_in, nextval('{schema}.change_positions'), $3, number, $4, $5 FROM s"
+)
 _TRIMMED = f"FROM {{schema}}.changes_trimmed t WHERE t.ns = {HERE}"
 _READ = (
     f"SELECT (SELECT t.xid {_TRIMMED}), (SELECT t.position {_TRIMMED}), c.xid, c.position, c.at, c.kind,"
@@ -47,6 +53,10 @@ async def write(connection: Connection, ns: int, session: int, at: int, changes:
     """Add entries of a session whose row is locked, or (0) of the namespace. Needs a transaction."""
     if changes:
         await connection.execute(_WRITE, ns, session, at, *entry_columns(changes))
+
+
+async def add(connection: Connection, namespace: str, session_id: str, at: int, change: NewChange) -> bool:
+    return bool(await connection.execute(_ADD, namespace, session_id, at, change.kind, change.detail))
 
 
 async def forget(connection: Connection, ns: int, sessions: Sequence[int]) -> None:

@@ -177,6 +177,7 @@ class PostgresStore:
 
     # the change log
 
+    log_change = _logged(_once(log.add))
     changes = _read(log.read)
     last_change = _read(log.last)
     trim_changes = _transaction(log.trim)

@@ -29,6 +29,16 @@ def write(
     connection.execute(_WRITE, (namespace, at, change.kind, session, *values))
 
 
+def add(connection: Connection, namespace: str, session_id: str, at: int, change: NewChange) -> bool:
+    session = connection.execute(
+        "SELECT number FROM sessions WHERE namespace = ? AND id = ?", (namespace, session_id)
+    ).fetchone()
+    if session is None:
+        return False
+    write(connection, namespace, session[0], at, change)
+    return True
+
+
 def forget(connection: Connection, sessions: Sequence[int]) -> None:
     """Remove the content of entries about deleted sessions, except that they were deleted."""
     connection.executemany(

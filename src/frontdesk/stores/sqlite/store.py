@@ -150,6 +150,7 @@ class SQLiteStore:
     add_usage = _write(usage.add)
     usage = _read(usage.totals)
 
+    log_change = _write(log.add)
     changes = _read(log.read)
     last_change = _read(log.last)
     trim_changes = _write(log.trim)

@@ -10,7 +10,7 @@ import pytest
 
 from frontdesk.errors import ChangesTrimmedError
 from frontdesk.messages.ids import new_id
-from frontdesk.store import BEGINNING, ChangeRow, DocumentRow, Position, Store, UsageRow
+from frontdesk.store import BEGINNING, ChangeRow, DocumentRow, NewChange, Position, Store, UsageRow
 from frontdesk.testing.store_contract import steps
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, change, message, new, path, place, row, tree
 from frontdesk.tree import plans
@@ -41,6 +41,21 @@ def document(label: str, version: int = 1) -> DocumentRow:
 
 
 class ChangeLogContract:
+    async def test_an_entry_can_be_added_without_a_change(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        before = await row(store, "s")
+        entry = NewChange(kind="compaction.started", detail='{"trigger":"manual"}')
+        assert await store.log_change(NAMESPACE, "s", NOW + 7, entry)
+        assert not await store.log_change(NAMESPACE, "missing", NOW, entry)
+        assert not await store.log_change("elsewhere", "s", NOW, entry)
+        assert await row(store, "s") == before
+        added = (await settled(store, 3))[-1]
+        assert (added.kind, added.session_id, added.at) == ("compaction.started", "s", NOW + 7)
+        assert added.detail == entry.detail
+        assert await store.apply(plans.change_row(before, NOW, name="not disturbed"))
+        await steps.delete_session(store, "s")
+        assert [kind for kind, _, _ in await logged(store)] == ["session.deleted"]
+
     async def test_every_change_of_a_session_is_logged_once_and_in_order(self, store: Store) -> None:
         made, _ = await store.create(new("s", parent_session_id="elsewhere"))
         await add(store, "s", "m1", "m2", "m3")

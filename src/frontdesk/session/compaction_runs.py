@@ -1,0 +1,99 @@
+"""Reports compactions to operators: when one starts, finishes or fails, as events of the change log and through
+`logging`. Only figures and names are reported, never text."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Literal
+
+from frontdesk.config.runtime import Runtime
+from frontdesk.errors import FrontdeskError
+from frontdesk.records import CompactionResult
+from frontdesk.store import NewChange, changes
+
+_log = logging.getLogger("frontdesk.compaction")
+
+Trigger = Literal["automatic", "manual", "overflow"]
+"""why a compaction runs: the view was full, the caller asked for it, or a model refused a call as too long"""
+
+
+class CompactionRun:
+    """One compaction of a session. Every run that started either finishes or fails, unless its process dies."""
+
+    def __init__(self, runtime: Runtime, session_id: str, trigger: Trigger) -> None:
+        self._runtime = runtime
+        self._session_id = session_id
+        self._trigger = trigger
+        self._model = _name_of(runtime.settings.compaction.summarize)
+        self._started: float | None = None
+
+    async def start(self, tokens: int, messages: int) -> None:
+        """Report that a compaction of so many messages starts, in a view with so many tokens. Once for each run."""
+        if self._started is None:
+            self._started = time.monotonic()
+            names = {"trigger": self._trigger, "model": self._model}
+            await self._write(changes.compaction_started(**names, tokens_before=tokens, messages_covered=messages))
+
+    async def finish(self, result: CompactionResult, answers: Sequence[Any]) -> CompactionResult:
+        """Report what a compaction did; returns it."""
+        change = changes.compaction_finished(
+            id=result.id,
+            kind="truncate" if result.summary is None else "summary",
+            trigger=self._trigger,
+            model=next((name for answer in reversed(answers) if (name := _name_of(answer))), self._model),
+            tokens_before=result.tokens_before,
+            tokens_after=result.tokens_after,
+            messages_covered=result.messages_covered,
+            attempts=result.attempts,
+            seconds=self._seconds(),
+        )
+        await self._write(change)
+        _log.info(
+            "compacted session %r (%s): %d messages covered, from %d to %d tokens, %d attempts, %.3f s",
+            self._session_id,
+            self._trigger,
+            result.messages_covered,
+            result.tokens_before,
+            result.tokens_after,
+            result.attempts,
+            self._seconds(),
+        )
+        return result
+
+    async def fail(self, error: BaseException) -> None:
+        """Report a failure, if the run has started. The error itself is for the caller to log or to raise."""
+        if self._started is not None:
+            names = {"error": type(error).__name__, "trigger": self._trigger, "model": self._model}
+            await self._write(changes.compaction_failed(**names, seconds=self._seconds()))
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - (self._started or time.monotonic()), 3)
+
+    async def _write(self, change: NewChange) -> None:
+        """An event that cannot be written is no reason to give up a compaction."""
+        runtime = self._runtime
+        with suppress(FrontdeskError):
+            await runtime.store.log_change(runtime.namespace, self._session_id, runtime.now(), change)
+
+
+@asynccontextmanager
+async def report_run(runtime: Runtime, session_id: str, trigger: Trigger) -> AsyncIterator[CompactionRun]:
+    """A run that is reported as failed if the block raises, or is cancelled."""
+    run = CompactionRun(runtime, session_id, trigger)
+    try:
+        yield run
+    except BaseException as error:
+        await run.fail(error)
+        raise
+
+
+def _name_of(model: Any) -> str | None:
+    """The name of a model: a `Completion` has it as `model`, a ready-made model as `name`."""
+    for attribute in ("model", "name"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str):
+            return name
+    return None

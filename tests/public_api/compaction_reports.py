@@ -1,0 +1,189 @@
+"""What operators learn of compactions and of failures in the background: events with figures, and logs without text."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from frontdesk import CompactionError, Event, ModelError, Session, SessionManager, Store
+from frontdesk.models import Completion
+from tests.public_api.scripted_models import Scripted, compacting, said
+from tests.waiting import PATIENCE, eventually
+
+SECRET = "PIN 4929"
+
+
+async def runs(manager: SessionManager) -> list[Event]:
+    """The events that compactions made so far."""
+    events = [event async for event in manager.events("start", follow=False)]
+    return [
+        event for event in events if event.kind in ("compaction.started", "compaction.finished", "compaction.failed")
+    ]
+
+
+async def full(session: Session, messages: int = 9) -> None:
+    await session.append_all([said(number) for number in range(1, messages + 1)])
+
+
+class CompactionReportTests:
+    async def test_a_compaction_reports_its_start_and_its_figures(
+        self, store: Store, namespace: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        model = Scripted(Completion(f"in short: {SECRET}", model="small-1"))
+        with caplog.at_level(logging.INFO, logger="frontdesk"):
+            async with compacting(store, namespace, model, auto=False) as manager:
+                session = manager.session("chat")
+                await full(session)
+                made = await session.compact()
+                assert made is not None
+                started, finished = await runs(manager)
+        assert (started.kind, finished.kind) == ("compaction.started", "compaction.finished")
+        assert started.session_id == finished.session_id == "chat"
+        assert started.data == {"trigger": "manual", "tokens_before": 900, "messages_covered": made.messages_covered}
+        assert finished.data.pop("seconds") >= 0
+        assert finished.data == {
+            "id": made.id,
+            "kind": "summary",
+            "trigger": "manual",
+            "model": "small-1",
+            "tokens_before": made.tokens_before,
+            "tokens_after": made.tokens_after,
+            "messages_covered": made.messages_covered,
+            "attempts": 1,
+        }
+        [record] = [record for record in caplog.records if record.name == "frontdesk.compaction"]
+        assert record.levelno == logging.INFO
+        assert "'chat' (manual)" in record.getMessage()
+        assert f"from {made.tokens_before} to {made.tokens_after} tokens" in record.getMessage()
+        assert SECRET not in caplog.text + repr([started, finished])
+
+    async def test_a_compaction_in_the_background_says_so(self, store: Store, namespace: str) -> None:
+        async with compacting(store, namespace, Scripted()) as manager:
+            await full(manager.session("chat"))
+
+            async def is_finished() -> bool:
+                return len(await runs(manager)) == 2
+
+            await eventually(is_finished)
+            assert [event.data["trigger"] for event in await runs(manager)] == ["automatic"] * 2
+
+    async def test_an_overflow_says_so(self, store: Store, namespace: str) -> None:
+        async with compacting(store, namespace, Scripted(), auto=False) as manager:
+            session = manager.session("chat")
+            await full(session)
+            assert await session.on_overflow(RuntimeError("maximum context length exceeded"))
+            assert [event.data["trigger"] for event in await runs(manager)] == ["overflow"] * 2
+
+    async def test_a_compaction_with_nothing_to_do_reports_nothing(self, store: Store, namespace: str) -> None:
+        async with compacting(store, namespace, Scripted(), auto=False) as manager:
+            await manager.append("chat", said(1))
+            assert await manager.compact("chat") is None
+            assert await runs(manager) == []
+
+    async def test_a_failed_compaction_is_an_event_with_the_name_of_the_error(
+        self, store: Store, namespace: str
+    ) -> None:
+        failing = Scripted(*[KeyError(SECRET)] * 10)
+        async with compacting(store, namespace, failing, auto=False) as manager:
+            session = manager.session("chat")
+            await full(session)
+            revision = await session.info()
+            with pytest.raises(KeyError):
+                await session.compact()
+            assert await session.info() == revision
+            _, failed = await runs(manager)
+        assert failed.kind == "compaction.failed"
+        assert failed.data.pop("seconds") >= 0
+        assert failed.data == {"error": "KeyError", "trigger": "manual"}
+
+    async def test_a_cancelled_compaction_is_reported_as_failed(self, store: Store, namespace: str) -> None:
+        model = Scripted()
+        model.hold()
+        async with compacting(store, namespace, model, auto=False) as manager:
+            session = manager.session("chat")
+            await full(session)
+            task = asyncio.create_task(session.compact())
+            await model.asked()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert [event.data.get("error") for event in await runs(manager)] == [None, "CancelledError"]
+
+    async def test_a_bug_in_a_summariser_is_logged_with_its_traceback_and_without_text(
+        self, store: Store, namespace: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def look_up(text: str) -> str:
+            return {}[text]  # type: ignore[index]
+
+        def buggy_summariser(prompt: str) -> str:
+            try:
+                return look_up(SECRET)
+            except KeyError as error:
+                raise RuntimeError(f"cannot read {prompt}") from error
+
+        seen: list[Any] = []
+        async with compacting(
+            store, namespace, buggy_summariser, attempts=1, on_error=lambda *given: seen.append(given)
+        ) as manager:
+            session = manager.session("chat")
+            await session.append({"id": "m0", "role": "user", "content": SECRET})
+            await full(session, 10)
+            await eventually(lambda: bool(seen))
+        assert seen[0][0] == "chat"
+        [record] = [record for record in caplog.records if record.name == "frontdesk.compaction"]
+        assert record.getMessage() == "compaction of session 'chat' failed: RuntimeError"
+        assert "buggy_summariser" in caplog.text
+        assert "look_up" in caplog.text  # the traceback of the cause
+        assert "KeyError" in caplog.text
+        assert SECRET not in caplog.text
+        assert "m1 xxx" not in caplog.text
+
+    async def test_texts_of_our_own_errors_are_logged(
+        self, store: Store, namespace: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        model = Scripted(*[ModelError("the call to model 'small' failed (status 500): try again", model="small")] * 10)
+        seen: list[Any] = []
+
+        def fail_too(*given: Any) -> None:
+            seen.append(given)
+            raise ValueError(SECRET)
+
+        async with compacting(store, namespace, model, attempts=1, on_error=fail_too) as manager:
+            await full(manager.session("chat"))
+            await eventually(lambda: "on_error failed" in caplog.text)
+        assert "compaction of session 'chat' failed: ModelError: the call to model 'small' failed" in caplog.text
+        assert "fail_too" in caplog.text
+        assert SECRET not in caplog.text
+
+    async def test_a_bug_in_an_extractor_is_logged_with_its_session(
+        self, store: Store, namespace: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def buggy_extractor(prompt: str) -> str:
+            raise LookupError(prompt)
+
+        manager = SessionManager(store, namespace=namespace).with_token_counter(len).with_context("memory")
+        manager.with_compaction(max_tokens=1000).with_memory_refresh(buggy_extractor)
+        async with manager:
+            await full(manager.session("chat"))
+            await eventually(lambda: "frontdesk.memory" in {record.name for record in caplog.records})
+        assert "memory refresh of session 'chat' failed: LookupError" in caplog.text
+        assert "buggy_extractor" in caplog.text
+        assert "m1 xxx" not in caplog.text
+
+    async def test_a_failed_hook_is_logged_with_its_session_and_traceback(
+        self, manager: SessionManager, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Failing:
+            def on_message(self, session: Session, message: Any) -> None:
+                raise CompactionError(message.id) from ValueError(message.text)
+
+        manager.register_hook(Failing())
+        await manager.append("chat", {"id": "m1", "role": "user", "content": SECRET})
+        async with asyncio.timeout(PATIENCE):
+            await eventually(lambda: "frontdesk.hooks" in {record.name for record in caplog.records})
+        assert "on_message of hook Failing failed for session 'chat': CompactionError: m1" in caplog.text
+        assert "in on_message" in caplog.text
+        assert SECRET not in caplog.text
