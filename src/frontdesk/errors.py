@@ -363,14 +363,15 @@ class CompactionError(FrontdeskError):
 
 @_declared
 class ContextOverflowError(FrontdeskError):
-    """The last turn does not fit into `max_tokens`. `needed` is the smallest value that is enough."""
+    """What must stay does not fit into `max_tokens`: the leading system messages, the summaries and the current turn,
+    even with all its tool outputs shortened. `needed` is the smallest value that is enough."""
 
     needed: int
     max_tokens: int
     session_id: str
     template = (
-        "the last turn of session {session_id!r} needs {needed} tokens, more than max_tokens={max_tokens}:"
-        " raise it or shorten the turn"
+        "the current turn of session {session_id!r} needs {needed} tokens, more than max_tokens={max_tokens}:"
+        " raise it, or compact the session"
     )
 
 

@@ -33,6 +33,11 @@ def user(id: str, text: str | None = None) -> dict[str, Any]:
     return {"id": id, "role": "user", "content": id if text is None else text}
 
 
+def answer(id: str, text: str | None = None) -> dict[str, Any]:
+    """A finished answer of the assistant; without a text, the id is the text."""
+    return {"id": id, "role": "assistant", "content": id if text is None else text}
+
+
 def system(id: str) -> dict[str, Any]:
     return {"id": id, "role": "system", "content": f"rule {id}"}
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError
-from frontdesk.history.trees import items_at_head, load_tree, place_of, store_view
+from frontdesk.history.trees import items_at_head, load_tree, measure, place_of, store_view
 from frontdesk.messages import Message
 from frontdesk.store import Item, Piece
 from frontdesk.tree.items import batches, count, last_items
@@ -68,18 +68,39 @@ async def _read_at_head(runtime: Runtime, session_id: str, last: int | None) -> 
 async def view_items(runtime: Runtime, session_id: str, leaf: str | None, last: int | None) -> list[Item]:
     """The items of the view at the head or at a leaf; a stale one is computed and stored. Raises
     `MessageNotFoundError`."""
-    tree = await load_tree(runtime, session_id, find=() if leaf is None else (leaf,))
-    if tree is None:
-        if leaf is not None:
-            raise MessageNotFoundError(leaf, session_id)
-        return []
-    if leaf is not None:
-        items = tree.lay(place_of(tree, leaf))
-    elif tree.session.view == "stale":
-        items = (await store_view(runtime, tree))[1]
-    else:
-        items = items_at_head(tree)
+    tree = await _tree_with(runtime, session_id, leaf)
+    items = [] if tree is None else (await _items_of(runtime, tree, leaf))[0]
     return items if last is None else last_items(items, last)
+
+
+async def measured_items(
+    runtime: Runtime, session_id: str, leaf: str | None, last: int | None
+) -> tuple[list[Item], int]:
+    """The same, with their tokens."""
+    tree = await _tree_with(runtime, session_id, leaf)
+    if tree is None:
+        return [], 0
+    items, tokens = await _items_of(runtime, tree, leaf)
+    if last is not None and last < count(items):
+        items, tokens = last_items(items, last), None
+    return items, await measure(runtime, tree, items) if tokens is None else tokens
+
+
+async def _tree_with(runtime: Runtime, session_id: str, leaf: str | None) -> Tree | None:
+    tree = await load_tree(runtime, session_id, find=() if leaf is None else (leaf,))
+    if tree is None and leaf is not None:
+        raise MessageNotFoundError(leaf, session_id)
+    return tree
+
+
+async def _items_of(runtime: Runtime, tree: Tree, leaf: str | None) -> tuple[list[Item], int | None]:
+    """The items of the view at the head or at a leaf, and their tokens if they are known."""
+    if leaf is not None:
+        return tree.lay(place_of(tree, leaf)), None
+    if tree.session.view != "stale":
+        return items_at_head(tree), tree.session.view_tokens
+    row, items = await store_view(runtime, tree)
+    return items, row.view_tokens
 
 
 async def leading_system(runtime: Runtime, items: Sequence[Item]) -> list[Message]:

@@ -76,7 +76,7 @@ class Components:
 
     @_component
     def window(self) -> WindowReader:
-        return WindowReader(self.handle, self.context)
+        return WindowReader(self.handle)
 
     @_component
     def memory(self) -> MemoryRefresher:

@@ -206,10 +206,12 @@ class Session:
     ) -> list[Message] | list[dict[str, Any]]:
         """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
 
-        `last` keeps that many of the last messages. `max_tokens` keeps the leading system messages, and as many of the
-        last messages as fit. Returns `Message`s, or with `format` ("openai", "openai-responses", "anthropic", "ui",
-        "raw") dicts that are valid for that provider. Raises `MessageNotFoundError`, and `ContextOverflowError` if the
-        last turn alone does not fit."""
+        `last` keeps that many of the last messages. `max_tokens` keeps the leading system messages, summaries, and the
+        current request with all its steps. What goes first: long tool outputs of earlier turns, which are shortened,
+        then whole old turns, then the oldest tool outputs of the current turn. This happens in steps, so that the start
+        of the result stays the same from call to call. Returns `Message`s, or with `format` ("openai",
+        "openai-responses", "anthropic", "ui", "raw") dicts that are valid for that provider; "raw" shortens nothing.
+        Raises `MessageNotFoundError`, and `ContextOverflowError` if the current turn does not fit."""
         check_count(last, "last")
         check_count(max_tokens, "max_tokens")
         check_format(format)
