@@ -389,3 +389,19 @@ def test_ctrl_c_cancels_a_call_that_waits_and_is_raised_at_once() -> None:
         rest, _ = process.communicate(timeout=30)
     assert rest == "interrupted True\n"
     assert process.returncode == 0
+
+
+def test_guarded_writes_work_without_an_event_loop() -> None:
+    with SessionManager("memory://") as manager:
+        session = manager.session("a")
+        session.append_all([{**said("one"), "id": "m1"}, {**said("two"), "id": "m2"}], expected_head=None)
+        with pytest.raises(sync.HeadMovedError):
+            session.pop(expected_head="m1")
+        popped = session.pop(expected_head="m2")
+        assert popped is not None
+        assert popped.text == "two"
+        session.switch(None, expected_head="m1")
+        assert session.history() == []
+        assert session.switch("m1", expected_head=None).id == "m1"
+        session.clear_messages(expected_head="m1")
+        assert session.pop() is None

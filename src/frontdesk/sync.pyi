@@ -371,18 +371,30 @@ class Session:
 
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
 
-    def delete_messages(self, ids: Iterable[str]) -> int:
+    def delete_messages(self, ids: Iterable[str], *, expected_head: str | AnyHead | None = ...) -> int:
         """Delete messages permanently, on any branch. The messages after them stay connected. If the head is deleted,
         the nearest message before it that is left becomes the head.
 
-        Returns how many existed. Raises `InvalidMessageError` for the id of a summary."""
+        Returns how many existed. Raises `InvalidMessageError` for the id of a summary, and `HeadMovedError` as `append`
+        does."""
 
-    def clear_messages(self) -> None:
-        """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay."""
+    def pop(self, *, expected_head: str | AnyHead | None = ...) -> Message | None:
+        """Delete the message at the head permanently, as `delete_messages` does, and return it; None if there is no
+        head. The message before it becomes the head.
 
-    def switch(self, leaf: str) -> Message:
-        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
+        Concurrent calls never return the same message. Only this message is deleted: if it is a tool result, its call
+        stays, and if a compaction covers it, what is under the compaction changes. Raises `HeadMovedError`."""
 
+    def clear_messages(self, *, expected_head: str | AnyHead | None = ...) -> None:
+        """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay. Raises
+        `HeadMovedError`."""
+
+    @overload
+    def switch(self, leaf: str, *, expected_head: str | AnyHead | None = ...) -> Message: ...
+    @overload
+    def switch(self, leaf: None, *, expected_head: str | AnyHead | None = ...) -> None: ...
+    @overload
+    def switch(self, leaf: str | None, *, expected_head: str | AnyHead | None = ...) -> Message | None: ...
     @overload
     def history(
         self, *, leaf: str | None = None, last: int | None = None, max_tokens: int | None = None, format: None = None
@@ -727,10 +739,12 @@ class SessionManager:
         max_tokens: int | None = None,
         format: MessageFormat,
     ) -> DictList: ...
-    def delete_messages(self, id: str | SessionKey, ids: Iterable[str]) -> int:
+    def delete_messages(
+        self, id: str | SessionKey, ids: Iterable[str], *, expected_head: str | AnyHead | None = ...
+    ) -> int:
         """`Session.delete_messages` by id."""
 
-    def clear_messages(self, id: str | SessionKey) -> None:
+    def clear_messages(self, id: str | SessionKey, *, expected_head: str | AnyHead | None = ...) -> None:
         """`Session.clear_messages` by id."""
 
     def add_compaction(self, id: str | SessionKey, summary: str, from_id: str, to_id: str) -> Compaction:

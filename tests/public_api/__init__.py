@@ -17,6 +17,7 @@ from tests.public_api.directory import DirectoryTests
 from tests.public_api.erasure import ErasureTests
 from tests.public_api.events import EventTests
 from tests.public_api.forks import ForkTests
+from tests.public_api.guarded_writes import GuardedWriteTests
 from tests.public_api.hooks import HookTests
 from tests.public_api.lifecycle import ClockFixtures, LifecycleTests
 from tests.public_api.memory import MemoryTests
@@ -38,6 +39,7 @@ class PublicApiTests(
     ContextFixtures,
     ClockFixtures,
     MessageTests,
+    GuardedWriteTests,
     BranchTests,
     WindowTests,
     OverlayTests,

@@ -64,6 +64,61 @@ class BranchTests:
         await tree.switch("m1")
         assert (await tree.info()).token_count == (await tree.get_message("m1")).tokens
 
+    async def test_switch_to_none_moves_the_head_before_the_first_message(
+        self, manager: SessionManager, tree: Session
+    ) -> None:
+        await tree.switch(None)
+        assert await tree.head() is None
+        assert await tree.history() == []
+        assert await path(tree) == []
+        assert await tree.path_length() == 0
+        info = await tree.info()
+        assert (info.message_count, info.token_count) == (5, 0)
+        assert sorted(ids(await tree.leaves())) == ["b3", "m3"]
+        assert [hit.message_id for hit in await tree.search("m3")] == ["m3"]
+        assert await tree.pop() is None
+        assert await view(await manager.fork("chat")) == []
+        # Another worker, or the same one after a restart, sees the same.
+        again = manager.session("chat")
+        await again.append(user("r1"))
+        assert [(m.id, m.parent_id) for m in await again.history()] == [("r1", None)]
+        await again.append(user("r2"))
+        assert await view(tree) == ["r1", "r2"]
+        assert sorted(ids(await tree.branches(None))) == ["m1", "r1"]
+        await tree.switch("m3")
+        assert await view(tree) == ["m1", "m2", "m3"]
+
+    async def test_switch_to_none_leaves_overlays_for_those_who_come_back(self, tree: Session) -> None:
+        await tree.add_compaction("sum", "m1", "b2")
+        await tree.switch(None)
+        assert await tree.history() == []
+        assert await tree.compact() is None
+        await tree.append(user("r1"))
+        assert await view(tree) == ["r1"]
+        await tree.switch("b3")
+        assert await view(tree) == ["sum", "b3"]
+
+    async def test_switch_to_none_in_a_fork_leaves_the_source(self, manager: SessionManager, tree: Session) -> None:
+        fork = await manager.fork("chat")
+        await fork.switch(None)
+        await fork.append(user("r1"))
+        assert await view(fork) == ["r1"]
+        assert await view(tree) == ["m1", "b2", "b3"]
+        assert await view(fork, leaf="b3") == ["m1", "b2", "b3"]
+        assert await view(await manager.fork(fork.id)) == ["r1"]
+
+    async def test_switch_to_none_without_a_session_does_nothing(
+        self, manager: SessionManager, session: Session
+    ) -> None:
+        await session.switch(None)
+        await session.switch(None, expected_head=None)
+        assert await manager.get("chat") is None
+
+    async def test_switch_to_none_is_reported_as_an_event(self, manager: SessionManager, tree: Session) -> None:
+        await tree.switch(None)
+        kinds = [(event.kind, event.message_id) async for event in manager.events("start", follow=False)]
+        assert kinds[-1] == ("head.moved", None)
+
     async def test_every_call_with_an_unknown_message_raises(self, tree: Session) -> None:
         for work in (
             tree.history(leaf="m9"),

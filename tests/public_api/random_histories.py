@@ -199,8 +199,19 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(number=choice, which=choice)
     def switch(self, number: int, which: int) -> None:
         session, model = self.pick_with_nodes(number)
-        model.head = model.nodes[which % len(model.nodes)]
-        self.run(session.switch(model.head.id))
+        expected = None if model.head is None else model.head.id
+        model.head = None if which % 7 == 0 else model.nodes[which % len(model.nodes)]
+        self.run(session.switch(None if model.head is None else model.head.id, expected_head=expected))
+
+    @precondition(any_nodes)
+    @rule(number=choice)
+    def pop(self, number: int) -> None:
+        session, model = self.pick_with_nodes(number)
+        head = model.head
+        popped = self.run(session.pop())
+        assert (None if popped is None else popped.id) == (None if head is None else head.id)
+        if head is not None:
+            model.delete(head)
 
     @precondition(any_nodes)
     @rule(number=choice, which=choice, start=choice, text=texts)

@@ -146,8 +146,13 @@ async def _committed(store: Store, namespace: str) -> tuple[Position, list[Posit
 
 def _range(entry: ChangeRow, first: int) -> _EntryRange:
     ids: list[str] = _decode(entry.detail)["ids"] if entry.kind == "message.deleted" else []
-    count = len(ids) or (entry.last - entry.first + 1 if entry.kind in _MESSAGE_KINDS else 1)
+    count = len(ids) or (entry.last - entry.first + 1 if _names_messages(entry) else 1)
     return _EntryRange(entry, ids, first, count - 1, count)
+
+
+def _names_messages(entry: ChangeRow) -> bool:
+    """Whether it is about messages that can be read; a head that moved before the first message names none."""
+    return entry.kind in _MESSAGE_KINDS and entry.segment > 0
 
 
 def _session_of(entry: ChangeRow) -> str | None:
@@ -175,7 +180,7 @@ def _batches(ranges: Iterable[_EntryRange]) -> Iterable[list[_EntryRange]]:
 
 
 async def _events(store: Store, ranges: Sequence[_EntryRange], namespace: str) -> list[Event]:
-    spans = [entry_range.span for entry_range in ranges if entry_range.entry.kind in _MESSAGE_KINDS]
+    spans = [entry_range.span for entry_range in ranges if _names_messages(entry_range.entry)]
     messages = iter(await _messages(store, spans) if spans else [])
     events: list[Event] = []
     for entry_range in ranges:
@@ -183,7 +188,7 @@ async def _events(store: Store, ranges: Sequence[_EntryRange], namespace: str) -
         for index in range(entry_range.first, entry_range.last + 1):
             data: dict[str, Any] = {}
             message_id = entry_range.ids[index] if entry_range.ids else None
-            if entry.kind in _MESSAGE_KINDS:
+            if _names_messages(entry):
                 message = next(messages)
                 if message is None:
                     continue  # deleted since: there is nothing left to report

@@ -293,13 +293,15 @@ class SessionManager(Configurable):
             return await session.history(leaf=leaf, last=last, max_tokens=max_tokens)
         return await session.history(leaf=leaf, last=last, max_tokens=max_tokens, format=format)
 
-    async def delete_messages(self, id: str | SessionKey, ids: Iterable[str]) -> int:
+    async def delete_messages(
+        self, id: str | SessionKey, ids: Iterable[str], *, expected_head: str | AnyHead | None = ANY_HEAD
+    ) -> int:
         """`Session.delete_messages` by id."""
-        return await self.session(id).delete_messages(ids)
+        return await self.session(id).delete_messages(ids, expected_head=expected_head)
 
-    async def clear_messages(self, id: str | SessionKey) -> None:
+    async def clear_messages(self, id: str | SessionKey, *, expected_head: str | AnyHead | None = ANY_HEAD) -> None:
         """`Session.clear_messages` by id."""
-        await self.session(id).clear_messages()
+        await self.session(id).clear_messages(expected_head=expected_head)
 
     async def add_compaction(self, id: str | SessionKey, summary: str, from_id: str, to_id: str) -> Compaction:
         """`Session.add_compaction` by id."""

@@ -17,6 +17,7 @@ from frontdesk.session.handle import Handle
 from frontdesk.session.overlays import Overlays
 from frontdesk.session.reading import Reader
 from frontdesk.session.remembering import MemoryRefresher
+from frontdesk.session.removing import Remover
 from frontdesk.session.tools import Toolbox
 from frontdesk.session.windows import WindowReader
 from frontdesk.session.writing import Writer
@@ -96,7 +97,11 @@ class Components:
 
     @_component
     def writer(self) -> Writer:
-        return Writer(self.handle, self.context, self.prompt, self._outside.after_append)
+        return Writer(self.handle, self.context, self._outside.after_append)
+
+    @_component
+    def remover(self) -> Remover:
+        return Remover(self.handle, self.prompt)
 
     def after_append(self, row: SessionRow, added: int) -> None:
         """Start what an append of `added` tokens made necessary."""

@@ -10,13 +10,19 @@ from typing import Any
 import msgspec
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import ConcurrentChangeError, ConfigurationError, SessionNotFoundError, TurnLostError
+from frontdesk.errors import (
+    ConcurrentChangeError,
+    ConfigurationError,
+    SessionNotFoundError,
+    TurnLostError,
+)
 from frontdesk.history import trees, views
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.pauses import sleep
-from frontdesk.store import NewSession, Place, Plan, SessionRow, ViewRow
+from frontdesk.store import ANY_HEAD, AnyHead, NewSession, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import plans
+from frontdesk.tree.append import check_head
 from frontdesk.tree.tree import Tree
 
 _ATTEMPTS = 1000
@@ -145,22 +151,36 @@ class Handle:
         *,
         find: Sequence[str] = (),
         family: bool | Callable[[Tree], bool] = False,
+        expected_head: str | AnyHead | None = ANY_HEAD,
     ) -> bool:
         """Compute a plan from the tree and apply it, again if another change came between; None means nothing to do.
 
         `family` says whether the plan is about what other sessions see too, or finds out. Returns False if the session
-        does not exist."""
+        does not exist. Raises `HeadMovedError` if the head is not `expected_head`."""
+        if expected_head is not None and not isinstance(expected_head, AnyHead):
+            find = [*find, check_id(expected_head, "expected_head")]
         for attempt in range(_ATTEMPTS):
             tree = await self.tree(find=find, family=family is True)
             if tree is not None and callable(family) and family(tree):
                 tree = await self.tree(find=find, family=True)
             if tree is None:
+                check_head(expected_head, None, self.name)
                 return False
-            plan = await build(tree)
-            if plan is None or await self.apply(plan):
-                return True
+            try:
+                if not plans.is_head(tree, expected_head):
+                    check_head(expected_head, await self._head_id(tree), self.name)
+                plan = await build(tree)
+                if plan is None or await self.apply(plans.only_at_head(plan, tree, expected_head)):
+                    return True
+            except views.MovedError:
+                pass  # a message that the plan is about was deleted since the tree was loaded
             await _pause(attempt)
         raise self._overtaken()
+
+    async def _head_id(self, tree: Tree) -> str | None:
+        """The id of the message at the head. Raises `views.MovedError` if it was deleted since."""
+        head = tree.session.head
+        return None if head is None else (await views.read_all(self.runtime, tree.between(head, head)))[0].id
 
     async def change_at_head(self, build: Callable[[SessionRow, ViewRow], Plan | None]) -> bool:
         """The same for a plan that is computed from the session's row and its view, whatever the size of its tree.

@@ -163,21 +163,43 @@ class Session:
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
         return await self._parts.writer.update(message)
 
-    async def delete_messages(self, ids: Iterable[str]) -> int:
+    async def delete_messages(self, ids: Iterable[str], *, expected_head: str | AnyHead | None = ANY_HEAD) -> int:
         """Delete messages permanently, on any branch. The messages after them stay connected. If the head is deleted,
         the nearest message before it that is left becomes the head.
 
-        Returns how many existed. Raises `InvalidMessageError` for the id of a summary."""
-        return await self._parts.writer.delete(ids)
+        Returns how many existed. Raises `InvalidMessageError` for the id of a summary, and `HeadMovedError` as `append`
+        does."""
+        return await self._parts.remover.delete(ids, expected_head)
 
-    async def clear_messages(self) -> None:
-        """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay."""
-        await self._parts.writer.clear()
+    async def pop(self, *, expected_head: str | AnyHead | None = ANY_HEAD) -> Message | None:
+        """Delete the message at the head permanently, as `delete_messages` does, and return it; None if there is no
+        head. The message before it becomes the head.
 
-    async def switch(self, leaf: str) -> Message:
-        """Make a message the head, so that the next append follows it. Raises `MessageNotFoundError`."""
-        await self._parts.writer.switch(leaf)
-        return await self._parts.reader.message(leaf)
+        Concurrent calls never return the same message. Only this message is deleted: if it is a tool result, its call
+        stays, and if a compaction covers it, what is under the compaction changes. Raises `HeadMovedError`."""
+        return await self._parts.remover.pop(expected_head)
+
+    async def clear_messages(self, *, expected_head: str | AnyHead | None = ANY_HEAD) -> None:
+        """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay. Raises
+        `HeadMovedError`."""
+        await self._parts.remover.clear(expected_head)
+
+    @overload
+    async def switch(self, leaf: str, *, expected_head: str | AnyHead | None = ANY_HEAD) -> Message: ...
+
+    @overload
+    async def switch(self, leaf: None, *, expected_head: str | AnyHead | None = ANY_HEAD) -> None: ...
+
+    @overload
+    async def switch(self, leaf: str | None, *, expected_head: str | AnyHead | None = ANY_HEAD) -> Message | None: ...
+
+    async def switch(self, leaf: str | None, *, expected_head: str | AnyHead | None = ANY_HEAD) -> Message | None:
+        """Make a message the head, so that the next append follows it, and return it.
+
+        None moves the head before the first message: history is empty, and the next append starts a new root. Nothing
+        is deleted. Raises `MessageNotFoundError`, `HeadMovedError`."""
+        await self._parts.remover.switch(leaf, expected_head)
+        return None if leaf is None else await self._parts.reader.message(leaf)
 
     # reading messages
 

@@ -1,4 +1,4 @@
-"""The writes of a session: appending, replacing and deleting messages, each in one transaction."""
+"""The writes of a session: appending messages and replacing their content, each in one transaction."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from typing import Any
 import msgspec
 
 from frontdesk.checks import check_list
-from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.context.skills import LoadedSkills, may_hold_skill, rewrite_raw
 from frontdesk.errors import (
     FrontdeskError,
     HeadMovedError,
-    InvalidMessageError,
     MessageNotFoundError,
     SessionEndedError,
     SessionNotFoundError,
 )
-from frontdesk.history import trees, views
-from frontdesk.messages import SUMMARY_PREFIX, Message, StoredMessage, check_id, ingest
+from frontdesk.history import views
+from frontdesk.messages import Message, StoredMessage, check_id, ingest
 from frontdesk.records import Appended
 from frontdesk.reports import log_failure
 from frontdesk.search import background
 from frontdesk.session.handle import Handle
+from frontdesk.session.removing import touches_others
 from frontdesk.store import ANY_HEAD, TURN, AnyHead, Append, AppendResult, FollowHead, Plan, SessionRow
-from frontdesk.tree import edits, plans
+from frontdesk.tree import edits
 from frontdesk.tree.tree import Tree
 
 Given = Mapping[str, Any] | Message
@@ -44,11 +43,9 @@ class Writer:
         self,
         handle: Handle,
         context: SessionBlocks,
-        prompt: FrozenPrompt,
         after_append: Callable[[SessionRow, int], None],
     ) -> None:
         self._handle = handle
-        self._prompt = prompt
         self._start_work = after_append
         self.skills = LoadedSkills(context, self._rewrite)
 
@@ -181,11 +178,7 @@ class Writer:
             if place is None:
                 current = None
                 return None
-            messages = await views.read_items(self._handle.runtime, tree.between(place, place))
-            if not messages:
-                moved = await self._handle.tree(find=[stored.id])
-                return None if moved is None else await build(moved)
-            current = messages[0]
+            (current,) = await views.read_all(self._handle.runtime, tree.between(place, place))
             if (current.stored.raw, current.role) == (stored.raw, stored.role):
                 return None
             kept = msgspec.structs.replace(stored, created_at=current.stored.created_at)
@@ -193,50 +186,10 @@ class Writer:
             current = Message.from_stored(kept, current.parent_id)
             return edits.replace_message(tree, place, kept, tokens_before, self._handle.runtime.now())
 
-        await self._handle.change(build, find=[stored.id], family=_touches_others([stored.id]))
+        await self._handle.change(build, find=[stored.id], family=touches_others([stored.id]))
         if current is not None and may_hold_skill([stored]):
             await self._note_skills([stored])
         return current
-
-    # removing and moving
-
-    async def delete(self, ids: Iterable[str]) -> int:
-        """Remove messages; see `Session.delete_messages`."""
-        wanted = list(dict.fromkeys(check_id(message_id, "message id") for message_id in check_list(ids, "ids")))
-        for message_id in wanted:
-            if message_id.startswith(SUMMARY_PREFIX):
-                raise InvalidMessageError(f"{message_id!r} is a summary, not a message: use `undo_compaction`")
-        removed = 0
-
-        async def build(tree: Tree) -> Plan | None:
-            nonlocal removed
-            places = [place for message_id in wanted if (place := tree.find(message_id)) is not None]
-            removed = len(places)
-            if not places:
-                return None
-            return edits.delete_messages(tree, places, self._handle.runtime.now())
-
-        await self._handle.change(build, find=wanted, family=_touches_others(wanted))
-        return removed
-
-    async def clear(self) -> None:
-        """Remove all messages and overlays; see `Session.clear_messages`."""
-
-        async def build(tree: Tree) -> Plan | None:
-            return plans.clear_messages(tree.rows, self._handle.runtime.now())
-
-        if await self._handle.change(build, family=True):
-            await self._prompt.forget(self._handle.id)
-
-    async def switch(self, leaf: str) -> None:
-        """Make a message the head. Raises `MessageNotFoundError`."""
-
-        async def build(tree: Tree) -> Plan | None:
-            place = trees.place_of(tree, leaf)
-            return None if place == tree.session.head else plans.switch(tree, place, self._handle.runtime.now())
-
-        if not await self._handle.change(build, find=[leaf]):
-            raise MessageNotFoundError(leaf, self._handle.name)
 
     # loaded skills
 
@@ -266,13 +219,3 @@ class Writer:
 
 def _has_id(message: Given) -> bool:
     return isinstance(message, Message) or isinstance(message.get("id"), str)
-
-
-def _touches_others(ids: Sequence[str]) -> Callable[[Tree], bool]:
-    """Whether other sessions may see the messages with these ids."""
-
-    def touches(tree: Tree) -> bool:
-        places = [place for message_id in ids if (place := tree.find(message_id)) is not None]
-        return edits.touches_others(tree, places)
-
-    return touches

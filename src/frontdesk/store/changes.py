@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from frontdesk.store.rows import FoundMessage, OverlayRow, Place, Span
+from frontdesk.store.rows import OverlayRow, Place, Span
 
 Position = tuple[int, int]
 """the position of an entry in the log of its namespace; grows in the order of commits. Reading can start at any pair:
@@ -110,9 +110,8 @@ def message_updated(place: Place, adds: int | None = None) -> NewChange:
     return NewChange(kind="message.updated", segment=segment, first=position, last=position, adds=adds)
 
 
-def messages_deleted(runs: Iterable[Span], found: Iterable[FoundMessage]) -> list[NewChange]:
+def messages_deleted(runs: Iterable[Span], ids: Mapping[Place, str]) -> list[NewChange]:
     """One entry for each run."""
-    ids = {row.place: row.id for row in found}
     return [
         NewChange(
             kind="message.deleted",
@@ -129,7 +128,10 @@ def messages_cleared() -> NewChange:
     return NewChange(kind="messages.cleared")
 
 
-def head_moved(place: Place) -> NewChange:
+def head_moved(place: Place | None) -> NewChange:
+    """Without a place, there is no head any more."""
+    if place is None:
+        return NewChange(kind="head.moved")
     return NewChange(kind="head.moved", segment=place.segment, first=place.position, last=place.position)
 
 

@@ -3,7 +3,7 @@ sees) and what is recorded as an edit (what others see, too)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from msgspec.structs import replace
@@ -129,15 +129,17 @@ def _in_tail(session: SessionRow, place: Place) -> bool:
     )
 
 
-def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
+def delete_messages(tree: Tree, places: Sequence[Place], now: int, ids: Mapping[Place, str] | None = None) -> Plan:
     """Remove messages from what the session sees; what followed them stays connected.
 
-    Wants the whole family where the change `touches_others`, so that bytes go as soon as nobody sees them.
+    `ids` are those of the messages, if they were not looked up with the tree. Wants the whole family where the change
+    `touches_others`, so that bytes go as soon as nobody sees them.
 
     Example: segment 1 holds 0..9 of session A, B was forked at 5, and A removed 6 since. One overlay covers 2..4,
     another one 7..8, and the head is 9. Now A deletes 4, 5, 7, 8 and 9.
     """
     session, others = tree.session, other_trees(tree)
+    ids = {row.place: row.id for row in tree.rows.found} if ids is None else ids
     runs = list(joined(places))  # 4..5 and 7..9
     grown, merged = _grown(tree, runs)  # 4..6, in place of the edit that removed 6, and 7..9
     after = Tree(_with_removed(tree, runs), session)
@@ -180,7 +182,7 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int) -> Plan:
             *superseded(tree, places, others),
             *(edit.number for edit in tree.rows.edits if edit.overlay in own_gone),
         ),
-        log=(*changes.messages_deleted(runs, tree.rows.found), *map(changes.compaction_removed, gone)),
+        log=(*changes.messages_deleted(runs, ids), *map(changes.compaction_removed, gone)),
     )
 
 

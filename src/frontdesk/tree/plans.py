@@ -11,6 +11,7 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from frontdesk.store import (
+    AnyHead,
     Columns,
     NewEdit,
     NewOverlay,
@@ -62,9 +63,23 @@ def with_totals(session: SessionRow, tokens: int, messages: int) -> SessionRow:
     return replace(session, view_tokens=tokens, view_messages=messages)
 
 
-def switch(tree: Tree, leaf: Place, now: int) -> Plan:
-    """Make a message the head."""
-    values: Columns = {"head": leaf, "view": "stale", "updated_at": now}
+def is_head(tree: Tree, expected: str | AnyHead | None) -> bool:
+    """Whether the head is the expected one, which was looked up with the tree."""
+    if isinstance(expected, AnyHead):
+        return True
+    place = None if expected is None else tree.find(expected)
+    return place == tree.session.head and (place is not None or expected is None)
+
+
+def only_at_head(plan: Plan, tree: Tree, expected: str | AnyHead | None) -> Plan:
+    """The plan, bound to the head that it was made for. No head needs no guard: an append would raise the revision."""
+    return plan if isinstance(expected, AnyHead) else replace(plan, head=tree.session.head)
+
+
+def switch(tree: Tree, leaf: Place | None, now: int) -> Plan:
+    """Make a message the head, or (None) have no head: then the view is empty, and the next append starts a new
+    root."""
+    values: Columns = {**unknown_view(leaf), "head": leaf, "updated_at": now}
     return Plan(guards=guard(tree.session), now=now, set=values, log=(changes.head_moved(leaf),))
 
 

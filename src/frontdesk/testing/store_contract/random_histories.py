@@ -124,14 +124,12 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def switch(self, data: st.DataObject) -> None:
         if name := self._a_session_with_messages(data):
-            leaf = self._a_message(data, name)
+            leaf = data.draw(st.sampled_from([None, *self._model[name].notes]), "leaf")
 
             def build(tree: Tree) -> Plan:
-                place = self._place(tree, leaf)
-                assert place is not None
-                return plans.switch(tree, place, self._tick())
+                return plans.switch(tree, self._place(tree, leaf), self._tick())
 
-            self._change(name, build, find=[leaf])
+            self._change(name, build, find=[] if leaf is None else [leaf])
             self._model[name].head = leaf
 
     @rule(data=st.data())
