@@ -158,7 +158,7 @@ async def test_the_same_title_is_the_same_entry_whatever_its_script() -> None:
         {"label": "a\nb"},
         {"label": "x", "description": "two\nlines"},
         {"label": "x", "provider": object()},
-        {"label": "x", "provider": StoreSearch, "shared": True},
+        {"label": "x", "provider": StoreSearch, "scope": "guest"},
         {"label": "x", "default_content": "\0"},
     ],
 )
@@ -209,7 +209,7 @@ import asyncio, sys
 from frontdesk import SessionManager
 
 async def main():
-    manager = SessionManager(sys.argv[1]).with_context("memory", shared=True).with_cached_prompt()
+    manager = SessionManager(sys.argv[1]).with_context("memory", scope="namespace").with_cached_prompt()
     async with manager:
         await manager.session("warm-up").freeze_system_prompt()
         print("ready", flush=True)

@@ -86,7 +86,7 @@ async def test_short_and_deleted_sessions_leave_no_note(tmp_path: Path) -> None:
 
 async def test_notes_go_to_a_block_that_later_sessions_see() -> None:
     clock = Clock()
-    async with manager(clock).with_context("notes", shared=True) as desk:
+    async with manager(clock).with_context("notes", scope="namespace") as desk:
         desk.register_hook(DailyNotes(block="notes", clock=clock))
         await talk(desk, "a", clock)
         await talk(desk, "b", clock)

@@ -105,7 +105,7 @@ EXAMPLES: list[Record] = [
     BlockVersion(2, "text", "agent", NOW),
     Compaction("o", "summary", "text", "m1", "m9", NOW, 12, False, {"attempts": 1}),
     CompactionResult("o", None, "m1", "m9", 9, 3, 900, 90, 810, 1.5, 1, {"input_tokens": 7}),
-    ContextBlock("memory", "text", None, 3, 100, BlockKind.WRITABLE, False, 1),
+    ContextBlock("memory", "text", None, 3, 100, BlockKind.WRITABLE, "session", 1),
     ContextUsage(30, 100, 0.3),
     DataPart("weather", {"degrees": 21}),
     ErasureReport(sessions=1, messages=2),

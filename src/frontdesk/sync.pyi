@@ -124,7 +124,7 @@ from frontdesk.session.turns import Duration, Holding
 from frontdesk.session.writing import Given
 from frontdesk.states.orchestration import Step
 from frontdesk.states.states import T
-from frontdesk.store import AnyHead, FollowHead
+from frontdesk.store import AnyHead, FollowHead, Scope
 
 __all__ = [
     "ANY_HEAD",
@@ -524,7 +524,7 @@ class Session:
         default_content: str = "",
         max_tokens: int | None = None,
         readonly: bool = False,
-        shared: bool = False,
+        scope: Scope = "session",
         provider: Any = None,
     ) -> None:
         """Declare another block, for this handle only. Raises `ConfigurationError` if the label is already declared."""
@@ -558,6 +558,14 @@ class Session:
     def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
         """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is
         none."""
+
+    def forget_block_history(self, label: str) -> None:
+        """Remove all earlier versions of a block whose content is in the store. The current one stays. Raises
+        `BlockNotFoundError`."""
+
+    def remove_context_entry(self, label: str, key: str) -> bool:
+        """Remove an entry of a block with `StoreSearch`, with all its versions. Returns False if there is none. Raises
+        `BlockNotFoundError`, and `InvalidInputError` for another kind of block."""
 
     def set_system_prompt(self, text: str) -> None:
         """Set a text that is shown before all blocks, as the readonly block `system`. The next freeze includes it."""
@@ -954,13 +962,18 @@ class SessionManager:
         default_content: str = "",
         max_tokens: int | None = None,
         readonly: bool = False,
-        shared: bool = False,
+        scope: Scope = "session",
         provider: Any = None,
     ) -> Self:
         """Declare a context block for every session.
 
-        Without a provider, the store keeps its content, per session or (`shared`) per namespace. `provider` is an
-        object with `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key
+        without its thread) or `agent`, or one for the whole `namespace`. A session without a key has its own block
+        instead of one of a key, guest or agent.
+
+        `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
+        provider`; `key` is None for a session without one. A provider keeps its own data, so that `scope` with it
+        raises `ConfigurationError`."""
 
     def with_searchable_history(
         self,
@@ -1086,13 +1099,18 @@ class StandaloneSession(Session):
         default_content: str = "",
         max_tokens: int | None = None,
         readonly: bool = False,
-        shared: bool = False,
+        scope: Scope = "session",
         provider: Any = None,
     ) -> Self:
         """Declare a context block for every session.
 
-        Without a provider, the store keeps its content, per session or (`shared`) per namespace. `provider` is an
-        object with `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
+        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key
+        without its thread) or `agent`, or one for the whole `namespace`. A session without a key has its own block
+        instead of one of a key, guest or agent.
+
+        `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
+        provider`; `key` is None for a session without one. A provider keeps its own data, so that `scope` with it
+        raises `ConfigurationError`."""
 
     def with_searchable_history(
         self,
@@ -1265,8 +1283,8 @@ class Tool:
 class Turn(Session):
     """A turn of a session. It has every call of a `Session`, but once the turn is over, writes raise `TurnLostError`.
 
-    Made by `Session.turn`. A turn taken inside it is the same turn. Context blocks are protected by their versions,
-    not by the turn."""
+    Made by `Session.turn`. A turn taken inside it is the same turn. Context blocks and the frozen prompt are written in
+    the turn as well."""
 
     def __init__(self, outside: Components, holding: Holding) -> None: ...
     @property

@@ -24,6 +24,7 @@ from tests.public_api.memory import MemoryTests
 from tests.public_api.messages import MessageTests
 from tests.public_api.overlays import OverlayTests
 from tests.public_api.random_histories import RandomHistoryTests
+from tests.public_api.scopes import ScopeTests
 from tests.public_api.search import SearchTests
 from tests.public_api.search_tools import SearchToolTests
 from tests.public_api.semantic_search import SemanticSearchTests
@@ -51,6 +52,7 @@ class PublicApiTests(
     HookTests,
     ContextTests,
     ContextToolTests,
+    ScopeTests,
     SearchTests,
     SearchToolTests,
     SemanticSearchTests,

@@ -31,7 +31,7 @@ def declared(store: Store, namespace: str, *, soul: str = "You are helpful.") ->
         SessionManager(store, namespace=namespace)
         .with_context("soul", default_content=soul, readonly=True)
         .with_context("memory", description="Learned facts", max_tokens=100)
-        .with_context("house", shared=True)
+        .with_context("house", scope="namespace")
         .with_cached_prompt()
     )
 

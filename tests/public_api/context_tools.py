@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from frontdesk import Session, SessionManager, Store
-from frontdesk.context import SharedStoreSearch, StoreSearch
+from frontdesk import Session, SessionKey, SessionManager, Store
+from frontdesk.context import StoreSearch
 from tests.public_api.steps import call, view
 
 
 class Skills:
     """A skill provider that stores what it gets and records its calls."""
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, key: SessionKey | None) -> None:
         self.texts: dict[str, str] = {"bake": "Preheat the oven to 180 degrees. " * 40}
         self.calls: list[tuple[str, ...]] = []
 
@@ -166,7 +166,7 @@ class ContextToolTests:
         manager = (
             SessionManager(store, namespace=namespace)
             .with_context("own", provider=StoreSearch)
-            .with_context("all", provider=SharedStoreSearch)
+            .with_context("all", provider=StoreSearch(scope="namespace"))
         )
         for label in ("own", "all"):
             tools = await manager.session("a").tools()
@@ -180,8 +180,8 @@ class ContextToolTests:
     ) -> None:
         made: list[Skills] = []
 
-        def factory(session_id: str) -> Skills:
-            made.append(Skills(session_id))
+        def factory(session_id: str, key: SessionKey | None) -> Skills:
+            made.append(Skills(session_id, key))
             return made[-1]
 
         manager = SessionManager(store, namespace=namespace).with_context("skills", provider=factory)

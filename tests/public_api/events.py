@@ -81,7 +81,7 @@ class EventTests:
             ("message.deleted", "m2", {}),
             ("message.deleted", "m3", {}),
             ("session.changed", None, {"changed": ["name"]}),
-            ("block.changed", None, {"label": "memory"}),
+            ("block.changed", None, {"label": "memory", "scope": "session"}),
             ("usage.added", None, {}),
             ("messages.cleared", None, {}),
             ("session.deleted", None, {}),

@@ -34,6 +34,7 @@ from frontdesk.config.settings import (
 )
 from frontdesk.errors import ConfigurationError
 from frontdesk.messages.tokens import TokenCounter
+from frontdesk.store import Scope
 
 _COMPACTION, _MEMORY, _SEARCH, _EMBEDDINGS = (
     CompactionSettings(),
@@ -63,14 +64,19 @@ class Configurable:
         default_content: str = "",
         max_tokens: int | None = None,
         readonly: bool = False,
-        shared: bool = False,
+        scope: Scope = "session",
         provider: Any = None,
     ) -> Self:
         """Declare a context block for every session.
 
-        Without a provider, the store keeps its content, per session or (`shared`) per namespace. `provider` is an
-        object with `get` (and `set`, `load` or `search`), or a factory `(session_id) -> provider`."""
-        return self._declare(Declaration(label, description, default_content, max_tokens, readonly, shared, provider))
+        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key
+        without its thread) or `agent`, or one for the whole `namespace`. A session without a key has its own block
+        instead of one of a key, guest or agent.
+
+        `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
+        provider`; `key` is None for a session without one. A provider keeps its own data, so that `scope` with it
+        raises `ConfigurationError`."""
+        return self._declare(Declaration(label, description, default_content, max_tokens, readonly, scope, provider))
 
     def with_searchable_history(
         self,

@@ -9,14 +9,14 @@ import importlib.util
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from frontdesk.checks import check_count, check_text
 from frontdesk.errors import ConfigurationError, InvalidInputError
 from frontdesk.messages.ids import check_id
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.messages.tokens import TokenCounter, estimate_tokens
-from frontdesk.store import NEVER
+from frontdesk.store import NEVER, Scope
 from frontdesk.store.changes import RESERVED_PREFIX
 
 T = TypeVar("T")
@@ -65,14 +65,15 @@ class HistorySearch:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A block declared by `with_context`. `provider` is an object, a factory `(session_id) -> provider`, or None."""
+    """A block declared by `with_context`. `provider` is an object, a factory `(session_id, key) -> provider`, or
+    None."""
 
     label: str
     description: str | None = None
     default_content: str = ""
     max_tokens: int | None = None
     readonly: bool = False
-    shared: bool = False
+    scope: Scope = "session"
     provider: Any = None
 
     def __post_init__(self) -> None:
@@ -92,9 +93,11 @@ class Declaration:
             raise ConfigurationError(
                 f"the provider of block {self.label!r} has no `get`: pass an object that has one, or a factory"
             )
-        if self.provider is not None and (self.default_content or self.shared):
+        if self.scope not in get_args(Scope):
+            raise ConfigurationError(f"a scope is one of {', '.join(get_args(Scope))}, not {self.scope!r}")
+        if self.provider is not None and (self.default_content or self.scope != "session"):
             raise ConfigurationError(
-                f"block {self.label!r} has a provider: leave out default_content and shared, which are for blocks"
+                f"block {self.label!r} has a provider: leave out default_content and scope, which are for blocks"
                 " without one"
             )
 

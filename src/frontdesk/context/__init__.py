@@ -1,7 +1,7 @@
 """Context blocks: the labelled parts of the system prompt that a model reads and, if allowed, writes."""
 
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
-from frontdesk.context.entries import SharedStoreSearch, StoreSearch
+from frontdesk.context.entries import StoreSearch
 from frontdesk.context.prompt import render_prompt
 from frontdesk.context.providers import (
     CallableProvider,
@@ -21,7 +21,6 @@ __all__ = [
     "FileProvider",
     "Provider",
     "SearchProvider",
-    "SharedStoreSearch",
     "SkillDirectory",
     "SkillProvider",
     "StoreSearch",

@@ -12,6 +12,7 @@ import msgspec
 
 from frontdesk.config.settings import Declaration
 from frontdesk.record import Record
+from frontdesk.store import Scope
 
 
 class BlockKind(StrEnum):
@@ -31,7 +32,7 @@ class ContextBlock(Record):
     tokens: int
     max_tokens: int | None
     kind: BlockKind
-    shared: bool
+    scope: Scope
     version: int
 
 
@@ -70,7 +71,7 @@ def fingerprint(declarations: list[tuple[Declaration, BlockKind]], renderer: str
             declaration.description,
             declaration.max_tokens,
             kind.value,
-            declaration.shared,
+            declaration.scope,
             declaration.default_content if kind is BlockKind.READONLY else None,
         ]
         for declaration, kind in declarations

@@ -3,69 +3,85 @@ prompt."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
+from frontdesk.context.access import SessionAccess
+from frontdesk.errors import ConfigurationError
 from frontdesk.messages.ids import check_id
 from frontdesk.search.ranking import rank_texts
 from frontdesk.search.tokeniser import TOKENISER
-from frontdesk.store import DocumentRow
+from frontdesk.store import DocumentName, DocumentRow, Owner, Scope
+from frontdesk.tree.owners import owner_of
 
 _HITS = 10
 
 
 class StoreSearch:
-    """The provider of a searchable block in the store: `with_context("facts", provider=StoreSearch)`.
+    """The provider of a searchable block in the store: `with_context("facts", provider=StoreSearch(scope="guest"))`.
 
-    Each session has its own entries. Use `SharedStoreSearch` for entries that all sessions of a namespace share."""
+    Sessions have entries of their own, or share those of their key, guest, agent or namespace. A session without a key
+    has its own instead of those of a key, guest or agent. Raises `ConfigurationError` for another scope."""
 
-    shared = False
+    def __init__(self, *, scope: Scope = "session") -> None:
+        if scope not in get_args(Scope):
+            raise ConfigurationError(f"a scope is one of {', '.join(get_args(Scope))}, not {scope!r}")
+        self.scope = scope
 
-    def __init__(self, session_id: str) -> None:
-        self._session_id = session_id
-        self._label = ""
-        self._runtime: Runtime | None = None
+    def get(self) -> str | None:
+        raise ConfigurationError("StoreSearch is a provider for `with_context`, and has no entries without a session")
 
-    def attach(self, runtime: Runtime, label: str) -> None:
-        """Set the store and the label of the entries. Called once, before anything else."""
-        self._runtime, self._label = runtime, label
+
+class StoredEntries:
+    """The entries of a `StoreSearch` that one session reads and writes."""
+
+    def __init__(self, runtime: Runtime, session: SessionAccess, scope: Scope, label: str) -> None:
+        self._runtime = runtime
+        self._session = session
+        self._scope = scope
+        self._label = label
 
     async def get(self) -> str | None:
         entries = await self._entries()
         return f"{len(entries)} entries indexed." if entries else None
 
     async def search(self, query: str) -> str | None:
-        rows = sorted(await self._entries(), key=lambda row: row.key)
+        rows = await self._entries()
         ranked = rank_texts(query, (f"{row.key}\n{row.content}" for row in rows), TOKENISER, consecutive=False)
         best = [rows[index] for index, _ in ranked[:_HITS]]
         return "\n\n".join(f"[{row.key}]\n{row.content}" for row in best) or None
 
     async def set(self, key: str, content: str) -> None:
-        runtime = self._attached()
-        owner = None if self.shared else self._session_id
+        store, namespace = self._runtime.store, self._runtime.namespace
+        owner = await self._owner()
         while True:
-            rows = await runtime.store.get_documents(runtime.namespace, owner, [(self._label, key)])
-            row = DocumentRow(
+            (row,) = await store.get_documents(namespace, [DocumentName(owner, self._label, key)])
+            entry = DocumentRow(
                 label=self._label,
                 key=check_id(key, "key"),
-                version=rows[0].version + 1 if rows else 1,
+                version=1 if row is None else row.version + 1,
                 content=check_text(content, "content"),
-                created_at=runtime.now(),
+                created_at=self._runtime.now(),
             )
-            if await runtime.store.put_document(runtime.namespace, owner, row):
+            if await store.put_document(namespace, owner, entry, fence=self._session.turn):
                 return
 
+    async def remove(self, key: str) -> bool:
+        """Remove an entry with all its versions; False if there is none."""
+        store, namespace = self._runtime.store, self._runtime.namespace
+        name = DocumentName(await self._owner(), self._label, check_id(key, "key"))
+        while True:
+            (row,) = await store.get_documents(namespace, [name])
+            if row is None:
+                return False
+            if await store.rewrite_document(namespace, name, [], row.version, fence=self._session.turn):
+                return True
+
     async def _entries(self) -> list[DocumentRow]:
-        runtime = self._attached()
-        return await runtime.store.list_documents(
-            runtime.namespace, None if self.shared else self._session_id, self._label
-        )
+        return await self._runtime.store.list_documents(self._runtime.namespace, await self._owner(), self._label)
 
-    def _attached(self) -> Runtime:
-        assert self._runtime is not None, "a provider of the store is attached before it is used"
-        return self._runtime
-
-
-class SharedStoreSearch(StoreSearch):
-    """`StoreSearch` with entries that all sessions of the namespace share."""
-
-    shared = True
+    async def _owner(self) -> Owner:
+        key = await self._session.address()
+        await self._session.readable_id()
+        return owner_of(self._scope, self._session.future_id, None if key is None else key.parts)

@@ -14,19 +14,31 @@ from frontdesk.config.settings import ContextSettings, Renderer
 from frontdesk.context.blocks import ContextBlock, digest, fingerprint
 from frontdesk.context.prompt import render_prompt
 from frontdesk.context.session_blocks import SessionBlocks
-from frontdesk.store import PromptRow, SessionRow
+from frontdesk.store import TURN, PromptRow, SessionRow
+from frontdesk.tree.guards import check_fence
 
 CHANGES_PREFIX = "context-changes:"
+
+
+class _Local:
+    """What a handle and its turns know of the prompt: the prompt itself if it is kept nowhere else, and its size."""
+
+    def __init__(self) -> None:
+        self.prompt: PromptRow | None = None
+        self.tokens = 0
 
 
 class FrozenPrompt:
     """The prompt of one session handle. It is kept in the store, in the user's prompt store, or in this handle."""
 
-    def __init__(self, runtime: Runtime, blocks: SessionBlocks) -> None:
+    def __init__(self, runtime: Runtime, blocks: SessionBlocks, local: _Local | None = None) -> None:
         self._runtime = runtime
         self._blocks = blocks
-        self._own: PromptRow | None = None
-        self._known_tokens = 0
+        self._local = _Local() if local is None else local
+
+    def in_turn(self, blocks: SessionBlocks) -> FrozenPrompt:
+        """The same prompt, written in a turn."""
+        return FrozenPrompt(self._runtime, blocks, self._local)
 
     @property
     def _settings(self) -> ContextSettings:
@@ -59,8 +71,9 @@ class FrozenPrompt:
 
     async def forget(self, session_id: str) -> None:
         """Drop a prompt that is not in the store. The store drops its own with the change that makes it outdated."""
-        self._own = None
+        self._local.prompt = None
         if self._settings.prompt_store is not None:
+            await self._check_turn()
             await call(self._settings.prompt_store.set, self._runtime.namespace, session_id, None)
 
     async def copy_to(self, session_id: str) -> None:
@@ -72,19 +85,19 @@ class FrozenPrompt:
         """The tokens of the frozen prompt. Nothing is rendered; only a prompt store is read."""
         if not self._is_in_store:
             frozen = await self._get()
-            self._known_tokens = 0 if frozen is None else frozen.tokens
+            self._local.tokens = 0 if frozen is None else frozen.tokens
         return self.known_tokens(row)
 
     def known_tokens(self, row: SessionRow) -> int:
         """The tokens of the prompt according to the session's row, or when this handle last read the prompt."""
-        return row.prompt_tokens if self._is_in_store else self._known_tokens
+        return row.prompt_tokens if self._is_in_store else self._local.tokens
 
     @property
     def _is_in_store(self) -> bool:
         return self._settings.caches_prompt and self._settings.prompt_store is None
 
     def _count(self, frozen: PromptRow) -> str:
-        self._known_tokens = frozen.tokens
+        self._local.tokens = frozen.tokens
         return frozen.text
 
     async def changes(self) -> dict[str, Any] | None:
@@ -124,9 +137,9 @@ class FrozenPrompt:
         )
 
     async def _get(self) -> PromptRow | None:
-        session_id = await self._blocks.find_session()
+        session_id = await self._blocks.session.readable_id()
         if session_id is None or not self._settings.caches_prompt:
-            return self._own
+            return self._local.prompt
         if self._settings.prompt_store is None:
             return await self._runtime.store.get_prompt(self._runtime.namespace, session_id)
         text = await call(self._settings.prompt_store.get, self._runtime.namespace, session_id)
@@ -138,14 +151,27 @@ class FrozenPrompt:
         In the store that may be another worker's: it keeps the first of two that replace the same prompt."""
         if self._is_in_store:
             number = None if replaced is None else replaced.number
-            return await self._runtime.store.put_prompt(self._runtime.namespace, session_id, prompt, number)
+            turn = self._blocks.session.turn
+            fence = None if turn is None else turn.number
+            return await self._runtime.store.put_prompt(
+                self._runtime.namespace, session_id, prompt, number, fence=fence
+            )
+        await self._check_turn()
         prompt = msgspec.structs.replace(prompt, number=_next(replaced))
         if self._settings.prompt_store is None:
-            self._own = prompt
+            self._local.prompt = prompt
         else:
             text = msgspec.json.encode(prompt).decode()
             await call(self._settings.prompt_store.set, self._runtime.namespace, session_id, text)
         return prompt
+
+    async def _check_turn(self) -> None:
+        """Raises `TurnLostError` before a write to a prompt that is not in the store: its fence cannot be checked in
+        the same transaction."""
+        turn = self._blocks.session.turn
+        if turn is not None:
+            lease = await self._runtime.store.get_lease(self._runtime.namespace, turn.session_id, TURN)
+            check_fence(*turn, None if lease is None else lease.number)
 
 
 def _next(prompt: PromptRow | None) -> int:

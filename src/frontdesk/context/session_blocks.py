@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from frontdesk.calls import call
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import SYSTEM_LABEL, Declaration
+from frontdesk.context.access import SessionAccess
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
+from frontdesk.context.entries import StoredEntries
 from frontdesk.context.sources import BlockSource, SearchHistory, SourceCache
 from frontdesk.errors import (
     BlockNotFoundError,
@@ -20,37 +22,52 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.moments import to_datetime
-from frontdesk.store import DocumentRow, SessionRow
+from frontdesk.store import DocumentName, DocumentRow, Owner, Scope
+from frontdesk.tree.owners import KEY_SCOPES, owner_of
 
 
 class SessionBlocks:
-    """All blocks of one session handle. `find` returns the id of the session, if there is one; `make` creates it;
-    `search_history` makes the provider of a block that searches other conversations.
+    """All blocks of one session handle. `search_history` makes the provider of a block that searches other
+    conversations.
 
-    Only a write by the user creates a session, and only if there was none when the call began."""
+    Only a write by the user creates a session, and only if there was none when the call began. A block that belongs to
+    a key, a guest, an agent or the namespace needs no session."""
 
     def __init__(
         self,
         runtime: Runtime,
-        find: Callable[[], Awaitable[str | None]],
-        make: Callable[[], Awaitable[SessionRow]],
+        session: SessionAccess,
         search_history: SearchHistory,
+        outside: SessionBlocks | None = None,
     ) -> None:
         self._runtime = runtime
-        self.find_session = find
-        self._make = make
+        self.session = session
         self._search_history = search_history
-        self._added: dict[str, BlockSource] = {}
-        self._removed: set[str] = set()
+        self._added: dict[str, BlockSource] = {} if outside is None else outside._added
+        self._removed: set[str] = set() if outside is None else outside._removed
+
+    def in_turn(self, session: SessionAccess) -> SessionBlocks:
+        """The same blocks, written in a turn."""
+        return SessionBlocks(self._runtime, session, self._search_history, self)
 
     def count(self, text: str) -> int:
         return self._runtime.settings.counter(text) if text else 0
 
     async def ensure_session(self) -> str:
         """The id of the session, for a write; the session is created if there is none."""
-        session_id = await self.find_session()
-        row = None if session_id is None else await self._runtime.store.get(self._runtime.namespace, session_id)
-        return (await self._make()).id if row is None else row.id
+        row = await self.session.find_row()
+        return (await self.session.ensure()).id if row is None else row.id
+
+    async def owner(self, scope: Scope) -> Owner:
+        """The owner of the blocks with a scope."""
+        key = await self.session.address() if scope in KEY_SCOPES else None
+        await self.session.readable_id()
+        return owner_of(scope, self.session.future_id, None if key is None else key.parts)
+
+    async def owner_for_write(self, scope: Scope) -> Owner:
+        """The same; a session that is the owner is created if there is none."""
+        owner = await self.owner(scope)
+        return Owner("session", await self.ensure_session()) if owner.scope == "session" else owner
 
     # declarations
 
@@ -72,17 +89,23 @@ class SessionBlocks:
         return (*(label for label in declared if label not in self._removed), *self._added)
 
     async def sources(self) -> list[BlockSource]:
-        """The source of every block, ready for use."""
+        """The source of every block, ready for use. Nothing is created in the store."""
         declared = [one for one in self._runtime.settings.context.declarations if one.label not in self._removed]
-        with_provider = any(one.provider is not None for one in declared) or any(
-            not source.ready for source in self._added.values()
-        )
-        session_id = (await self.find_session() or (await self._make()).id) if with_provider else ""
-        sources = [*(self._runtime.shared(SourceCache).get(session_id, one) for one in declared), *self._added.values()]
+        await self.session.readable_id()
+        session_id = self.session.future_id
+        cache = self._runtime.shared(SourceCache)
+        sources = [*(cache.get(session_id, one) for one in declared), *self._added.values()]
         for source in sources:
             if not source.ready:
-                await source.prepare(self._runtime, session_id, self._search_history)
-        return sources
+                key = await self.session.address()
+                await source.prepare(self._runtime, session_id, key, self._search_history)
+        return [self._bound(source) for source in sources]
+
+    def _bound(self, source: BlockSource) -> BlockSource:
+        found = source.store_search
+        if found is None:
+            return source
+        return source.with_entries(StoredEntries(self._runtime, self.session, found.scope, source.label))
 
     async def source(self, label: str) -> BlockSource:
         for source in await self.sources():
@@ -109,28 +132,24 @@ class SessionBlocks:
 
     async def document(self, label: str) -> DocumentRow | None:
         """A document of the session that is not a declared block."""
-        owner = await self.find_session()
-        if owner is None:
-            return None
-        rows = await self._runtime.store.get_documents(self._runtime.namespace, owner, [(label, "")])
-        return rows[0] if rows else None
+        name = DocumentName(await self.owner("session"), label)
+        return (await self._runtime.store.get_documents(self._runtime.namespace, [name]))[0]
 
     async def _documents(self, sources: Sequence[BlockSource]) -> dict[str, DocumentRow]:
         """The stored values of blocks without a provider, by label, including the session's own system prompt."""
-        stored = [source for source in sources if source.provider is None]
-        found: dict[str, DocumentRow] = {}
-        for shared in (True, False):
-            names = [(source.label, "") for source in stored if source.declaration.shared is shared]
-            names += [] if shared else [(SYSTEM_LABEL, "")]
-            owner = None if shared else await self.find_session()
-            if names and (shared or owner is not None):
-                rows = await self._runtime.store.get_documents(self._runtime.namespace, owner, names)
-                found |= {row.label: row for row in rows}
-        return found
+        stored = [source.declaration for source in sources if source.provider is None]
+        owners: dict[Scope, Owner] = {"session": await self.owner("session")}
+        for declaration in stored:
+            if declaration.scope not in owners:
+                owners[declaration.scope] = await self.owner(declaration.scope)
+        names = [DocumentName(owners[declaration.scope], declaration.label) for declaration in stored]
+        names.append(DocumentName(owners["session"], SYSTEM_LABEL))
+        rows = await self._runtime.store.get_documents(self._runtime.namespace, names)
+        return {row.label: row for row in rows if row is not None}
 
     def _system_block(self, row: DocumentRow) -> ContextBlock:
         tokens = self.count(row.content)
-        return ContextBlock(SYSTEM_LABEL, row.content, None, tokens, None, BlockKind.READONLY, False, row.version)
+        return ContextBlock(SYSTEM_LABEL, row.content, None, tokens, None, BlockKind.READONLY, "session", row.version)
 
     async def _block(self, source: BlockSource, row: DocumentRow | None) -> ContextBlock:
         declaration = source.declaration
@@ -145,7 +164,7 @@ class SessionBlocks:
             tokens=self.count(content),
             max_tokens=declaration.max_tokens,
             kind=source.kind,
-            shared=declaration.shared,
+            scope=declaration.scope,
             version=row.version if row is not None and source.provider is None else 0,
         )
 
@@ -169,19 +188,31 @@ class SessionBlocks:
             raise InvalidInputError(f"block {label!r} contains entries: write them with the tool `update_context`")
         if not source.is_writable:
             raise ReadonlyBlockError(label)
-        owner = None if source.declaration.shared or source.provider is not None else await self.ensure_session()
+        owner = None if source.provider is not None else await self.owner_for_write(source.declaration.scope)
         while True:
             block = await self.block(label)
             if if_version is not None and block.version != if_version:
                 raise BlockVersionError(label, if_version, block.version)
             content = check_text(change(block.content), "content")
             self._check_size(source, content)
-            if source.provider is not None:
+            if owner is None:
                 await call(source.provider.set, content)
                 return await self.block(label)
             row = self._version(label, block.version + 1, content, author)
-            if await self._runtime.store.put_document(self._runtime.namespace, owner, row):
+            if await self._put(owner, row):
                 return await self.block(label)
+
+    async def _put(
+        self, owner: Owner, row: DocumentRow, *, keep_history: bool = True, drop_prompt: bool = False
+    ) -> bool:
+        return await self._runtime.store.put_document(
+            self._runtime.namespace,
+            owner,
+            row,
+            keep_history=keep_history,
+            drop_prompt=drop_prompt,
+            fence=self.session.turn,
+        )
 
     def _version(self, label: str, version: int, content: str, author: str | None = None) -> DocumentRow:
         return DocumentRow(label=label, version=version, content=content, author=author, created_at=self._runtime.now())
@@ -194,22 +225,21 @@ class SessionBlocks:
     async def set_system_prompt(self, text: str, author: str | None) -> str:
         """Set the readonly block that is shown first, and drop the frozen prompt; returns the session's id."""
         check_text(text, "system prompt")
-        owner = await self.ensure_session()
+        session_id = await self.ensure_session()
         while True:
             present = await self.document(SYSTEM_LABEL)
             row = self._version(SYSTEM_LABEL, 1 if present is None else present.version + 1, text, author)
-            if await self._runtime.store.put_document(self._runtime.namespace, owner, row, drop_prompt=True):
-                return owner
+            if await self._put(Owner("session", session_id), row, drop_prompt=True):
+                return session_id
 
     async def put_document(self, label: str, content: str, version: int, *, create_session: bool = False) -> bool:
         """Store a document for internal use, without earlier versions; False if `version` is not the next one.
 
         Raises `SessionNotFoundError` if there is no session, unless `create_session`."""
-        owner = await self.ensure_session() if create_session else await self.find_session()
-        if owner is None:
+        session_id = await self.ensure_session() if create_session else await self.session.readable_id()
+        if session_id is None:
             raise SessionNotFoundError("(under a key)", self._runtime.namespace)
-        row = self._version(label, version, content)
-        return await self._runtime.store.put_document(self._runtime.namespace, owner, row, keep_history=False)
+        return await self._put(Owner("session", session_id), self._version(label, version, content), keep_history=False)
 
     async def write_entry(self, label: str, key: str, content: str, description: str | None) -> None:
         """Store an entry of a skill or searchable block under its key."""
@@ -219,23 +249,41 @@ class SessionBlocks:
         check_text(content, "content")
         self._check_size(source, content)
         await self.ensure_session()
+        source = await self.source(label)  # again: it may have been made for a session that did not exist yet
         await call(source.provider.set, key, content, *([description] if source.kind is BlockKind.SKILL else []))
+
+    async def remove_entry(self, label: str, key: str) -> bool:
+        """Remove an entry of a searchable block in the store, with its versions; False if there is none."""
+        source = await self.source(label)
+        if not isinstance(source.provider, StoredEntries):
+            raise InvalidInputError(f"block {label!r} has no entries in the store: its provider keeps what it shows")
+        return await source.provider.remove(key)
 
     # versions
 
     async def versions(self, label: str) -> list[BlockVersion]:
         """All values that a block has had, newest first."""
-        shared = False
-        if label != SYSTEM_LABEL:
-            source = await self.source(label)
-            shared = source.declaration.shared
-            if source.provider is not None:
-                raise InvalidInputError(f"block {label!r} has a provider: only blocks in the store have versions")
-        owner = None if shared else await self.find_session()
-        if not shared and owner is None:
-            return []
-        rows = await self._runtime.store.document_versions(self._runtime.namespace, owner, label, "")
+        rows = await self._runtime.store.document_versions(self._runtime.namespace, await self._name(label))
         return [BlockVersion(row.version, row.content, row.author, to_datetime(row.created_at)) for row in rows]
+
+    async def forget_versions(self, label: str) -> None:
+        """Remove all values of a block except the current one."""
+        store, namespace, name = self._runtime.store, self._runtime.namespace, await self._name(label)
+        while True:
+            (row,) = await store.get_documents(namespace, [name])
+            if row is None or await store.rewrite_document(
+                namespace, name, [row], row.version, fence=self.session.turn
+            ):
+                return
+
+    async def _name(self, label: str) -> DocumentName:
+        """The document of a block. Raises `InvalidInputError` for one with a provider."""
+        if label == SYSTEM_LABEL:
+            return DocumentName(await self.owner("session"), label)
+        source = await self.source(label)
+        if source.provider is not None:
+            raise InvalidInputError(f"block {label!r} has a provider: only blocks in the store have versions")
+        return DocumentName(await self.owner(source.declaration.scope), label)
 
     async def restore(self, label: str, version: int, author: str | None) -> ContextBlock:
         """Write an earlier value again, as the newest version."""

@@ -12,8 +12,9 @@ from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import Declaration, HistorySearch
 from frontdesk.context.blocks import BlockKind, is_writable, kind_of
-from frontdesk.context.entries import StoreSearch
+from frontdesk.context.entries import StoredEntries, StoreSearch
 from frontdesk.errors import ConfigurationError
+from frontdesk.keys import SessionKey
 
 SearchHistory: TypeAlias = Callable[[HistorySearch, str], object]
 """(declaration, session id) -> the provider of a block that searches other conversations"""
@@ -46,20 +47,33 @@ class BlockSource:
     def is_keyed(self) -> bool:
         return self.kind in (BlockKind.SKILL, BlockKind.SEARCHABLE)
 
-    async def prepare(self, runtime: Runtime, session_id: str, search_history: SearchHistory) -> None:
+    @property
+    def store_search(self) -> StoreSearch | None:
+        """The provider, if the store keeps its entries."""
+        if self.provider is StoreSearch or self.declaration.provider is StoreSearch:
+            return StoreSearch()
+        return self.provider if isinstance(self.provider, StoreSearch) else None
+
+    def with_entries(self, entries: StoredEntries) -> BlockSource:
+        """The same block with the entries that one session handle uses."""
+        source = BlockSource(self.declaration)
+        source.provider, source.ready = entries, True
+        return source
+
+    async def prepare(
+        self, runtime: Runtime, session_id: str, key: SessionKey | None, search_history: SearchHistory
+    ) -> None:
         """Make the provider and initialise it, once; `search_history` makes that of `with_searchable_history`."""
         async with self._making:
             if self.ready:
                 return
-            if self.declaration.makes_provider:
-                self.provider = await call(self.declaration.provider, session_id)
+            if self.declaration.makes_provider and self.store_search is None:
+                self.provider = await call(self.declaration.provider, session_id, key)
                 if not hasattr(self.provider, "get"):
                     raise ConfigurationError(f"the factory of block {self.label!r} returned an object without `get`")
             if isinstance(self.provider, HistorySearch):
                 self.provider = search_history(self.provider, session_id)
-            if isinstance(self.provider, StoreSearch):
-                self.provider.attach(runtime, self.label)
-            if hasattr(self.provider, "init"):
+            if self.store_search is None and hasattr(self.provider, "init"):
                 await call(self.provider.init, self.label, session_id)
             self.ready = True
 

@@ -14,10 +14,18 @@ from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.context.skills import LoadedSkills
 from frontdesk.context.sources import BlockSource
 from frontdesk.errors import BlockTooLargeError
+from frontdesk.store import Scope
 from frontdesk.tools import Tool, schema
 
 _SLUG = re.compile(r"[^a-z0-9]+")
 _MAX_SLUG = 60
+_REACH: dict[Scope, str] = {
+    "session": "this conversation's",
+    "key": "kept for later conversations here",
+    "guest": "kept for later conversations with this user",
+    "agent": "shared by all conversations with this assistant",
+    "namespace": "shared by all conversations",
+}
 
 
 async def build_tools(blocks: SessionBlocks, skills: LoadedSkills) -> dict[str, Tool]:
@@ -153,7 +161,7 @@ def _label(sources: list[BlockSource]) -> dict[str, Any]:
 def _describe(source: BlockSource) -> str:
     declaration = source.declaration
     about = f": {declaration.description}" if declaration.description else ""
-    reach = "shared by all conversations" if declaration.shared else "this conversation's"
+    reach = _REACH[declaration.scope]
     where = f"{source.kind}, {reach}" if source.provider is None else str(source.kind)
     limit = f", at most {declaration.max_tokens} tokens" if declaration.max_tokens is not None else ""
     return f"- {source.label} ({where}{limit}){about}"

@@ -56,15 +56,13 @@ class Components:
     @_component
     def context(self) -> SessionBlocks:
         if self._outside is not self:
-            return self._outside.context  # blocks are guarded by their versions, not by the turn
-        handle = self.handle
-        search_history = partial(SearchableHistory, handle.runtime)
-        return SessionBlocks(handle.runtime, handle.readable_id, handle.ensure, search_history)
+            return self._outside.context.in_turn(self.handle)
+        return SessionBlocks(self.handle.runtime, self.handle, partial(SearchableHistory, self.handle.runtime))
 
     @_component
     def prompt(self) -> FrozenPrompt:
         if self._outside is not self:
-            return self._outside.prompt
+            return self._outside.prompt.in_turn(self.context)
         return FrozenPrompt(self.handle.runtime, self.context)
 
     @_component

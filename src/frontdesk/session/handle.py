@@ -20,9 +20,10 @@ from frontdesk.history import trees, views
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.pauses import sleep
-from frontdesk.store import ANY_HEAD, AnyHead, NewSession, Place, Plan, SessionRow, ViewRow
+from frontdesk.store import ANY_HEAD, AnyHead, Fence, NewSession, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import plans
 from frontdesk.tree.append import check_head
+from frontdesk.tree.owners import key_of
 from frontdesk.tree.tree import Tree
 
 _ATTEMPTS = 1000
@@ -34,13 +35,14 @@ class Handle:
 
     With a `fence`, the number of a turn, all writes belong to that turn, and are refused once it is over."""
 
-    __slots__ = ("_id", "fence", "key", "runtime")
+    __slots__ = ("_future_id", "_id", "fence", "key", "runtime")
 
     def __init__(self, runtime: Runtime, ref: str | SessionKey, fence: int | None = None) -> None:
         self.runtime = runtime
         self.fence = fence
         self.key = ref if isinstance(ref, SessionKey) else None
         self._id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
+        self._future_id: str | None = None
 
     @property
     def id(self) -> str:
@@ -59,10 +61,24 @@ class Handle:
         """Whether the id is known."""
         return self._id is not None
 
+    @property
+    def future_id(self) -> str:
+        """The id, or the one that the session will have if this handle creates it."""
+        if self._id is not None:
+            return self._id
+        if self._future_id is None:
+            self._future_id = new_id()
+        return self._future_id
+
+    @property
+    def turn(self) -> Fence | None:
+        """The turn that all writes belong to, if there is one."""
+        return None if self.fence is None else Fence(self.id, self.fence)
+
     def forget_id(self) -> None:
         """Resolve the key again at the next call."""
         if self.key is not None:
-            self._id = None
+            self._id = self._future_id = None
 
     # finding and making the session
 
@@ -90,7 +106,7 @@ class Handle:
         row, made = await self.runtime.store.create(
             NewSession(
                 namespace=self.runtime.namespace,
-                id=self._id or new_id(),
+                id=self.future_id,
                 now=self.runtime.now(),
                 agent=agent,
                 channel=channel,
@@ -113,6 +129,14 @@ class Handle:
         """The session's row, or None."""
         session_id = await self.readable_id()
         return None if session_id is None else await self.runtime.store.get(self.runtime.namespace, session_id)
+
+    async def address(self) -> SessionKey | None:
+        """The key that the session is stored under, or will be; None for a session without one."""
+        if self.key is not None:
+            return self.runtime.address(self.key)
+        row = await self.find_row()
+        parts = None if row is None else key_of(row)
+        return None if parts is None else SessionKey(*parts)
 
     async def row(self) -> SessionRow:
         """The session's row. Raises `SessionNotFoundError`."""

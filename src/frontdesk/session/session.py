@@ -28,7 +28,7 @@ from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
 from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
 from frontdesk.session.writing import Given
-from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, Store
+from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, Scope, Store
 from frontdesk.tools import Tool
 
 R = TypeVar("R")
@@ -406,11 +406,11 @@ class Session:
         default_content: str = "",
         max_tokens: int | None = None,
         readonly: bool = False,
-        shared: bool = False,
+        scope: Scope = "session",
         provider: Any = None,
     ) -> None:
         """Declare another block, for this handle only. Raises `ConfigurationError` if the label is already declared."""
-        declaration = Declaration(label, description, default_content, max_tokens, readonly, shared, provider)
+        declaration = Declaration(label, description, default_content, max_tokens, readonly, scope, provider)
         self._parts.context.add(declaration)
         self._parts.toolbox.forget()
 
@@ -451,6 +451,16 @@ class Session:
         """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is
         none."""
         return await self._parts.context.restore(label, version, author)
+
+    async def forget_block_history(self, label: str) -> None:
+        """Remove all earlier versions of a block whose content is in the store. The current one stays. Raises
+        `BlockNotFoundError`."""
+        await self._parts.context.forget_versions(label)
+
+    async def remove_context_entry(self, label: str, key: str) -> bool:
+        """Remove an entry of a block with `StoreSearch`, with all its versions. Returns False if there is none. Raises
+        `BlockNotFoundError`, and `InvalidInputError` for another kind of block."""
+        return await self._parts.context.remove_entry(label, key)
 
     async def set_system_prompt(self, text: str) -> None:
         """Set a text that is shown before all blocks, as the readonly block `system`. The next freeze includes it."""
@@ -508,8 +518,8 @@ class StandaloneSession(Session, Configurable):
 class Turn(Session):
     """A turn of a session. It has every call of a `Session`, but once the turn is over, writes raise `TurnLostError`.
 
-    Made by `Session.turn`. A turn taken inside it is the same turn. Context blocks are protected by their versions,
-    not by the turn."""
+    Made by `Session.turn`. A turn taken inside it is the same turn. Context blocks and the frozen prompt are written in
+    the turn as well."""
 
     def __init__(self, outside: Components, holding: Holding) -> None:
         self._runtime = outside.handle.runtime

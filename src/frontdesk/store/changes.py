@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from frontdesk.store.rows import OverlayRow, Place, Span
+from frontdesk.store.rows import OverlayRow, Place, Scope, Span
 
 Position = tuple[int, int]
 """the position of an entry in the log of its namespace; grows in the order of commits. Reading can start at any pair:
@@ -161,5 +161,8 @@ def compaction_removed(overlay: OverlayRow) -> NewChange:
     return NewChange(kind="compaction.removed", number=overlay.number, detail=detail(id=overlay.id))
 
 
-def block_changed(label: str) -> tuple[NewChange, ...]:
-    return () if label.startswith(RESERVED_PREFIX) else (NewChange(kind="block.changed", detail=detail(label=label)),)
+def block_changed(label: str, scope: Scope) -> tuple[NewChange, ...]:
+    """None for documents that are not blocks. A block that does not belong to one session is logged without one."""
+    if label.startswith(RESERVED_PREFIX):
+        return ()
+    return (NewChange(kind="block.changed", detail=detail(label=label, scope=scope)),)

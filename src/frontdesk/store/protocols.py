@@ -12,19 +12,23 @@ from frontdesk.store.requests import (
     Append,
     AppendResult,
     DueQuery,
+    Fence,
     LeaseWanted,
     NewSession,
+    OwnerQuery,
     Plan,
     SessionQuery,
     StatsQuery,
     UsageQuery,
 )
 from frontdesk.store.rows import (
+    DocumentName,
     DocumentRow,
     HeldLease,
     Item,
     LeaseAnswer,
     LeaseRow,
+    Owner,
     Piece,
     Place,
     PromptRow,
@@ -39,41 +43,61 @@ from frontdesk.store.rows import (
 
 
 class DocumentStore(Protocol):
-    """Versioned texts and frozen prompts. If `session_id` is None, a text belongs to the namespace, and all of its
-    sessions share it."""
+    """Versioned texts and frozen prompts. A document belongs to a session, or to what sessions share by their keys (see
+    `Owner`). Documents of a session are deleted with it."""
 
-    async def get_documents(
-        self, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]
-    ) -> list[DocumentRow]:
-        """The current versions of the documents with these (label, key). Those that do not exist are left out."""
+    async def get_documents(self, namespace: str, names: Sequence[DocumentName]) -> list[DocumentRow | None]:
+        """The current versions of these documents in the given order; None for those that do not exist."""
 
-    async def list_documents(self, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
-        """The current versions of all documents under a label, in the order of their keys."""
+    async def list_documents(self, namespace: str, owner: Owner, label: str) -> list[DocumentRow]:
+        """The current versions of all documents of an owner under a label, in the order of their keys."""
 
-    async def document_versions(
-        self, namespace: str, session_id: str | None, label: str, key: str
-    ) -> list[DocumentRow]:
+    async def document_versions(self, namespace: str, name: DocumentName) -> list[DocumentRow]:
         """Every version of a document, newest first."""
 
     async def put_document(
         self,
         namespace: str,
-        session_id: str | None,
+        owner: Owner,
         document: DocumentRow,
         *,
         keep_history: bool = True,
         drop_prompt: bool = False,
+        fence: Fence | None = None,
     ) -> bool:
         """Add a version if its number follows the newest one. Otherwise returns False, and changes nothing.
 
-        In the same transaction, earlier versions are deleted unless `keep_history`, and with `drop_prompt` the
-        session's frozen prompt is dropped. Raises `SessionNotFoundError`."""
+        In the same transaction, earlier versions are deleted unless `keep_history`, and with `drop_prompt` the frozen
+        prompt of the session that owns the document is dropped. Raises `SessionNotFoundError`, and `TurnLostError` if
+        the fence does not hold."""
+
+    async def rewrite_document(
+        self,
+        namespace: str,
+        name: DocumentName,
+        versions: Sequence[DocumentRow],
+        newest: int,
+        *,
+        hide: Sequence[int] = (),
+        fence: Fence | None = None,
+    ) -> bool:
+        """Replace all versions of a document, or with none delete it, if its newest version is still `newest` (0: there
+        is none). Otherwise returns False, and changes nothing.
+
+        In the same transaction, the frozen prompts of the owner's sessions that show one of the versions in `hide` are
+        dropped. Raises `TurnLostError` if the fence does not hold."""
+
+    async def delete_documents(self, query: OwnerQuery) -> int:
+        """Delete all documents of these owners, with the owners. Returns how many versions there were."""
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None: ...
 
-    async def put_prompt(self, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None) -> PromptRow:
+    async def put_prompt(
+        self, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None, *, fence: int | None = None
+    ) -> PromptRow:
         """Store a prompt if the current one has the number `replaces` (None: there is none). Returns the prompt that is
-        stored afterwards, with the number that the store assigned to it. Raises `SessionNotFoundError`."""
+        stored afterwards, with the number that the store assigned to it. Raises `SessionNotFoundError`, and
+        `TurnLostError` if the fence does not hold."""
 
 
 class LeaseStore(Protocol):

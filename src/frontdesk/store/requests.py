@@ -8,7 +8,18 @@ import msgspec
 
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store.changes import NewChange
-from frontdesk.store.rows import NEVER, EditKind, Place, SessionRow, Span, StoredStatus, ViewRow, ViewState
+from frontdesk.store.rows import (
+    NEVER,
+    DocumentRow,
+    EditKind,
+    Owner,
+    Place,
+    SessionRow,
+    Span,
+    StoredStatus,
+    ViewRow,
+    ViewState,
+)
 
 
 class FollowHead:
@@ -88,6 +99,24 @@ class AppendResult(NamedTuple):
     created: bool = False
 
 
+class Fence(NamedTuple):
+    """The turn that a write belongs to: the session's lease `TURN` must be held under this number."""
+
+    session_id: str
+    number: int
+
+
+class OwnerQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Owners that are not sessions, by the parts of their keys; None means any. An owner that a part does not
+    distinguish is not selected by it: an agent has no peer."""
+
+    namespace: str
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    thread: str | None = None
+
+
 class NewOverlay(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     kind: Literal["summary", "truncate", "reset"]
@@ -110,6 +139,19 @@ class NewEdit(msgspec.Struct, frozen=True, kw_only=True):
     message: StoredMessage | None = None
 
 
+class ForkedDocuments(msgspec.Struct, frozen=True, kw_only=True):
+    """Which documents a fork starts with, besides copies of those of its source."""
+
+    leave: tuple[str, ...] = ()
+    """labels of the source that are not copied"""
+    copy: tuple[tuple[Owner, str], ...] = ()
+    """owners and labels whose current documents are copied as those of the fork"""
+    add: tuple[DocumentRow, ...] = ()
+    """documents of the fork alone"""
+    prompt: bool = True
+    """whether the frozen prompt is copied"""
+
+
 class NewFork(msgspec.Struct, frozen=True, kw_only=True):
     """A fork of the plan's session. It consists of a session row (`tree.sessions.fork_row`), a lineage row, and copies
     of the current documents and the prompt. `share` lists the segments that it is the first to share, with the new
@@ -124,6 +166,7 @@ class NewFork(msgspec.Struct, frozen=True, kw_only=True):
     message_count: int
     compaction_count: int
     share: tuple[Place, ...]
+    documents: ForkedDocuments = ForkedDocuments()
 
 
 class Columns(TypedDict, total=False):

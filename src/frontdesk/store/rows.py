@@ -278,8 +278,38 @@ class RowCounts(NamedTuple):
     queued: int
 
 
+Scope = Literal["session", "key", "guest", "agent", "namespace"]
+"""what a context block belongs to"""
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """What a document belongs to: a session by its id, or a key, a guest, an agent or the namespace.
+
+    The parts of the key that the scope does not distinguish are None: a guest has no thread, an agent only itself."""
+
+    scope: Scope
+    session_id: str | None = None
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    thread: str | None = None
+
+    @property
+    def parts(self) -> tuple[Scope, str | None, str | None, str | None, str | None]:
+        """What distinguishes owners that are not a session."""
+        return self.scope, self.agent, self.channel, self.peer, self.thread
+
+
+class DocumentName(NamedTuple):
+    """The name of a document. `key` distinguishes the entries of one label."""
+
+    owner: Owner
+    label: str
+    key: str = ""
+
+
 class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a text of a session or of a namespace. Versions start at 1."""
+    """One version of a text. Versions start at 1."""
 
     label: str
     key: str = ""

@@ -15,14 +15,20 @@ def check(plan: Plan, rows: Sequence[SessionRow | None], turn: int | None) -> Se
     `rows` are the guarded sessions in their order, `turn` is the number under which the turn of the first one is held
     (wanted only with a `fence`). Raises `TurnLostError` if the plan's fence does not hold."""
     session = rows[0]
-    if plan.fence is not None and session is not None and plan.fence != turn:
-        raise TurnLostError(session.id, plan.fence)
+    if plan.fence is not None and session is not None:
+        check_fence(session.id, plan.fence, turn)
     if session is None or (plan.head is not None and plan.head != session.head):
         return None
     unchanged = all(
         row is not None and row.revision == revision for row, (_, revision) in zip(rows, plan.guards, strict=True)
     )
     return session if unchanged else None
+
+
+def check_fence(session_id: str, fence: int, turn: int | None) -> None:
+    """Raises `TurnLostError` unless `turn`, the number under which the turn of a session is held, is the fence."""
+    if fence != turn:
+        raise TurnLostError(session_id, fence)
 
 
 def made_by(plan: Plan) -> list[NewSession]:

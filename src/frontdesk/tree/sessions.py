@@ -39,7 +39,7 @@ def fork_row(fork: NewFork, source: SessionRow, number: int) -> SessionRow:
         "view_messages": fork.view_messages,
         "message_count": fork.message_count,
         "compaction_count": fork.compaction_count,
-        "prompt_tokens": source.prompt_tokens,
+        "prompt_tokens": source.prompt_tokens if fork.documents.prompt else 0,
     }
     return SessionRow(**values)
 

@@ -4,103 +4,173 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.store import DocumentRow, PromptRow, SessionRow
+from frontdesk.store import (
+    DocumentName,
+    DocumentRow,
+    Fence,
+    ForkedDocuments,
+    Owner,
+    OwnerQuery,
+    PromptRow,
+    SessionRow,
+)
 from frontdesk.store.changes import block_changed
-from frontdesk.stores.memory import log
-from frontdesk.stores.memory.rows import Rows
+from frontdesk.stores.memory import leases, log
+from frontdesk.stores.memory.rows import SHARED, Rows
+from frontdesk.tree import guards, owners
 
 
-def get(rows: Rows, namespace: str, session_id: str | None, names: Sequence[tuple[str, str]]) -> list[DocumentRow]:
-    found = (_versions(rows, namespace, session_id, label, key) for label, key in names)
-    return [versions[-1] for versions in found if versions]
+def get(rows: Rows, namespace: str, names: Sequence[DocumentName]) -> list[DocumentRow | None]:
+    found = (_versions(rows, namespace, name) for name in names)
+    return [versions[-1] if versions else None for versions in found]
 
 
-def list_label(rows: Rows, namespace: str, session_id: str | None, label: str) -> list[DocumentRow]:
-    keys = _keys(rows, namespace, session_id, label)
+def list_label(rows: Rows, namespace: str, owner: Owner, label: str) -> list[DocumentRow]:
+    keys = _keys(rows, namespace, owner, label)
     return [keys[key][-1] for key in sorted(keys)]
 
 
-def versions(rows: Rows, namespace: str, session_id: str | None, label: str, key: str) -> list[DocumentRow]:
-    return _versions(rows, namespace, session_id, label, key)[::-1]
+def versions(rows: Rows, namespace: str, name: DocumentName) -> list[DocumentRow]:
+    return _versions(rows, namespace, name)[::-1]
 
 
 def put(
     rows: Rows,
     namespace: str,
-    session_id: str | None,
+    owner: Owner,
     document: DocumentRow,
     *,
     keep_history: bool = True,
     drop_prompt: bool = False,
+    fence: Fence | None = None,
 ) -> bool:
-    owner = _known_owner(rows, namespace, session_id)
-    versions = _versions(rows, namespace, session_id, document.label, document.key)
+    _check_fence(rows, namespace, fence)
+    number = _known_owner(rows, namespace, owner)
+    versions = _versions(rows, namespace, DocumentName(owner, document.label, document.key))
     if document.version != (versions[-1].version + 1 if versions else 1):
         return False
-    keys = rows.documents.setdefault((namespace, owner, document.label), {})
+    keys = rows.documents.setdefault((namespace, number, document.label), {})
     keys[document.key] = [*versions, document] if keep_history else [document]
     if drop_prompt:
-        drop(rows, owner)
-    for entry in block_changed(document.label):
-        log.write(rows, namespace, owner, document.created_at, entry)
+        drop(rows, number)
+    for entry in block_changed(document.label, owner.scope):
+        log.write(rows, namespace, max(number, SHARED), document.created_at, entry)
     return True
 
 
+def rewrite(
+    rows: Rows,
+    namespace: str,
+    name: DocumentName,
+    versions: Sequence[DocumentRow],
+    newest: int,
+    *,
+    hide: Sequence[int] = (),
+    fence: Fence | None = None,
+) -> bool:
+    _check_fence(rows, namespace, fence)
+    current = _versions(rows, namespace, name)
+    if newest != (current[-1].version if current else 0):
+        return False
+    if current:
+        keys = _keys(rows, namespace, name.owner, name.label)
+        del keys[name.key]
+        if versions:
+            keys[name.key] = sorted(versions, key=lambda row: row.version)
+    readers = [row for row in rows.sessions.values() if hide and owners.is_of(row, namespace, name.owner)]
+    for session in readers:
+        prompt = rows.prompts.get(session.number)
+        if prompt is not None and msgspec.json.decode(prompt.blocks).get(name.label, [0])[0] in hide:
+            drop(rows, session.number)
+    return True
+
+
+def delete_owned(rows: Rows, query: OwnerQuery) -> int:
+    found = [key for key in rows.owners if key[0] == query.namespace and owners.matches(key[1], query)]
+    return sum(forget(rows, -rows.owners.pop(key)) for key in found)
+
+
 def get_prompt(rows: Rows, namespace: str, session_id: str) -> PromptRow | None:
-    owner = rows.owner(namespace, session_id)
-    return None if owner is None else rows.prompts.get(owner)
+    number = rows.owner(namespace, session_id)
+    return None if number is None else rows.prompts.get(number)
 
 
-def put_prompt(rows: Rows, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None) -> PromptRow:
-    owner = _known_owner(rows, namespace, session_id)
-    present = rows.prompts.get(owner)
+def put_prompt(
+    rows: Rows, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None, *, fence: int | None = None
+) -> PromptRow:
+    _check_fence(rows, namespace, None if fence is None else Fence(session_id, fence))
+    number = _known_owner(rows, namespace, Owner("session", session_id))
+    present = rows.prompts.get(number)
     if present is not None and present.number != replaces:
         return present
-    return _set_prompt(rows, owner, replace(prompt, number=(replaces or 0) + 1))
+    return _set_prompt(rows, number, replace(prompt, number=(replaces or 0) + 1))
 
 
-def drop(rows: Rows, owner: int) -> None:
+def drop(rows: Rows, session: int) -> None:
     """Drop a session's frozen prompt: what was rendered before cannot be stored any more."""
-    number = rows.prompts[owner].number + 1 if owner in rows.prompts else 1
+    number = rows.prompts[session].number + 1 if session in rows.prompts else 1
     empty = PromptRow(number=number, text="", tokens=0, fingerprint="", blocks="{}", created_at=0)
-    _set_prompt(rows, owner, empty)
+    _set_prompt(rows, session, empty)
 
 
-def _set_prompt(rows: Rows, owner: int, prompt: PromptRow) -> PromptRow:
-    rows.prompts[owner] = prompt
-    rows.sessions[owner] = replace(rows.sessions[owner], prompt_tokens=prompt.tokens)
+def _set_prompt(rows: Rows, session: int, prompt: PromptRow) -> PromptRow:
+    rows.prompts[session] = prompt
+    rows.sessions[session] = replace(rows.sessions[session], prompt_tokens=prompt.tokens)
     return prompt
 
 
-def _keys(rows: Rows, namespace: str, session_id: str | None, label: str) -> dict[str, list[DocumentRow]]:
-    owner = rows.owner(namespace, session_id)
-    return {} if owner is None else rows.documents.get((namespace, owner, label), {})
+def _check_fence(rows: Rows, namespace: str, fence: Fence | None) -> None:
+    if fence is not None:
+        session = rows.get(namespace, fence.session_id)
+        turn = None if session is None else leases.turn_of(rows, session)
+        guards.check_fence(fence.session_id, fence.number, turn)
 
 
-def _versions(rows: Rows, namespace: str, session_id: str | None, label: str, key: str) -> list[DocumentRow]:
-    return _keys(rows, namespace, session_id, label).get(key, [])
+def _owner(rows: Rows, namespace: str, owner: Owner) -> int | None:
+    """The number of a session, or minus that of another owner; None if there is none."""
+    if owner.scope == "session":
+        return rows.owner(namespace, owner.session_id)
+    number = rows.owners.get((namespace, owner))
+    return None if number is None else -number
 
 
-def _known_owner(rows: Rows, namespace: str, session_id: str | None) -> int:
-    owner = rows.owner(namespace, session_id)
-    if owner is None:
-        raise SessionNotFoundError(session_id or "", namespace)
-    return owner
+def _known_owner(rows: Rows, namespace: str, owner: Owner) -> int:
+    number = _owner(rows, namespace, owner)
+    if number is not None:
+        return number
+    if owner.scope == "session":
+        raise SessionNotFoundError(owner.session_id or "", namespace)
+    return -rows.owners.setdefault((namespace, owner), next(rows.numbers))
 
 
-def copy(rows: Rows, source: SessionRow, fork: SessionRow) -> None:
-    """Give a fork the current texts of its source, and its frozen prompt."""
-    for (namespace, owner, label), keys in list(rows.documents.items()):
-        if owner == source.number:
-            rows.documents[namespace, fork.number, label] = {key: [found[-1]] for key, found in keys.items()}
-    if source.number in rows.prompts:
+def _keys(rows: Rows, namespace: str, owner: Owner, label: str) -> dict[str, list[DocumentRow]]:
+    number = _owner(rows, namespace, owner)
+    return {} if number is None else rows.documents.get((namespace, number, label), {})
+
+
+def _versions(rows: Rows, namespace: str, name: DocumentName) -> list[DocumentRow]:
+    return _keys(rows, namespace, name.owner, name.label).get(name.key, [])
+
+
+def copy(rows: Rows, source: SessionRow, fork: SessionRow, wanted: ForkedDocuments) -> None:
+    """Give a fork the current texts of its source, and its frozen prompt, as far as they are wanted."""
+    own = [key for key in rows.documents if key[1] == source.number and key[2] not in wanted.leave]
+    others = ((source.namespace, _owner(rows, source.namespace, owner), label) for owner, label in wanted.copy)
+    for namespace, number, label in [*own, *((ns, number, label) for ns, number, label in others if number)]:
+        keys = rows.documents.get((namespace, number, label), {})
+        rows.documents[namespace, fork.number, label] = {key: [found[-1]] for key, found in keys.items() if found}
+    for document in wanted.add:
+        rows.documents.setdefault((source.namespace, fork.number, document.label), {})[document.key] = [document]
+    if wanted.prompt and source.number in rows.prompts:
         rows.prompts[fork.number] = rows.prompts[source.number]
 
 
-def forget(rows: Rows, session: int) -> None:
-    for place in [place for place in rows.documents if place[1] == session]:
-        del rows.documents[place]
-    rows.prompts.pop(session, None)
+def forget(rows: Rows, owner: int) -> int:
+    """Remove what an owner has; returns how many versions of documents there were."""
+    removed = [rows.documents.pop(place) for place in [place for place in rows.documents if place[1] == owner]]
+    rows.prompts.pop(owner, None)
+    return sum(len(versions) for keys in removed for versions in keys.values())

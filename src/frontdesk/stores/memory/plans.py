@@ -119,7 +119,7 @@ def _fork(rows: Rows, source: SessionRow, fork: NewFork, revision: int) -> None:
     for number, position in fork.share:
         segment = rows.segments[number]
         rows.segments[number] = replace(segment, shared=max(segment.shared, position))
-    documents.copy(rows, source, row)
+    documents.copy(rows, source, row, fork.documents)
 
 
 def _forget(rows: Rows, row: SessionRow) -> None:

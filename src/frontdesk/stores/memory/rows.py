@@ -16,6 +16,7 @@ from frontdesk.store import (
     Lineage,
     NewSession,
     OverlayRow,
+    Owner,
     Place,
     Position,
     PromptRow,
@@ -71,7 +72,9 @@ class Rows:
         self.usage: dict[int, dict[str, UsageRow]] = {}
         self.days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
         self.documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
-        """namespace, session number or `SHARED`, and label -> key -> versions, oldest first"""
+        """namespace, session number or minus that of another owner, and label -> key -> versions, oldest first"""
+        self.owners: dict[tuple[str, Owner], int] = {}
+        """numbers of the owners of documents that are not sessions; in `documents` they are negative"""
         self.prompts: dict[int, PromptRow] = {}
         self.indexes: dict[str, TermIndex] = {}
         self.vectors: dict[str, VectorSpace] = {}

@@ -85,6 +85,8 @@ class MemoryStore:
     list_documents = _step(documents.list_label)
     document_versions = _step(documents.versions)
     put_document = _step(documents.put)
+    rewrite_document = _step(documents.rewrite)
+    delete_documents = _step(documents.delete_owned)
     get_prompt = _step(documents.get_prompt)
     put_prompt = _step(documents.put_prompt)
 

@@ -11,7 +11,17 @@ from frontdesk.stores.postgres.rows import HERE, columns_of, namespace_of
 _ENTRIES = 2_000
 TABLES = (
     *("sessions", "session_tags", "views", "segments", "messages", "overlays", "edits", "lineage", "usage_entries"),
-    *("documents", "prompts", "leases", "lease_waiters", "queued_messages", "states", "changes", "search_texts"),
+    *(
+        "document_owners",
+        "documents",
+        "prompts",
+        "leases",
+        "lease_waiters",
+        "queued_messages",
+        "states",
+        "changes",
+        "search_texts",
+    ),
     "vectors",
 )
 """all that hold something of a session"""

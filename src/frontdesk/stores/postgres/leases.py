@@ -16,8 +16,7 @@ from frontdesk.errors import SessionNotFoundError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted
 from frontdesk.stores.postgres.connection import Connection
-from frontdesk.stores.postgres.documents import OWNER
-from frontdesk.stores.postgres.rows import HERE, MESSAGE_COLUMNS, NOW, json_rows, namespace_of
+from frontdesk.stores.postgres.rows import HERE, MESSAGE_COLUMNS, NOW, OWNER, json_rows, namespace_of
 from frontdesk.tree import leases as rules
 from frontdesk.tree.leases import QueueWrites, Waiter
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import NewChange, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.postgres import documents, index, leases, log, sessions, vectors
+from frontdesk.stores.postgres import documents, index, leases, log, prompts, sessions, vectors
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import (
     SESSION,
@@ -90,7 +90,7 @@ async def apply(connection: Connection, plan: Plan) -> bool:
     if plan.create is not None:
         await _insert(connection, new_row(plan.create, 0))
     if plan.drop_prompt:
-        await documents.drop(connection, ns, session.number)
+        await prompts.drop(connection, ns, session.number)
     await _delete_sessions(connection, ns, plan.delete_sessions)
     await index.remove(connection, ns, removed)
     await vectors.remove(connection, ns, removed)
@@ -218,7 +218,7 @@ async def _fork(connection: Connection, ns: int, source: SessionRow, fork: NewFo
     lineage = "INSERT INTO {schema}.lineage VALUES ($1, $2, $3, $4)"
     await connection.execute(lineage, ns, new.tree, source.tree, source.revision + 1)
     await _set_segments(connection, ns, "shared = greatest(t.shared, n.position)", fork.share)
-    await documents.copy(connection, ns, source.number, new.number)
+    await documents.copy(connection, ns, source, new.number, fork.documents)
 
 
 async def _insert(connection: Connection, row: SessionRow, fork: NewFork | None = None) -> SessionRow:

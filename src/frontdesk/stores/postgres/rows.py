@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 import msgspec
 
 from frontdesk.messages.stored import StoredMessage
-from frontdesk.store import TEXT_KINDS, EditRow, Place, SegmentRow, SessionRow, TextKind, ViewRow
+from frontdesk.store import TEXT_KINDS, EditRow, Owner, Place, SegmentRow, SessionRow, TextKind, ViewRow
 
 
 class Values(Protocol):
@@ -26,6 +26,14 @@ NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 """the server's time in microseconds"""
 HERE = "(SELECT number FROM {schema}.namespaces WHERE name = $1)"
 """the number of the namespace whose name is the first argument"""
+SHARED = 0
+"""the session number of what belongs to a whole namespace"""
+OWNER = (
+    f"SELECT n.number AS ns, CASE WHEN $2::text IS NULL THEN {SHARED} ELSE s.number END AS session"
+    " FROM {schema}.namespaces n LEFT JOIN {schema}.sessions s ON s.ns = n.number AND s.id = $2"
+    " WHERE n.name = $1 AND ($2::text IS NULL OR s.number IS NOT NULL)"
+)
+"""a query for (ns, session) of the namespace $1 and the session $2 (NULL: what is shared)"""
 
 _NUMBER_BITS = 39
 _SEPARATE = ("namespace", "base", "head")
@@ -101,6 +109,11 @@ def tag_digests(tags: str) -> list[bytes]:
 def key_digest(agent: str | None, channel: str | None, peer: str | None, thread: str | None) -> bytes | None:
     """None for a session without a key."""
     return None if agent is None else hashlib.sha256(encode((agent, channel or "", peer or "", thread))).digest()
+
+
+def owner_digest(owner: Owner) -> bytes:
+    """Replaces the parts of an owner that is not a session."""
+    return hashlib.sha256(encode(owner.parts)).digest()
 
 
 # what a session consists of

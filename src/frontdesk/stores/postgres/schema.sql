@@ -214,7 +214,21 @@ CREATE TABLE {schema}.usage_days (
 );
 
 
--- Versioned texts of a session (or, with session 0, of a namespace), and frozen prompts.
+-- Versioned texts, and frozen prompts. `session` of a document is the number of a session, or minus the number of
+-- another owner: a key, a guest, an agent or the namespace.
+
+-- The parts together can exceed the size of an index row, so their digest is indexed.
+CREATE TABLE {schema}.document_owners (
+    ns integer NOT NULL,
+    number bigint NOT NULL,
+    digest bytea NOT NULL,
+    scope text NOT NULL,
+    agent text COLLATE "C",
+    channel text COLLATE "C",
+    peer text COLLATE "C",
+    thread text COLLATE "C",
+    PRIMARY KEY (ns, digest)
+);
 
 -- Label and key together can exceed the size of an index row, so their digests are indexed.
 CREATE TABLE {schema}.documents (

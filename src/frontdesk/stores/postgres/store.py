@@ -20,6 +20,7 @@ from frontdesk.stores.postgres import (
     leases,
     log,
     plans,
+    prompts,
     sessions,
     states,
     trees,
@@ -162,8 +163,10 @@ class PostgresStore:
     list_documents = _read(documents.entries)
     document_versions = _read(documents.versions)
     put_document = _logged(_transaction(documents.put))
-    get_prompt = _read(documents.get_prompt)
-    put_prompt = _transaction(documents.put_prompt)
+    rewrite_document = _transaction(documents.rewrite)
+    delete_documents = _transaction(documents.delete_owned)
+    get_prompt = _read(prompts.get)
+    put_prompt = _transaction(prompts.put)
 
     # leases: who asks twice for a lease, or for a place in its queue, has it once
 

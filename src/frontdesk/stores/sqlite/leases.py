@@ -13,8 +13,8 @@ from frontdesk.messages.stored import StoredMessage
 from frontdesk.moments import now
 from frontdesk.store import TURN, HeldLease, LeaseAnswer, LeaseRow, LeaseWanted, SessionRow
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.documents import owner_of
 from frontdesk.stores.sqlite.rows import MESSAGE
+from frontdesk.stores.sqlite.sessions import owner_of
 from frontdesk.tree import leases as rules
 
 _OF = "session = ? AND namespace = ? AND name = ?"

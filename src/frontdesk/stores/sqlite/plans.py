@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from frontdesk.store import SEGMENT_SIZE, NewFork, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, index, leases, log, sessions, states, vectors
+from frontdesk.stores.sqlite import documents, index, leases, log, prompts, sessions, states, vectors
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, json_text, pack, session_row
 from frontdesk.tree import guards
@@ -40,7 +40,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
     if plan.view is not None:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:
-        documents.drop(connection, session.number)
+        prompts.drop(connection, session.number)
     states.delete_of_sessions(connection, plan.delete_sessions)
     for table, column in (
         ("sessions", "number"),
@@ -168,7 +168,7 @@ def _fork(connection: Connection, source: SessionRow, fork: NewFork, revision: i
         "UPDATE segments SET shared = max(shared, ?) WHERE number = ?",
         [(position, number) for number, position in fork.share],
     )
-    documents.copy(connection, source.number, made.number)
+    documents.copy(connection, source, made.number, fork.documents)
 
 
 def _change_session(connection: Connection, session: SessionRow, plan: Plan, revision: int) -> None:

@@ -177,7 +177,21 @@ CREATE TABLE usage_days (
 CREATE INDEX usage_days_by_day ON usage_days (namespace, day, model);
 
 
--- Versioned texts of a session (or, with session 0, of a namespace), and frozen prompts.
+-- Versioned texts, and frozen prompts. `session` of a document is the number of a session, or minus the number of
+-- another owner: a key, a guest, an agent or the namespace.
+
+CREATE TABLE document_owners (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    agent TEXT,
+    channel TEXT,
+    peer TEXT,
+    thread TEXT
+) STRICT;
+CREATE UNIQUE INDEX document_owners_by_parts ON document_owners (
+    namespace, scope, coalesce(agent, ''), coalesce(channel, ''), coalesce(peer, ''), coalesce('=' || thread, '')
+);
 
 CREATE TABLE documents (
     session INTEGER NOT NULL,

@@ -15,6 +15,9 @@ from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_WIDTH, session_row, session_values
 from frontdesk.tree.sessions import new_row
 
+SHARED = 0
+"""the session number of what belongs to a whole namespace"""
+
 _INSERT = f"INSERT INTO sessions ({SESSION}) VALUES ({', '.join('?' * SESSION_WIDTH)})"
 _BY_ID = f"SELECT {SESSION} FROM sessions WHERE namespace = ? AND id = ?"
 _BY_KEY = (
@@ -34,6 +37,16 @@ def get_current(connection: Connection, namespace: str, key: tuple[str, str, str
         _BY_KEY, (namespace, agent, channel, peer, "" if thread is None else f"={thread}")
     ).fetchone()
     return None if row is None else session_row(row)
+
+
+def owner_of(connection: Connection, namespace: str, session_id: str | None) -> int | None:
+    """The number of a session, or `SHARED` for the namespace; None if the session is not there."""
+    if session_id is None:
+        return SHARED
+    row = connection.execute(
+        "SELECT number FROM sessions WHERE namespace = ? AND id = ?", (namespace, session_id)
+    ).fetchone()
+    return None if row is None else int(row[0])
 
 
 def get_known(connection: Connection, namespace: str, session_id: str) -> SessionRow:

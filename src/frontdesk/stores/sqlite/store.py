@@ -18,6 +18,7 @@ from frontdesk.stores.sqlite import (
     leases,
     log,
     plans,
+    prompts,
     reading,
     sessions,
     states,
@@ -136,8 +137,10 @@ class SQLiteStore:
     list_documents = _read(documents.list_label)
     document_versions = _read(documents.versions)
     put_document = _write(documents.put)
-    get_prompt = _read(documents.get_prompt)
-    put_prompt = _write(documents.put_prompt)
+    rewrite_document = _write(documents.rewrite)
+    delete_documents = _write(documents.delete_owned)
+    get_prompt = _read(prompts.get)
+    put_prompt = _write(prompts.put)
 
     get_lease = _read(leases.get)
     held_leases = _read(leases.held)

@@ -10,7 +10,7 @@ import pytest
 
 from frontdesk.errors import ChangesTrimmedError
 from frontdesk.messages.ids import new_id
-from frontdesk.store import BEGINNING, ChangeRow, DocumentRow, NewChange, Position, Store, UsageRow
+from frontdesk.store import BEGINNING, ChangeRow, DocumentRow, NewChange, Owner, Position, Store, UsageRow
 from frontdesk.testing.store_contract import steps
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, change, message, new, path, place, row, tree
 from frontdesk.tree import plans
@@ -66,8 +66,8 @@ class ChangeLogContract:
         await change(store, "s", lambda seen: plans.switch(seen, seen.rows.found[0].place, NOW), "m1")
         await store.apply(plans.change_row(await row(store, "s"), NOW, status="archived", end_reason="new"))
         await store.apply(plans.change_row(await row(store, "s"), NOW, name="private", metadata='{"a": "private"}'))
-        await store.put_document(NAMESPACE, "s", document("memory"))
-        await store.put_document(NAMESPACE, None, document("shared"))
+        await store.put_document(NAMESPACE, Owner("session", "s"), document("memory"))
+        await store.put_document(NAMESPACE, Owner("namespace"), document("shared"))
         await store.add_usage(NAMESPACE, "s", UsageRow(id="u", at=NOW, day="2026-01-01", input_tokens=1))
         await change(store, "s", lambda seen: plans.clear_messages(seen.rows, NOW))
         assert await logged(store) == [
@@ -80,8 +80,8 @@ class ChangeLogContract:
             ("head.moved", "s", None),
             ("session.changed", "s", {"status": "archived", "end_reason": "new", "changed": ["end_reason", "status"]}),
             ("session.changed", "s", {"changed": ["metadata", "name"]}),
-            ("block.changed", "s", {"label": "memory"}),
-            ("block.changed", None, {"label": "shared"}),
+            ("block.changed", "s", {"label": "memory", "scope": "session"}),
+            ("block.changed", None, {"label": "shared", "scope": "namespace"}),
             ("usage.added", "s", None),
             ("messages.cleared", "s", None),
         ]
@@ -125,14 +125,14 @@ class ChangeLogContract:
         made, _ = await store.create(new("s"))
         await add(store, "s", "m1", "m2", "m3")
         await steps.delete(store, "s", "m1")
-        await store.put_document(NAMESPACE, "s", document("memory"))
+        await store.put_document(NAMESPACE, Owner("session", "s"), document("memory"))
         await store.add_usage(NAMESPACE, "s", UsageRow(id="u", at=NOW, day="2026-01-01"))
         before = await logged(store)
         assert not (await store.create(new("s")))[1]
         assert not await store.apply(plans.change_row(made, NOW, name="late"))
         await steps.settle(store, "s")
-        assert not await store.put_document(NAMESPACE, "s", document("memory"))
-        assert await store.put_document(NAMESPACE, "s", document("frontdesk:own"))
+        assert not await store.put_document(NAMESPACE, Owner("session", "s"), document("memory"))
+        assert await store.put_document(NAMESPACE, Owner("session", "s"), document("frontdesk:own"))
         assert not await store.add_usage(NAMESPACE, "s", UsageRow(id="u", at=NOW, day="2026-01-01"))
         assert await logged(store) == before
 

@@ -12,6 +12,7 @@ from frontdesk.store import (
     SEGMENT_SIZE,
     DocumentRow,
     DueQuery,
+    Owner,
     Plan,
     RowCounts,
     SessionQuery,
@@ -238,8 +239,12 @@ class SessionContract:
     async def test_the_rows_stored_for_a_session_can_be_counted(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await add(store, "t", "m1")
-        await store.put_document(NAMESPACE, "s", DocumentRow(label="l", version=1, content="x", created_at=NOW))
-        await store.put_document(NAMESPACE, "s", DocumentRow(label="l", version=2, content="y", created_at=NOW))
+        await store.put_document(
+            NAMESPACE, Owner("session", "s"), DocumentRow(label="l", version=1, content="x", created_at=NOW)
+        )
+        await store.put_document(
+            NAMESPACE, Owner("session", "s"), DocumentRow(label="l", version=2, content="y", created_at=NOW)
+        )
         session = await row(store, "s")
         assert session.head is not None
         spans = [Span(session.head.segment, 1, SEGMENT_SIZE - 1, None)]
