@@ -8,11 +8,21 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from frontdesk.errors import InvalidInputError
 from frontdesk.messages.formats import anthropic, openai_chat, openai_responses, own, ui
-from frontdesk.messages.formats.anthropic import system_text as anthropic_system
-from frontdesk.messages.formats.format import Format, Limits, Source
+from frontdesk.messages.formats.format import Format, Limits, Notes, Rendering, Source
+from frontdesk.messages.formats.pairing import count_leading
 from frontdesk.messages.parts import Part
 
-__all__ = ["FORMATS", "MessageFormat", "anthropic_system", "read", "recognise", "render", "shorten"]
+__all__ = [
+    "FORMATS",
+    "MessageFormat",
+    "Notes",
+    "Rendering",
+    "count_leading",
+    "read",
+    "recognise",
+    "render",
+    "shorten",
+]
 
 MessageFormat: TypeAlias = Literal["openai", "openai-responses", "anthropic", "ui", "raw"]
 FORMATS: tuple[str, ...] = get_args(MessageFormat)
@@ -24,6 +34,7 @@ _BY_NAME: dict[str | None, Format] = {
 }
 _RECOGNISED = tuple(_BY_NAME.values())
 _BY_NAME[None] = own.FORMAT
+_DEFAULT = Rendering()
 
 
 def recognise(raw: dict[str, Any]) -> Format | None:
@@ -44,15 +55,14 @@ def shorten(raw: dict[str, Any], shape: str | None, limits: Limits) -> dict[str,
     return _format(raw, shape).shorten(raw, limits)
 
 
-def render(messages: Sequence[Source], format: str) -> list[dict[str, Any]]:
+def render(messages: Sequence[Source], format: str, rendering: Rendering = _DEFAULT) -> list[dict[str, Any]]:
     """`messages` as the list that goes into a call of that provider, valid for it.
 
-    Tool calls and their results go out in pairs or not at all. `"anthropic"` has no system messages: their text is
-    `anthropic_system(messages)`. `"raw"` is what was given. Raises `InvalidInputError` for an unknown format.
-    """
+    Nothing that was said is dropped: tool calls and their results go out in pairs, and what the provider has no role
+    for becomes a note. `"raw"` is what was given. Raises `InvalidInputError` for an unknown format."""
     if not isinstance(format, str) or format not in FORMATS:
         raise InvalidInputError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}", format=format)
-    return _BY_NAME[format].write(messages)
+    return _BY_NAME[format].write(messages, rendering)
 
 
 def _format(raw: dict[str, Any], shape: str | None) -> Format:

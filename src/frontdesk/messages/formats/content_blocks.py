@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Container
 from typing import Any
 
-from frontdesk.messages.exact_json import compact
-from frontdesk.messages.parts import DataPart, FilePart, Part, TextPart
+from frontdesk.messages.exact_json import compact, encode_arguments
+from frontdesk.messages.parts import DataPart, FilePart, Part, TextPart, ToolCallPart
 
 REFUSAL = "refusal"
+MALFORMED_CALL = "tool_calls"
+NO_TEXT = "(no text)"
+"""what a message without any content becomes, since providers refuse empty ones"""
 _OWN_BLOCKS = frozenset({"data", "reasoning", "tool-call", "tool-result"})
 
 
@@ -122,9 +126,26 @@ def readable(part: Part) -> str | None:
         text = text_of_file(part)
         named = part.name or part.url or "inline"
         return text if text is not None else f"[{part.media_type} file: {named if len(named) < 500 else 'inline'}]"
-    if isinstance(part, DataPart) and part.type == REFUSAL and type(part.data) is str:
+    if isinstance(part, ToolCallPart):
+        return f"[call of the tool {part.name or 'tool'}: {encode_arguments(part.arguments)}]"
+    if not isinstance(part, DataPart):
+        return None
+    if part.type == REFUSAL and type(part.data) is str:
         return part.data
-    return None
+    return f"[tool call: {compact(part.data)}]" if part.type == MALFORMED_CALL else None
+
+
+def readable_from_user(part: Part) -> str | None:
+    """`part` as text; a part that no provider knows is named, unless an application keeps it for itself."""
+    text = readable(part)
+    if text is None and isinstance(part, DataPart) and not is_application_data(part):
+        return f"[{part.type[:100]}]"
+    return text
+
+
+def keep(block: dict[str, Any], keys: Container[str]) -> dict[str, Any]:
+    """The block with these keys alone, where they have a value."""
+    return {key: value for key, value in block.items() if key in keys and value is not None}
 
 
 def result_text(content: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from frontdesk.errors import InvalidMessageError
 from frontdesk.messages.formats.content_blocks import other, text_at, type_of
 from frontdesk.messages.formats.excerpts import shorten_content, shorten_output
-from frontdesk.messages.formats.format import Format, Limits, Source
+from frontdesk.messages.formats.format import Format, Limits, Rendering, Source
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from frontdesk.record import Record
 
@@ -28,7 +28,7 @@ def read(raw: dict[str, Any]) -> tuple[Part, ...]:
     return tuple(map(_part, content if type(content) is list else [content]))
 
 
-def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
+def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
     """Every message exactly as it was given."""
     return [message.raw for message in messages]
 

@@ -15,12 +15,19 @@ from frontdesk.messages.formats.content_blocks import (
     url_of,
 )
 from frontdesk.messages.formats.excerpts import shorten_content, shorten_output, shorten_texts
-from frontdesk.messages.formats.format import Format, Limits, Source
+from frontdesk.messages.formats.format import Format, Limits, Rendering, Source
+from frontdesk.messages.formats.notes import wrap_summary
 from frontdesk.messages.formats.pairing import MessagePiece, in_one_turn, pair, role_of
-from frontdesk.messages.formats.summary_tag import wrap_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
 NAME = "ui"
+_UI_ROLES = {
+    "system": "system",
+    "developer": "system",
+    "assistant": "assistant",
+    "tool": "assistant",
+    "function": "assistant",
+}
 
 
 def matches(raw: dict[str, Any]) -> bool:
@@ -62,8 +69,9 @@ def _tool_parts(part: dict[str, Any], kind: str) -> list[Part]:
     return [call]
 
 
-def write(messages: Sequence[Source]) -> list[dict[str, Any]]:
-    """UIMessages: results folded into their calls, a call without one shown as still running."""
+def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
+    """UIMessages: results folded into their calls, a call without one shown as still running. They have a system role
+    and names of their own for everything else, so `rendering` has no effect."""
     written: list[dict[str, Any]] = []
     before: Source | None = None
     for message, row in zip(messages, pair(messages), strict=True):
@@ -88,16 +96,14 @@ def _as_given(message: Source, row: list[MessagePiece]) -> dict[str, Any] | None
 
 
 def _built(message: Source, row: list[MessagePiece]) -> dict[str, Any] | None:
-    role = role_of(message)
-    role = "system" if role == "developer" else role
-    if role in ("tool", "function"):
-        return None
+    role = _UI_ROLES.get(role_of(message), "user")
     if message.is_summary:
         parts: list[dict[str, Any]] = [{"type": "text", "text": wrap_summary(message)}]
     else:
         parts = [part for piece in row if (part := _written_part(piece)) is not None]
-    if not parts:
-        return None
+    if not parts and row:
+        return None  # results that are shown with their calls
+    parts = parts or [{"type": "text", "text": ""}]
     metadata = {"metadata": message.metadata} if message.metadata else {}
     return {"id": message.id, "role": role, **metadata, "parts": parts}
 
@@ -108,7 +114,7 @@ def _written_part(piece: MessagePiece) -> dict[str, Any] | None:
         case ToolCallPart():
             return _written_tool(part, piece.answer)
         case ToolResultPart():
-            return None
+            return None if piece.is_answer else _written_tool(ToolCallPart(part.call_id, part.name or "", {}), piece)
         case ReasoningPart():
             return {"type": "reasoning", "text": part.text} if part.text else None
         case FilePart() if (url := url_of(part)) is not None:
