@@ -15,12 +15,14 @@ from pydantic import TypeAdapter
 
 from frontdesk import Tool
 from frontdesk.errors import (
+    BlockNotFoundError,
     BlockTooLargeError,
     CompactionNotFoundError,
     FrontdeskError,
     HeadMovedError,
     MessageNotFoundError,
     ReadonlyBlockError,
+    SessionNotFoundError,
     StoreUnavailableError,
 )
 from frontdesk.tools import schema
@@ -115,10 +117,12 @@ def test_no_schema_of_ones_own_raises(rule: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "answer"),
     [
-        (CompactionNotFoundError("k9", "s"), 'there is no summary with the id "k9": use an id exactly as a summary'),
-        (ReadonlyBlockError("soul"), 'the block "soul" cannot be written to: continue without it.'),
+        (CompactionNotFoundError("k9", "s"), "there is no summary 'k9': use an id exactly as a summary shows it."),
+        (ReadonlyBlockError("soul"), "the block 'soul' cannot be written to: continue without it."),
         (BlockTooLargeError("memory", 12, 10), "context block 'memory' would have 12 tokens, 2 more than its limit"),
-        (MessageNotFoundError("m1", "s"), "there is nothing under this name: use a name or an id exactly as it was"),
+        (MessageNotFoundError("m1", "s"), "there is no message 'm1': use an id exactly as it was shown to you."),
+        (SessionNotFoundError("s", "n"), "there is no session 's': use an id exactly as it was shown to you."),
+        (BlockNotFoundError("x", ("y",)), "there is nothing under this name: use a name or an id exactly as it was"),
         (HeadMovedError("a", "b", "s"), "something else was changed at the same moment, so nothing was done"),
         (StoreUnavailableError("cannot reach db.internal"), "weather failed (StoreUnavailableError): try again later"),
         (OSError("secret"), "weather failed (OSError): try again later, or continue without it."),

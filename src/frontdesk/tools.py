@@ -15,8 +15,10 @@ from frontdesk.errors import (
     ConflictError,
     FrontdeskError,
     InvalidInputError,
+    MessageNotFoundError,
     NotFoundError,
     ReadonlyBlockError,
+    SessionNotFoundError,
 )
 from frontdesk.messages.exact_json import compact
 from frontdesk.reports import log_failure
@@ -174,9 +176,13 @@ def _explain(error: FrontdeskError, name: str) -> str:
     """What a model can do about an error. The error's own text speaks to developers."""
     match error:
         case CompactionNotFoundError(compaction_id=id):
-            return f"there is no summary with the id {compact(id)}: use an id exactly as a summary shows it."
+            return f"there is no summary {id!r}: use an id exactly as a summary shows it."
+        case SessionNotFoundError(session_id=id):
+            return f"there is no session {id!r}: use an id exactly as it was shown to you."
+        case MessageNotFoundError(message_id=id):
+            return f"there is no message {id!r}: use an id exactly as it was shown to you."
         case ReadonlyBlockError(label=label):
-            return f"the block {compact(label)} cannot be written to: continue without it."
+            return f"the block {label!r} cannot be written to: continue without it."
         case BlockTooLargeError() | InvalidInputError():
             return f"{error}."
         case NotFoundError():

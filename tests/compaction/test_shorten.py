@@ -13,7 +13,8 @@ from frontdesk.compaction.shorten import shorten, truncate_older_messages
 from frontdesk.messages import Message, formats
 from frontdesk.messages.formats.excerpts import cut_middle
 from frontdesk.messages.tokens import estimate_tokens
-from tests.test_rendering import history, item_call, rendered, said, text_block, thinking, use
+from tests.mixed_histories import history, item_call, said, text_block, thinking, use
+from tests.test_rendering import rendered
 
 Raw = dict[str, Any]
 

@@ -119,7 +119,7 @@ class GuardedWriteTests:
         await session.append_all([user("m1"), call("m2", "c1"), result("m3", "c1")])
         assert (await session.pop()) is not None
         assert ids(await session.history()) == ["m1", "m2"]
-        assert [message["role"] for message in await session.history(format="openai")] == ["user"]
+        assert [message["role"] for message in await session.history(format="openai")] == ["user", "assistant", "tool"]
 
     async def test_pop_under_a_compaction_takes_the_message_out_of_it(self, session: Session) -> None:
         await say(session, "m1", "m2")

@@ -95,7 +95,7 @@ class SearchToolTests:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            ({}, "'query' is missing"),
+            ({}, '"query" is missing'),
             ({"query": "x", "limit": 0}, "from 1 to 50"),
             ({"query": "x", "after": "yesterday"}, "YYYY-MM-DD"),
             ({"query": "x", "before": "2025-13-01"}, "YYYY-MM-DD"),
