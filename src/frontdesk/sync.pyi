@@ -116,6 +116,7 @@ from frontdesk.config.settings import (
 )
 from frontdesk.lifecycle.notes import EndingSession
 from frontdesk.lifecycle.transitions import ManagerDefault
+from frontdesk.manager.directory import ListOrder
 from frontdesk.manager.manager import AppendedList, DictList, MessageList
 from frontdesk.records import AnyStatus
 from frontdesk.session.components import Components
@@ -657,14 +658,22 @@ class SessionManager:
         thread: str | None = None,
         status: AnyStatus | None = None,
         tag: str | None = None,
+        metadata: Mapping[str, str | int | float | bool] | None = None,
+        id_prefix: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
+        order: ListOrder = "recent",
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[SessionInfo]:
-        """A page of sessions, most recently active first, of every status unless one is given.
+        """A page of sessions, of every status unless one is given. Pass `next_cursor` of a page as `cursor`, with the
+        same arguments, for the next page.
 
-        Raises `InvalidCursorError`."""
+        `order` is "recent", with the newest activity first, or "created", with the newest session first. A session that
+        becomes active between two pages changes its position in "recent". Its position in "created" never changes: the
+        pages contain every session that existed at the first one. `metadata` are values that sessions must have at the
+        top level of their metadata, all of them: texts, numbers or bools. `id_prefix` is how their ids begin.
+        `created_after` and `created_before` are exclusive. Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def iterate(
         self,
@@ -675,11 +684,15 @@ class SessionManager:
         thread: str | None = None,
         status: AnyStatus | None = None,
         tag: str | None = None,
+        metadata: Mapping[str, str | int | float | bool] | None = None,
+        id_prefix: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         limit: int = 50,
     ) -> Iterator[SessionInfo]:
-        """Every session that `list` with these filters returns, in pages of `limit`."""
+        """Every session that exists when the iteration begins and still matches when it is reached, exactly once,
+        whatever is written meanwhile. The newest session comes first. Reads pages of `limit` sessions. Takes the
+        filters of `list`, and raises `InvalidInputError` like it."""
 
     def rename(self, id: str | SessionKey, name: str) -> None:
         """Set the name of a session. Raises `SessionNotFoundError`."""

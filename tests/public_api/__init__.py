@@ -20,6 +20,7 @@ from tests.public_api.forks import ForkTests
 from tests.public_api.guarded_writes import GuardedWriteTests
 from tests.public_api.hooks import HookTests
 from tests.public_api.lifecycle import ClockFixtures, LifecycleTests
+from tests.public_api.listing import ListingTests
 from tests.public_api.memory import MemoryTests
 from tests.public_api.messages import MessageTests
 from tests.public_api.overlays import OverlayTests
@@ -46,6 +47,7 @@ class PublicApiTests(
     OverlayTests,
     ForkTests,
     DirectoryTests,
+    ListingTests,
     LifecycleTests,
     SweepTests,
     ErasureTests,

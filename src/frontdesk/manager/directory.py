@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from frontdesk import cursors
 from frontdesk.checks import check_count, check_json, check_list, check_text
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import InvalidKeyError, SessionExistsError
+from frontdesk.errors import InvalidInputError, InvalidKeyError, SessionExistsError
 from frontdesk.history import trees
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import check_status, status_query, statuses
@@ -20,9 +21,37 @@ from frontdesk.models.windows import session_window
 from frontdesk.moments import to_microseconds
 from frontdesk.records import Page, SessionInfo
 from frontdesk.store import NewSession, SessionQuery, SessionRow
+from frontdesk.tree.sessions import Scalar, metadata_digest
 
 MAX_PAGE = 1000
-_MOMENTS = ("created_after", "created_before")
+ListOrder = Literal["recent", "created"]
+ORDERS: tuple[ListOrder, ...] = ("recent", "created")
+
+
+class Filters(NamedTuple):
+    """What `SessionManager.list` was given to choose sessions by."""
+
+    agent: str | None
+    channel: str | None
+    peer: str | None
+    thread: str | None
+    status: str | None
+    tag: str | None
+    metadata: Mapping[str, Any] | None
+    id_prefix: str | None
+    created_after: datetime | None
+    created_before: datetime | None
+
+    def columns(self) -> dict[str, Any]:
+        """The fields of a `SessionQuery`, checked, except for the status. Raises `InvalidInputError`."""
+        texts = ("agent", "channel", "peer", "thread", "tag", "id_prefix")
+        moments = ("created_after", "created_before")
+        given = {what: value for what, value in self._asdict().items() if value is not None}
+        return {
+            **{what: check_text(given[what], what) for what in texts if what in given},
+            **{what: to_microseconds(given[what]) for what in moments if what in given},
+            "metadata": _metadata_digests({} if self.metadata is None else self.metadata),
+        }
 
 
 class KeyColumns(NamedTuple):
@@ -99,11 +128,13 @@ class Directory:
             self._runtime.hooks.announce(row.id, "on_session_start")
         return row.id
 
-    async def page(self, filters: dict[str, Any], limit: int, cursor: str | None) -> Page[SessionInfo]:
-        """A page of sessions, most recent activity first. Raises `InvalidCursorError`."""
-        check_count(limit, "limit", most=MAX_PAGE)
-        columns = {what: _column(what, value) for what, value in filters.items() if what != "status"}
-        status = None if filters["status"] is None else check_status(filters["status"])
+    async def page(self, filters: Filters, order: ListOrder, limit: int, cursor: str | None) -> Page[SessionInfo]:
+        """A page of sessions. Raises `InvalidInputError`, `InvalidCursorError`."""
+        check_limit(limit)
+        if order not in ORDERS:
+            raise InvalidInputError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
+        columns = {**filters.columns(), "order": order}
+        status = None if filters.status is None else check_status(filters.status)
         call = ["sessions", self._runtime.namespace, {**columns, "status": status}]
         query = msgspec.convert(
             {
@@ -127,11 +158,12 @@ class Directory:
         configured = self._runtime.settings.compaction.max_tokens
         return [SessionInfo.from_row(row, session_window(row, configured), status) for row, status in known]
 
-    async def iterate(self, filters: dict[str, Any], limit: int) -> AsyncIterator[SessionInfo]:
-        """Every session of the list, page by page."""
+    async def iterate(self, filters: Filters, limit: int) -> AsyncIterator[SessionInfo]:
+        """Every session of the list, page by page. Their numbers never change, so that none is passed by or repeated,
+        and later ones have higher numbers than the first."""
         cursor: str | None = None
         while True:
-            page = await self.page(filters, limit, cursor)
+            page = await self.page(filters, "created", limit, cursor)
             for info in page:
                 yield info
             cursor = page.next_cursor
@@ -139,8 +171,20 @@ class Directory:
                 return
 
 
-def _column(what: str, value: Any) -> Any:
-    """A filter as a store expects it. Raises `InvalidInputError`."""
-    if value is None:
-        return None
-    return to_microseconds(value) if what in _MOMENTS else check_text(value, what)
+def check_limit(limit: int) -> None:
+    """Raises `InvalidInputError` for what is not the size of a page."""
+    if limit is None:
+        raise InvalidInputError(f"limit must be a whole number from 1 to {MAX_PAGE}: `iterate` returns all sessions")
+    check_count(limit, "limit", most=MAX_PAGE)
+
+
+def _metadata_digests(metadata: Mapping[str, Any]) -> tuple[bytes, ...]:
+    if not isinstance(metadata, Mapping):
+        raise InvalidInputError(f"metadata must be a dict, not {type(metadata).__name__}")
+    check_json(dict(metadata), "metadata")
+    for name, value in metadata.items():
+        if not isinstance(value, Scalar):
+            raise InvalidInputError(
+                f"metadata[{name!r}] must be a text, a number or a bool to filter by, not {type(value).__name__}"
+            )
+    return tuple(sorted({metadata_digest(name, value) for name, value in metadata.items()}))

@@ -3,7 +3,7 @@ and to the components in this package for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Self, TypeAlias, overload
@@ -17,7 +17,7 @@ from frontdesk.events import feed
 from frontdesk.events.feed import Event
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.usage import usage_entry
-from frontdesk.manager.directory import Directory
+from frontdesk.manager.directory import Directory, Filters, ListOrder
 from frontdesk.manager.erasure import Eraser
 from frontdesk.manager.forks import Forks
 from frontdesk.manager.lifecycle import Lifecycle
@@ -170,16 +170,24 @@ class SessionManager(Configurable):
         thread: str | None = None,
         status: AnyStatus | None = None,
         tag: str | None = None,
+        metadata: Mapping[str, str | int | float | bool] | None = None,
+        id_prefix: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
+        order: ListOrder = "recent",
         limit: int = _PAGE,
         cursor: str | None = None,
     ) -> Page[SessionInfo]:
-        """A page of sessions, most recently active first, of every status unless one is given.
+        """A page of sessions, of every status unless one is given. Pass `next_cursor` of a page as `cursor`, with the
+        same arguments, for the next page.
 
-        Raises `InvalidCursorError`."""
-        filters = _filters(agent, channel, peer, thread, status, tag, created_after, created_before)
-        return await self._directory.page(filters, limit, cursor)
+        `order` is "recent", with the newest activity first, or "created", with the newest session first. A session that
+        becomes active between two pages changes its position in "recent". Its position in "created" never changes: the
+        pages contain every session that existed at the first one. `metadata` are values that sessions must have at the
+        top level of their metadata, all of them: texts, numbers or bools. `id_prefix` is how their ids begin.
+        `created_after` and `created_before` are exclusive. Raises `InvalidInputError`, `InvalidCursorError`."""
+        filters = Filters(agent, channel, peer, thread, status, tag, metadata, id_prefix, created_after, created_before)
+        return await self._directory.page(filters, order, limit, cursor)
 
     async def iterate(
         self,
@@ -190,12 +198,16 @@ class SessionManager(Configurable):
         thread: str | None = None,
         status: AnyStatus | None = None,
         tag: str | None = None,
+        metadata: Mapping[str, str | int | float | bool] | None = None,
+        id_prefix: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         limit: int = _PAGE,
     ) -> AsyncIterator[SessionInfo]:
-        """Every session that `list` with these filters returns, in pages of `limit`."""
-        filters = _filters(agent, channel, peer, thread, status, tag, created_after, created_before)
+        """Every session that exists when the iteration begins and still matches when it is reached, exactly once,
+        whatever is written meanwhile. The newest session comes first. Reads pages of `limit` sessions. Takes the
+        filters of `list`, and raises `InvalidInputError` like it."""
+        filters = Filters(agent, channel, peer, thread, status, tag, metadata, id_prefix, created_after, created_before)
         async for info in self._directory.iterate(filters, limit):
             yield info
 
@@ -563,26 +575,3 @@ class SessionManager(Configurable):
         (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if another reader of the store prevents the
         removal of the last bytes."""
         return await self._eraser.erase(key, agent, channel, peer)
-
-
-def _filters(
-    agent: str | None,
-    channel: str | None,
-    peer: str | None,
-    thread: str | None,
-    status: AnyStatus | None,
-    tag: str | None,
-    created_after: datetime | None,
-    created_before: datetime | None,
-) -> dict[str, Any]:
-    """The filters of a list, by the columns they are for."""
-    return {
-        "agent": agent,
-        "channel": channel,
-        "peer": peer,
-        "thread": thread,
-        "status": status,
-        "tag": tag,
-        "created_after": created_after,
-        "created_before": created_before,
-    }

@@ -279,8 +279,8 @@ class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of sessions, most recently active first. `after` is (last_active_at, number) of the last session on the
-    previous page.
+    """A page of sessions. `order` is "recent" (most recently active first) or "created" (by number, newest first).
+    `after` is (last_active_at, number) of the last session on the previous page. By creation, only its number counts.
 
     `idle` selects sessions that are, or are not, idle at `now` (`tree.sessions.is_idle`, with this `idle_after`).
     `leased` selects sessions whose lease with this name is held, `unleased` those whose lease is not."""
@@ -293,8 +293,12 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     thread: str | None = None
     status: str | None = None
     tag: str | None = None
+    metadata: tuple[bytes, ...] = ()
+    """values that their metadata must have, all of them, as `tree.sessions.metadata_digest` makes them"""
+    id_prefix: str | None = None
     created_after: int | None = None
     created_before: int | None = None
+    order: Literal["recent", "created"] = "recent"
     after: tuple[int, int] | None = None
     idle: bool | None = None
     now: int = 0

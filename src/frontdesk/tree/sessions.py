@@ -1,9 +1,12 @@
-"""Pure: the values of a session's row at its creation and at its end, and the status that follows from a row."""
+"""Pure: the values of a session's row at its creation and at its end, the status that follows from a row, and how
+sessions are found by their id and metadata."""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Literal
 
+import msgspec
 from msgspec.structs import asdict
 
 from frontdesk.store import Columns, NewFork, NewSession, SessionRow
@@ -61,3 +64,36 @@ def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool
     if is_compacting:
         return "compacting"
     return "idle" if is_idle(row, now, idle_after) else "active"
+
+
+# how sessions are found
+
+Scalar = str | int | float | bool
+_SURROGATES = range(0xD800, 0xE000)
+_LAST = 0x10FFFF
+
+
+def metadata_digest(name: str, value: Scalar) -> bytes:
+    """What an index has for a value of the metadata. Numbers are equal if they have the same value; true and 1 are not
+    equal."""
+    same = int(value) if isinstance(value, float) and value.is_integer() else value
+    text = str(same) if type(same) is int else msgspec.json.encode(same).decode()
+    return sha256(msgspec.json.encode((name, text))).digest()
+
+
+def metadata_digests(metadata: str) -> list[bytes]:
+    """The digests of all top-level values of a session's metadata that a filter can ask for."""
+    values = msgspec.json.decode(metadata, type=dict).items() if metadata != "{}" else ()
+    return [metadata_digest(name, value) for name, value in values if isinstance(value, Scalar)]
+
+
+def prefix_end(prefix: str) -> str | None:
+    """The first text, in the order of code points, after all that begin with a prefix; None if there is none.
+
+    Examples: "ab" -> "ac"; "a" followed by the last code point -> "b"."""
+    while prefix:
+        prefix, last = prefix[:-1], ord(prefix[-1])
+        if last < _LAST:
+            following = last + 1
+            return prefix + chr(_SURROGATES.stop if following in _SURROGATES else following)
+    return None

@@ -12,7 +12,7 @@ import msgspec
 from frontdesk.store import DueQuery, SessionQuery, SessionRow, StatsQuery, StatsRow
 from frontdesk.stores.memory import leases
 from frontdesk.stores.memory.rows import Rows
-from frontdesk.tree.sessions import is_idle, status_of
+from frontdesk.tree.sessions import is_idle, metadata_digests, status_of
 from frontdesk.tree.usage import sum_costs
 
 
@@ -24,7 +24,12 @@ def page(rows: Rows, query: SessionQuery) -> list[SessionRow]:
     if query.unleased is not None:
         leased = leases.owners(rows, query.namespace, query.unleased)
         found = [row for row in found if row.number not in leased]
-    return heapq.nlargest(query.limit, found, key=lambda row: (row.last_active_at, row.number))
+    return heapq.nlargest(query.limit, found, key=lambda row: _order(query, row.last_active_at, row.number))
+
+
+def _order(query: SessionQuery, last_active_at: int, number: int) -> tuple[int, int]:
+    """By what sessions are sorted."""
+    return (0 if query.order == "created" else last_active_at), number
 
 
 def _matches(row: SessionRow, query: SessionQuery) -> bool:
@@ -42,7 +47,9 @@ def _matches(row: SessionRow, query: SessionQuery) -> bool:
         and (query.tag is None or query.tag in msgspec.json.decode(row.tags))
         and (query.created_after is None or row.created_at > query.created_after)
         and (query.created_before is None or row.created_at < query.created_before)
-        and (query.after is None or (row.last_active_at, row.number) < query.after)
+        and (query.id_prefix is None or row.id.startswith(query.id_prefix))
+        and (not query.metadata or set(query.metadata) <= set(metadata_digests(row.metadata)))
+        and (query.after is None or _order(query, row.last_active_at, row.number) < _order(query, *query.after))
         and (query.idle is None or query.idle == is_idle(row, query.now, query.idle_after))
     )
 

@@ -10,8 +10,9 @@ from frontdesk.stores.postgres.rows import HERE, columns_of, namespace_of
 
 _ENTRIES = 2_000
 TABLES = (
-    *("sessions", "session_tags", "views", "segments", "messages", "overlays", "edits", "lineage", "usage_entries"),
+    *("sessions", "session_tags", "session_metadata", "views", "segments", "messages", "overlays", "edits", "lineage"),
     *(
+        "usage_entries",
         "document_owners",
         "documents",
         "prompts",

@@ -21,7 +21,7 @@ from frontdesk.stores.postgres.rows import (
     tag_digests,
 )
 from frontdesk.tree import guards
-from frontdesk.tree.sessions import fork_row, new_row
+from frontdesk.tree.sessions import fork_row, metadata_digests, new_row
 from frontdesk.tree.texts import removed_texts
 
 NO_LIMIT = 86_400.0
@@ -66,7 +66,8 @@ _DELETE_STATES = (
     " AND t.ns = s.ns AND t.id = s.id"
 )
 _OF_SESSIONS = (
-    *("views", "session_tags", "usage_entries", "documents", "prompts", "leases", "lease_waiters", "queued_messages"),
+    *("views", "session_tags", "session_metadata", "usage_entries", "documents", "prompts"),
+    *("leases", "lease_waiters", "queued_messages"),
 )
 
 
@@ -142,7 +143,8 @@ async def _set_segments(connection: Connection, ns: int, change: str, places: Se
 
 
 async def _delete(connection: Connection, table: str, column: str, ns: int, numbers: Sequence[int]) -> None:
-    statement = f"DELETE FROM {{schema}}.{table} WHERE ns = $1 AND {column} = ANY($2::bigint[])"
+    # Numbers are above 0: some indexes want it said.
+    statement = f"DELETE FROM {{schema}}.{table} WHERE ns = $1 AND {column} = ANY($2::bigint[]) AND {column} > 0"
     await _run(connection, statement, ns, numbers)
 
 
@@ -201,10 +203,17 @@ async def _change_session(connection: Connection, ns: int, session: SessionRow, 
     if plan.view is not None:
         await connection.execute(_SET_VIEW, ns, session.number, json_text(plan.view))
     if "tags" in plan.set:
-        tags = tag_digests(plan.set["tags"])
-        await _delete(connection, "session_tags", "session", ns, (session.number,))
-        add = "INSERT INTO {schema}.session_tags SELECT $1, t.digest, $2 FROM unnest($3::bytea[]) t(digest)"
-        await connection.execute(add, ns, session.number, tags)
+        await _set_digests(connection, "session_tags", ns, session.number, tag_digests(plan.set["tags"]))
+    if "metadata" in plan.set:
+        digests = metadata_digests(plan.set["metadata"])
+        await _set_digests(connection, "session_metadata", ns, session.number, digests)
+
+
+async def _set_digests(connection: Connection, table: str, ns: int, session: int, digests: Sequence[bytes]) -> None:
+    """Replace the values by which a session is looked up."""
+    await _delete(connection, table, "session", ns, (session,))
+    add = f"INSERT INTO {{schema}}.{table} SELECT $1, d.digest, $2 FROM unnest($3::bytea[]) d(digest)"
+    await connection.execute(add, ns, session, digests)
 
 
 def _moves_end(plan: Plan) -> bool:

@@ -95,7 +95,16 @@ CREATE TABLE {schema}.session_tags (
     session bigint NOT NULL,
     PRIMARY KEY (ns, digest, session)
 );
-CREATE INDEX session_tags_by_session ON {schema}.session_tags (ns, session);
+CREATE INDEX session_tags_by_session ON {schema}.session_tags (ns, session) WHERE session > 0;
+
+-- `digest` is that of a name and a value at the top level of a session's metadata.
+CREATE TABLE {schema}.session_metadata (
+    ns integer NOT NULL,
+    digest bytea NOT NULL,
+    session bigint NOT NULL,
+    PRIMARY KEY (ns, digest, session)
+);
+CREATE INDEX session_metadata_by_session ON {schema}.session_metadata (ns, session) WHERE session > 0;
 
 CREATE TABLE {schema}.views (
     ns integer NOT NULL,

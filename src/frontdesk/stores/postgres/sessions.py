@@ -21,7 +21,7 @@ from frontdesk.stores.postgres.rows import (
     session_values,
     tag_digests,
 )
-from frontdesk.tree.sessions import new_row
+from frontdesk.tree.sessions import metadata_digests, new_row
 
 _BY_ID = f"SELECT {SESSION} FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> ''"
 _BY_KEY = f"SELECT {SESSION} FROM {{schema}}.sessions s WHERE s.ns = {HERE} AND s.key_digest = $2 AND s.key_current"
@@ -75,22 +75,24 @@ async def families(connection: Connection, namespace: str, after: int, limit: in
 _INSERT = (
     "WITH x AS MATERIALIZED (SELECT ns, {schema}.new_number(ns) AS number FROM {schema}.namespace($1) ns),"
     f" new AS (INSERT INTO {{schema}}.sessions (ns, changed_in, key_digest, {', '.join(SESSION_COLUMNS)})"
-    " SELECT x.ns, {schema}.this_xid(), $5, "
+    " SELECT x.ns, {schema}.this_xid(), $6, "
     + ", ".join(
         f"coalesce(nullif(${index}::bigint, 0), x.number)"
         if name in ("number", "tree", "family")
         else f"${index}::text::numeric"
         if name == "cost"
         else f"${index}"
-        for index, name in enumerate(SESSION_COLUMNS, 6)
+        for index, name in enumerate(SESSION_COLUMNS, 7)
     )
     + " FROM x ON CONFLICT DO NOTHING RETURNING ns, number, changed_in, created_at),"
     " tagged AS (INSERT INTO {schema}.session_tags SELECT new.ns, t.digest, new.number"
     " FROM new, unnest($2::bytea[]) t(digest)),"
+    " described AS (INSERT INTO {schema}.session_metadata SELECT new.ns, m.digest, new.number"
+    " FROM new, unnest($3::bytea[]) m(digest)),"
     " logged AS (INSERT INTO {schema}.changes (ns, xid, position, at, session, kind, detail)"
     " SELECT new.ns, new.changed_in, nextval('{schema}.change_positions'), new.created_at, new.number,"
-    f" '{session_created(None).kind}', $3::text FROM new),"
-    " viewed AS (INSERT INTO {schema}.views SELECT new.ns, new.number, $4::text FROM new WHERE $4::text IS NOT NULL)"
+    f" '{session_created(None).kind}', $4::text FROM new),"
+    " viewed AS (INSERT INTO {schema}.views SELECT new.ns, new.number, $5::text FROM new WHERE $5::text IS NOT NULL)"
     " SELECT number FROM new"
 )
 
@@ -101,6 +103,7 @@ async def insert(connection: Connection, row: SessionRow, view: ViewRow | None =
         _INSERT,
         row.namespace,
         tag_digests(row.tags),
+        metadata_digests(row.metadata),
         session_created(row.parent_session_id).detail,
         None if view is None else json_text(view),
         key_digest(row.agent, row.channel, row.peer, row.thread),

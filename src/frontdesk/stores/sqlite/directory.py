@@ -12,90 +12,144 @@ from frontdesk.moments import DAY, to_day
 from frontdesk.store import DueQuery, SessionQuery, SessionRow, StatsQuery, StatsRow
 from frontdesk.stores.sqlite import leases
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.rows import SESSION, session_row
+from frontdesk.stores.sqlite.rows import SESSION, json_text, session_row
+from frontdesk.tree.sessions import prefix_end
 from frontdesk.tree.usage import sum_costs
 
 FEW = 2_000
-"""up to this many sessions of one tag or peer are sorted; with more, an index in the order of activity is used"""
+"""up to this many sessions of a filter are sorted; with more, an index in the order of the list is used"""
 
 _STATUSES = {name: f"status = '{name}'" for name in ("active", "suspended", "archived")}
 _DUE = {
     "archive": ("status = 'active'", "last_active_at", "archive_after", "sessions_by_activity"),
     "delete": ("status = 'archived'", "ended_at", "delete_after", "sessions_by_end"),
 }
+_TAGGED = "EXISTS (SELECT 1 FROM session_tags WHERE session = number AND tag = ?)"
+_WITH_METADATA = "EXISTS (SELECT 1 FROM session_metadata WHERE session = number AND digest = ?)"
 
 _Part = tuple[str, list[str], list[Any]]
 """which index to use, conditions, and their values"""
 
 
 def page(connection: Connection, query: SessionQuery) -> list[SessionRow]:
-    where, values = _filters(connection, query)
+    where, values = _filters(query)
     found = [
-        _ordered(connection, (way, [*conditions, *where], [*own, *values]), query.limit)
-        for way, conditions, own in _parts(connection, query)
+        _ordered(connection, query, (way, [*conditions, *where], [*own, *values]))
+        for way, conditions, own in _parts(query, _narrowed(connection, query))
     ]
-    newest = heapq.merge(*found, key=lambda row: (row.last_active_at, row.number), reverse=True)
+    newest = heapq.merge(*found, key=lambda row: _order(query, row), reverse=True)
     return list(islice(newest, query.limit))
 
 
-def _ordered(connection: Connection, part: _Part, limit: int) -> Iterator[SessionRow]:
+def _order(query: SessionQuery, row: SessionRow) -> tuple[int, int]:
+    return (0 if query.order == "created" else row.last_active_at), row.number
+
+
+def _ordered(connection: Connection, query: SessionQuery, part: _Part) -> Iterator[SessionRow]:
     way, where, values = part
+    order = "number DESC" if query.order == "created" else "last_active_at DESC, number DESC"
     found = connection.execute(
-        f"SELECT {SESSION} FROM sessions {way} WHERE {' AND '.join(where)}"
-        " ORDER BY last_active_at DESC, number DESC LIMIT ?",
-        (*values, limit),
+        f"SELECT {SESSION} FROM sessions {way} WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?",
+        (*values, query.limit),
     )
     return map(session_row, found)
 
 
-def _filters(connection: Connection, query: SessionQuery) -> tuple[list[str], list[Any]]:
+def _filters(query: SessionQuery) -> tuple[list[str], list[Any]]:
     """The conditions that are the same for every index."""
-    where: list[str] = []
-    values: list[Any] = []
-    named = {name: getattr(query, name) for name in ("agent", "channel", "peer", "thread")}
-    for name, wanted in {**named, "parent_session_id": query.parent}.items():
-        if wanted is not None:
-            where.append(f"{name} = ?")
-            values.append(wanted)
-    for condition, wanted in (("created_at > ?", query.created_after), ("created_at < ?", query.created_before)):
-        if wanted is not None:
-            where.append(condition)
-            values.append(wanted)
+    wanted: list[tuple[str, Any]] = [
+        *((f"{name} = ?", getattr(query, name)) for name in ("agent", "channel", "peer", "thread")),
+        ("parent_session_id = ?", query.parent),
+        ("created_at > ?", query.created_after),
+        ("created_at < ?", query.created_before),
+        (_TAGGED, query.tag),
+        *((_WITH_METADATA, digest) for digest in query.metadata),
+    ]
+    where = [condition for condition, value in wanted if value is not None]
+    values = [value for _, value in wanted if value is not None]
+    if query.id_prefix:
+        conditions, bounds = _prefix(query.id_prefix)
+        where.append(conditions)
+        values += bounds
     for condition, lease in (("IN", query.leased), ("NOT IN", query.unleased)):
         if lease is not None:
             living, more = leases.living(lease)
             where.append(f"number {condition} ({living})")
             values += [query.namespace, *more]
     if query.after is not None:
-        where.append("(last_active_at, number) < (?, ?)")
-        values += query.after
+        by_creation = query.order == "created"
+        where.append("number < ?" if by_creation else "(last_active_at, number) < (?, ?)")
+        values += query.after[1:] if by_creation else query.after
     return where, values
 
 
-def _parts(connection: Connection, query: SessionQuery) -> list[_Part]:
-    """The queries that together find all sessions of a page, each by an index in the order of activity.
+def _prefix(prefix: str) -> tuple[str, list[str]]:
+    """The condition on ids that begin with a prefix, which an index of ids can answer."""
+    end = prefix_end(prefix)
+    return ("id >= ?", [prefix]) if end is None else ("id >= ? AND id < ?", [prefix, end])
+
+
+def _narrowed(connection: Connection, query: SessionQuery) -> list[int] | None:
+    """The numbers of all sessions that one of the filters selects, if they are few. Then they are sorted. A walk in the
+    order of the list could pass by all sessions of the namespace to find them."""
+    for statement, values in _narrow_queries(query):
+        rows = connection.execute(f"{statement} LIMIT {FEW}", (query.namespace, *values)).fetchall()
+        if len(rows) < FEW:
+            return [number for (number,) in rows]
+    return None
+
+
+def _narrow_queries(query: SessionQuery) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Queries for the numbers that a filter selects, by an index for that filter."""
+    if query.leased is not None:
+        yield leases.living(query.leased)
+    for digest in query.metadata:
+        yield "SELECT session FROM session_metadata WHERE namespace = ? AND digest = ?", (digest,)
+    if query.tag is not None:
+        yield "SELECT session FROM session_tags WHERE namespace = ? AND tag = ?", (query.tag,)
+
+    def indexed(index: str, condition: str) -> str:
+        return f"SELECT number FROM sessions INDEXED BY {index} WHERE namespace = ? AND {condition}"
+
+    if query.parent is not None:
+        yield indexed("sessions_by_parent", "parent_session_id = ?"), (query.parent,)
+    if query.id_prefix:
+        conditions, bounds = _prefix(query.id_prefix)
+        yield f"SELECT number FROM sessions WHERE namespace = ? AND {conditions}", bounds
+    if query.peer is not None:
+        yield indexed("sessions_by_peer", "peer = ?"), (query.peer,)
+    if query.order == "recent":
+        return  # the other filters have indexes in this order
+    if query.agent is not None:
+        yield indexed("sessions_by_agent", "agent = ?"), (query.agent,)
+    active = _STATUSES["active"]
+    if query.status == "active" and query.idle is not None:
+        (common, bound), (own, now) = _idle(query)
+        of_common = indexed("sessions_by_activity", f"{active} AND {common}")
+        of_own = indexed("sessions_by_own_idle", f"{active} AND {own}")
+        yield f"{of_common} UNION ALL {of_own}", (bound, query.namespace, now)
+    elif query.status == "active":
+        yield indexed("sessions_by_activity", active), ()
+    elif query.status is not None:
+        yield indexed("sessions_by_status", f"{_STATUSES[query.status]} AND status <> 'active'"), ()
+
+
+def _parts(query: SessionQuery, numbers: list[int] | None) -> list[_Part]:
+    """The queries that together find all sessions of a page: those with the given numbers, or all by an index in the
+    order of the list.
 
     Without statistics, SQLite's planner would sometimes sort a hundred thousand sessions."""
     where: list[str] = ["namespace = ?"]
     values: list[Any] = [query.namespace]
-    statuses = [_STATUSES[status] for status in ([query.status] if query.status else _STATUSES)]
-    if query.tag is not None and _few(connection, "session_tags", "tag", query.namespace, query.tag):
-        where.append("number IN (SELECT session FROM session_tags WHERE namespace = ? AND tag = ?)")
-        return _one_way("NOT INDEXED", where, [*values, query.namespace, query.tag], statuses, query)
-    if query.tag is not None:
-        where.append("EXISTS (SELECT 1 FROM session_tags WHERE session = number AND tag = ?)")
-        values.append(query.tag)
-    if query.leased is not None:  # by their numbers: few leases are held at a time
-        return _one_way("NOT INDEXED", where, values, statuses, query)
-    if query.parent is not None:
-        return _one_way("INDEXED BY sessions_by_parent", where, values, statuses, query)
-    by_peer = "sessions INDEXED BY sessions_by_peer"
-    if query.peer is not None and _few(connection, by_peer, "peer", query.namespace, query.peer):
-        return _one_way("INDEXED BY sessions_by_peer", where, values, statuses, query)
+    if numbers is not None:
+        only = "number IN (SELECT value FROM json_each(?))"
+        return _one_way("NOT INDEXED", [*where, only], [*values, json_text(numbers)], query)
+    if query.order == "created":
+        return _one_way("INDEXED BY sessions_by_number", where, values, query)
     if query.agent is not None:
-        return _one_way("INDEXED BY sessions_by_agent", where, values, statuses, query)
+        return _one_way("INDEXED BY sessions_by_agent", where, values, query)
     parts: list[_Part] = []
-    for status in statuses:
+    for status in [_STATUSES[query.status]] if query.status else _STATUSES.values():
         active = status == _STATUSES["active"]
         way = "INDEXED BY sessions_by_activity" if active else "INDEXED BY sessions_by_status"
         # repeated, because SQLite uses a partial index only if the query has the index's own condition
@@ -110,11 +164,9 @@ def _parts(connection: Connection, query: SessionQuery) -> list[_Part]:
     return parts
 
 
-def _one_way(
-    way: str, where: list[str], values: list[Any], statuses: Sequence[str], query: SessionQuery
-) -> list[_Part]:
+def _one_way(way: str, where: list[str], values: list[Any], query: SessionQuery) -> list[_Part]:
     if query.status:
-        where = [*where, *statuses]
+        where = [*where, _STATUSES[query.status]]
     if query.idle is not None:
         (common, bound), (own, now) = _idle(query)
         where, values = [*where, f"(({common}) OR ({own}))"], [*values, bound, now]
@@ -128,14 +180,6 @@ def _idle(query: SessionQuery) -> tuple[tuple[str, int], tuple[str, int]]:
         (f"idle_after IS NULL AND last_active_at {sign} ?", query.now - query.idle_after),
         (f"idle_after IS NOT NULL AND last_active_at + idle_after {sign} ?", query.now),
     )
-
-
-def _few(connection: Connection, table: str, column: str, namespace: str, value: str) -> bool:
-    counted = connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE namespace = ? AND {column} = ? LIMIT {FEW})",
-        (namespace, value),
-    ).fetchall()
-    return bool(counted[0][0] < FEW)
 
 
 def due(connection: Connection, query: DueQuery) -> list[SessionRow]:

@@ -46,6 +46,7 @@ def apply(connection: Connection, plan: Plan) -> bool:
         ("sessions", "number"),
         ("views", "session"),
         ("session_tags", "session"),
+        ("session_metadata", "session"),
         ("usage_entries", "session"),
         ("documents", "session"),
         ("prompts", "session"),
@@ -187,6 +188,9 @@ def _change_session(connection: Connection, session: SessionRow, plan: Plan, rev
     if "tags" in plan.set:
         connection.execute("DELETE FROM session_tags WHERE session = ?", (session.number,))
         sessions.set_tags(connection, session.number, session.namespace, plan.set["tags"])
+    if "metadata" in plan.set:
+        connection.execute("DELETE FROM session_metadata WHERE session = ?", (session.number,))
+        sessions.set_metadata(connection, session.number, session.namespace, plan.set["metadata"])
 
 
 def _set_view(connection: Connection, session: int, text: str) -> None:

@@ -54,6 +54,7 @@ CREATE UNIQUE INDEX sessions_by_key
 -- A session is in one of these two: an append moves it within the first, and finding the active ones never means
 -- scanning all that have ended.
 CREATE INDEX sessions_by_activity ON sessions (namespace, last_active_at, number) WHERE status = 'active';
+CREATE INDEX sessions_by_number ON sessions (namespace, number);
 CREATE INDEX sessions_by_status ON sessions (namespace, status, last_active_at, number) WHERE status <> 'active';
 CREATE INDEX sessions_by_agent ON sessions (namespace, agent, last_active_at, number) WHERE agent IS NOT NULL;
 CREATE INDEX sessions_by_peer ON sessions (namespace, peer) WHERE peer IS NOT NULL;
@@ -75,6 +76,15 @@ CREATE TABLE session_tags (
     PRIMARY KEY (session, tag)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX session_tags_by_tag ON session_tags (namespace, tag, session);
+
+-- `digest` is that of a name and a value at the top level of a session's metadata.
+CREATE TABLE session_metadata (
+    session INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    namespace TEXT NOT NULL,
+    PRIMARY KEY (session, digest)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX session_metadata_by_digest ON session_metadata (namespace, digest, session);
 
 CREATE TABLE views (
     session INTEGER PRIMARY KEY,

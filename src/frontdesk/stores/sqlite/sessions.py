@@ -13,7 +13,7 @@ from frontdesk.store.changes import session_created
 from frontdesk.stores.sqlite import log
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, SESSION_WIDTH, session_row, session_values
-from frontdesk.tree.sessions import new_row
+from frontdesk.tree.sessions import metadata_digests, new_row
 
 SHARED = 0
 """the session number of what belongs to a whole namespace"""
@@ -75,6 +75,7 @@ def insert(connection: Connection, row: SessionRow) -> SessionRow:
     """Add a session that was made just now."""
     connection.execute(_INSERT, session_values(row))
     set_tags(connection, row.number, row.namespace, row.tags)
+    set_metadata(connection, row.number, row.namespace, row.metadata)
     log.write(connection, row.namespace, row.number, row.created_at, session_created(row.parent_session_id))
     return row
 
@@ -96,6 +97,14 @@ def set_tags(connection: Connection, number: int, namespace: str, tags: str) -> 
     if tags != "[]":
         rows = [(number, tag, namespace) for tag in msgspec.json.decode(tags, type=list[str])]
         connection.executemany("INSERT OR IGNORE INTO session_tags (session, tag, namespace) VALUES (?, ?, ?)", rows)
+
+
+def set_metadata(connection: Connection, number: int, namespace: str, metadata: str) -> None:
+    """Add the metadata of a session to that which is looked up."""
+    rows = [(number, digest, namespace) for digest in metadata_digests(metadata)]
+    if rows:
+        insert = "INSERT OR IGNORE INTO session_metadata (session, digest, namespace) VALUES (?, ?, ?)"
+        connection.executemany(insert, rows)
 
 
 def may_take_key(connection: Connection, session: SessionRow) -> bool:

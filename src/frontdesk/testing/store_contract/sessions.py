@@ -26,6 +26,7 @@ from frontdesk.store import (
 from frontdesk.testing.inputs import HOSTILE_IDS
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, message, new, path, row
 from frontdesk.tree import plans
+from frontdesk.tree.sessions import metadata_digest
 
 KEY = {"agent": "support", "channel": "web", "peer": "ann"}
 
@@ -208,18 +209,43 @@ class SessionContract:
             ({"created_after": NOW + 1, "created_before": NOW + 4, "agent": "a"}, ["s3"]),
             ({"agent": "a", "tag": "x"}, []),
             ({"agent": "A"}, []),
+            ({"id_prefix": "s"}, ["s4", "s3", "s2", "s1"]),
+            ({"id_prefix": "s3"}, ["s3"]),
+            ({"id_prefix": "S"}, []),
+            ({"metadata": (metadata_digest("n", 1),)}, ["s4", "s2"]),
+            ({"metadata": (metadata_digest("n", 1), metadata_digest("t", "x"))}, ["s4"]),
+            ({"metadata": (metadata_digest("n", True),)}, []),
         ],
     )
     async def test_a_filter_leaves_out_what_does_not_match(
         self, store: Store, wanted: dict[str, Any], expected: list[str]
     ) -> None:
         await store.create(new("s1", now=NOW + 1, agent="a", channel="c", peer="p", tags='["xx"]'))
-        second, _ = await store.create(new("s2", now=NOW + 2, agent="b", channel="c", peer="q", tags='["x"]'))
+        described = {"tags": '["x"]', "metadata": '{"n": 1}'}
+        second, _ = await store.create(new("s2", now=NOW + 2, agent="b", channel="c", peer="q", **described))
         await store.create(new("s3", now=NOW + 3, agent="a", channel="d", peer="p", thread="t", tags='["x\\"y", "z"]'))
-        await store.create(new("s4", now=NOW + 4, tags='["w", "x"]'))
+        await store.create(new("s4", now=NOW + 4, tags='["w", "x"]', metadata='{"n": 1.0, "t": "x"}'))
         await store.apply(plans.change_row(second, NOW + 2, status="archived"))
         assert await all_pages(store, 1, **wanted) == expected
         assert await all_pages(store, 10, **wanted) == expected
+        assert await all_pages(store, 1, order="created", **wanted) == expected
+
+    async def test_pages_in_the_order_of_creation_ignore_activity(self, store: Store) -> None:
+        for number in range(7):
+            await store.create(new(f"s{number}", now=NOW - number))
+        query = SessionQuery(namespace=NAMESPACE, limit=3, order="created")
+        first = await store.page(query)
+        for number in range(7):
+            await add(store, f"s{number}", "m", now=NOW + number)
+        await store.create(new("later"))
+        rest = await store.page(msgspec.structs.replace(query, limit=9, after=(0, first[-1].number)))
+        assert [row.id for row in (*first, *rest)] == [f"s{number}" for number in range(6, -1, -1)]
+
+    async def test_metadata_is_found_as_soon_as_and_only_while_it_is_set(self, store: Store) -> None:
+        made, _ = await store.create(new("s", metadata='{"n": 1}'))
+        assert await store.apply(plans.change_row(made, NOW, metadata='{"n": 2}'))
+        assert await pages(store, 5, metadata=(metadata_digest("n", 2),)) == [["s"]]
+        assert await pages(store, 5, metadata=(metadata_digest("n", 1),)) == [[]]
 
     async def test_a_tag_is_found_as_soon_as_and_only_while_it_is_set(self, store: Store) -> None:
         made, _ = await store.create(new("s", tags='["old"]'))
