@@ -23,7 +23,7 @@ Those that `tests.public_api` tests on every store are only listed (without the 
 | getLatestLeaf; getPathLength counts messages | the_head_follows_the_last_append, path_length_counts_... |
 | exactly one chunk (50), one over (51), several chunks | a_path_that_is_read_... |
 | compaction overlay applies across chunk boundaries | an_overlay_applies_across_batches |
-| most recent suffix when over budget | max_tokens_keeps_as_many_of_the_last_messages_as_fit |
+| most recent suffix when over budget | max_tokens_keeps_whole_turns_at_the_end |
 | always includes the leaf even over budget | a_last_turn_that_does_not_fit_raises_with_the_smallest_sufficient_limit |
 | a call with two separate results was split | no_budget_ever_splits_a_tool_call_from_its_results |
 | addCompaction replaces range in getHistory | an_overlay_replaces_its_range_in_the_view_and_the_range_stays |

@@ -423,7 +423,7 @@ class BackgroundCompactionTests:
         model = Scripted()
         async with compacting(store, namespace, model) as manager:
             session = manager.session("chat")
-            await session.append(user("m1", "m1 ".ljust(2000, "x")))
+            await session.append({"id": "rules", "role": "system", "content": "rule ".ljust(2000, "x")})
             await fill(session, 2, 5)
             await compacted(session)
             for number in range(6, 31):

@@ -18,7 +18,7 @@ from frontdesk import (
 )
 from frontdesk.models import Completion, ModelUsage
 from tests.public_api.scripted_models import LENGTH, Scripted, compacting, said
-from tests.public_api.steps import call, ids, path, result, system, user, view
+from tests.public_api.steps import answer, call, ids, path, result, system, user, view
 
 
 def answered(id: str, call_id: str) -> dict[str, Any]:
@@ -49,11 +49,45 @@ class CompactionTests:
     # the range
 
     async def test_head_tail_and_leading_system_messages_stay(self, store: Store, namespace: str) -> None:
-        async with compacting(store, namespace, Scripted(), auto=False, protect_head=2) as manager:
+        async with compacting(store, namespace, Scripted(), auto=False, protect_head=4, max_tokens=5000) as manager:
             session = manager.session("chat")
             await session.append_all([system("s1"), system("s2"), *(said(n) for n in range(1, 11))])
             await session.compact()
-            assert await kept(session) == ["s1", "s2", "m1", "m2", "*", "m9", "m10"]
+            # m4 is among the first four, but its answer m5 is not.
+            assert await kept(session) == ["s1", "s2", "m1", "m2", "m3", "*", "m9", "m10"]
+
+    async def test_the_head_never_takes_more_than_a_tenth_of_the_window(self, store: Store, namespace: str) -> None:
+        async with compacting(store, namespace, Scripted(), auto=False, protect_head=4, max_tokens=2000) as manager:
+            session = await filled(manager, 12)
+            await session.compact()
+            assert await kept(session) == ["m1", "*", "m11", "m12"]
+
+    async def test_the_current_request_stays_and_a_finished_one_goes(self, store: Store, namespace: str) -> None:
+        async with compacting(store, namespace, Scripted(), auto=False, protect_head=3) as manager:
+            session = manager.session("chat")
+            await session.append_all([user("one", "TASK ONE: delete them"), call("c1", "x"), answered("r1", "x")])
+            await session.append_all([answer("done"), user("two", "TASK TWO: only list them")])
+            for n in range(2, 6):
+                await session.append_all([call(f"c{n}", f"x{n}"), answered(f"r{n}", f"x{n}")])
+            await session.compact()
+            steps = [f"{kind}{n}" for n in range(2, 6) for kind in "cr"]
+            assert await kept(session) == ["*", "two", *steps]
+            await session.compact()
+            assert await kept(session) == ["*", "two", "*", "c5", "r5"]
+            await session.append_all([call("c6", "y"), answered("r6", "y"), user("three", "Hurry."), call("c7", "z")])
+            await session.append_all([answered("r7", "z"), call("c8", "z"), answered("r8", "z")])
+            await session.compact()
+            assert await kept(session) == ["*", "two", "*", "three", "c7", "r7", "c8", "r8"]
+            assert "TASK TWO: only list them" in await view(session)
+
+    async def test_a_request_that_fills_the_window_is_compacted_from_its_oldest_message(
+        self, store: Store, namespace: str
+    ) -> None:
+        async with compacting(store, namespace, Scripted(), auto=False) as manager:
+            session = manager.session("chat")
+            await session.append_all([user(f"m{n}", f"m{n} ".ljust(LENGTH - 4, "x")) for n in range(1, 13)])
+            await session.compact()
+            assert await kept(session) == ["*", *(f"m{n}" for n in range(7, 13))]
 
     async def test_a_long_last_message_does_not_displace_the_one_before_it(self, store: Store, namespace: str) -> None:
         async with compacting(store, namespace, Scripted(), auto=False, min_tail_messages=3) as manager:
@@ -91,17 +125,18 @@ class CompactionTests:
             session = await filled(manager, 8)
             await session.append_all([call("c1", "x", "y"), *(answered(f"r{n}", "x") for n in range(4))])
             await session.compact()
-            assert await kept(session) == ["m1", "*", "c1", "r0", "r1", "r2", "r3"]
+            assert await kept(session) == ["m1", "*", "m8", "c1", "r0", "r1", "r2", "r3"]
             await session.append_all([answered("late", "y"), said(9)])
-            assert (await session.history(format="openai"))[2]["tool_calls"]
+            assert (await session.history(format="openai"))[3]["tool_calls"]
 
     async def test_reused_call_ids_do_not_tie_all_messages_together(self, store: Store, namespace: str) -> None:
         async with compacting(store, namespace, Scripted(), auto=False) as manager:
             session = manager.session("chat")
             for n in range(6):
-                await session.append_all([said(n), call(f"c{n}", "call_1"), answered(f"r{n}", "call_1")])
+                await session.append_all([said(2 * n), call(f"c{n}", "call_1"), answered(f"r{n}", "call_1")])
+                await session.append(said(2 * n + 1))
             await session.compact()
-            assert await kept(session) == ["m0", "*", "c5", "r5"]
+            assert await kept(session) == ["*", "c5", "r5", "m11"]
 
     async def test_reasoning_stays_with_the_message_it_belongs_to(self, store: Store, namespace: str) -> None:
         for ahead in range(1, 8):
@@ -263,16 +298,16 @@ class CompactionTests:
     ) -> None:
         async with compacting(store, namespace, Scripted(), auto=False, max_tokens=100_000) as manager:
             session = manager.session("chat")
-            await session.append_all([user(f"m{n}", f"m{n} ".ljust(1500, "x")) for n in range(1, 31)])
+            await session.append_all([{**said(n), "content": f"m{n} ".ljust(1500, "x")} for n in range(1, 31)])
             await session.compact()
             tool = (await session.tools())["expand_summary"]
             [summary] = [message for message in await session.history() if message.is_summary]
             seen: list[str] = []
-            answer = await tool(summary_id=summary.id)
-            while "skip=" in answer:
-                seen += [line for line in answer.splitlines() if line.startswith("(m")]
-                answer = await tool(summary_id=summary.id, skip=int(answer.rpartition("skip=")[2].rstrip(")")))
-            seen += [line for line in answer.splitlines() if line.startswith("(m")]
+            shown = await tool(summary_id=summary.id)
+            while "skip=" in shown:
+                seen += [line for line in shown.splitlines() if line.startswith("(m")]
+                shown = await tool(summary_id=summary.id, skip=int(shown.rpartition("skip=")[2].rstrip(")")))
+            seen += [line for line in shown.splitlines() if line.startswith("(m")]
             assert [line[1:].partition(",")[0] for line in seen] == [f"m{n}" for n in range(2, 29)]
             assert "nothing more" in await tool(summary_id=summary.id, skip=27)
             assert (await tool(summary_id="none")).startswith("Error")
@@ -286,9 +321,9 @@ class CompactionTests:
             await session.append_all([said(n) for n in range(9, 16)])
             await session.compact()
             tool = (await session.tools())["expand_summary"]
-            answer = await tool(question="what was the launch code?")
-            assert "The launch code is 4711." in answer.splitlines()[0]
-            assert answer.count("4711") == 1
+            found = await tool(question="what was the launch code?")
+            assert "The launch code is 4711." in found.splitlines()[0]
+            assert found.count("4711") == 1
             assert "Nothing" in await tool(question="zebra")
 
     async def test_a_long_tool_output_can_be_read_in_full(self, store: Store, namespace: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from frontdesk import Compaction, CompactionError, FrontdeskError, Message, Session, SessionManager, Store
 from frontdesk.messages import SUMMARY_PREFIX, new_id
-from tests.public_api.steps import call, result, user
+from tests.public_api.steps import answer, call, result, user
 
 NAMED = re.compile(r"\b(?:m\d+v\d+|S\d+)\b")
 
@@ -197,7 +197,7 @@ class CompactionCoverageTests:
         )
         async with manager:
             session = manager.session("s0")
-            await session.append_all([user(f"id{n}", f"x x x m{n}v0") for n in range(10, 40)])
+            await session.append_all([(user, answer)[n % 2](f"id{n}", f"x x x m{n}v0") for n in range(10, 40)])
             assert await session.compact() is not None
             await prove_covered(session, witness)
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from frontdesk import SessionManager, Store
-from tests.public_api.steps import user
+from tests.public_api.steps import answer, user
 from tests.waiting import eventually
 
 LENGTH = 100
@@ -51,9 +51,9 @@ class Scripted:
 
 
 def said(number: int) -> dict[str, Any]:
-    """A message of `LENGTH` tokens that contains its own number."""
+    """A message of `LENGTH` tokens that contains its own number: a request if that is even, otherwise an answer."""
     name = f"m{number}"
-    return user(name, f"{name} ".ljust(LENGTH - 4, "x"))
+    return (answer if number % 2 else user)(name, f"{name} ".ljust(LENGTH - 4, "x"))
 
 
 @asynccontextmanager
