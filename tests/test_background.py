@@ -1,15 +1,20 @@
-"""Background work: what its loops wait with."""
+"""Background work: what its loops wait with, and that nothing is left of it when a manager is closed."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from unittest.mock import AsyncMock
 
+import asyncpg
 import pytest
 
-from frontdesk import SessionManager, TurnBusyError
+from frontdesk import SessionManager, States, StoreClosedError, TurnBusyError, sync
+from frontdesk.config import background
+from tests.waiting import PATIENCE, eventually
 
 
 @dataclass
@@ -29,3 +34,82 @@ async def test_a_replaced_sleep_makes_no_loop_spin(monkeypatch: pytest.MonkeyPat
                     async with manager.session("a").turn(wait=0.1):
                         pass
         assert replaced.await_count == 0
+
+
+async def use(manager: SessionManager, name: str) -> None:
+    """A little of everything that starts tasks, threads or connections."""
+    async with manager:
+        session = manager.session("chat")
+        await session.append({"id": name, "role": "user", "content": name})
+        await manager.states(Counter).get_or_create("chat")
+        await manager.search(name)
+        async for event in manager.events(after="start"):
+            if event.message_id == name:
+                break
+        assert [message.id for message in await session.history()][-1] == name
+
+
+async def test_a_closed_manager_leaves_no_thread_and_no_task(tmp_path: Path) -> None:
+    manager = SessionManager(f"sqlite:///{tmp_path}/agents.db")
+    tasks = asyncio.all_tasks()
+    for name in ("m1", "m2"):
+        await use(manager, name)
+        assert [thread.name for thread in threading.enumerate() if thread.name.startswith("frontdesk-")] == []
+        await eventually(lambda: asyncio.all_tasks() == tasks)
+
+
+async def test_a_closed_manager_leaves_no_connection(postgres_url: str) -> None:
+    manager = SessionManager(f"{postgres_url}?application_name=desk")
+    watcher = await asyncpg.connect(postgres_url)
+
+    async def is_alone() -> bool:
+        query = "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'desk'"
+        return bool(await watcher.fetchval(query))
+
+    for name in ("m1", "m2"):
+        await use(manager, name)
+        await eventually(is_alone)
+    await watcher.close()
+
+
+def test_a_manager_can_be_opened_again_on_another_event_loop(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
+    for url in ("memory://", f"sqlite:///{tmp_path}/agents.db", postgres_url):
+        manager = SessionManager(url)
+        states = manager.states(Counter, store=redis_url)
+
+        async def count(manager: SessionManager = manager, states: States[Counter] = states, url: str = url) -> int:
+            async with manager:
+                await use_states(states, url)
+                await manager.append("chat", {"role": "user", "content": "Hi"})
+                return len(await manager.history("chat"))
+
+        assert [asyncio.run(count()) for _ in range(3)] == [1, 2, 3]
+
+
+async def use_states(states: States[Counter], id: str) -> None:
+    await states.get_or_create(id)
+    await states.delete(id)
+
+
+def test_the_sync_manager_closes_when_a_model_hangs_and_can_be_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "GRACE", 0.05)
+    asked = threading.Event()
+
+    async def hang(prompt: str) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    manager = sync.SessionManager("memory://").with_token_counter(len)
+    manager.with_compaction(hang, max_tokens=100, protect_head=1, tail_tokens=20)
+    messages = [{"id": f"m{number}", "role": "user", "content": "x" * 20} for number in range(10)]
+    with manager:
+        manager.append_all("chat", messages)
+        assert asked.wait(PATIENCE)
+        stream = manager.events(after="start")
+        assert next(stream).kind == "session.created"
+    with pytest.raises(StoreClosedError):
+        manager.list()
+    assert {event.kind for event in stream} <= {"message.appended", "compaction.started", "compaction.failed"}
+    with manager:
+        assert len(list(manager.session("chat").transcript())) == 10

@@ -249,7 +249,7 @@ def test_events_are_a_plain_iterator_that_ends_when_the_manager_is_closed() -> N
     arrived = threading.Event()
 
     def follow() -> None:
-        for event in manager.events("start"):
+        for event in manager.events(after="start"):
             seen.append(event.message_id)
             arrived.set()
 
@@ -257,7 +257,7 @@ def test_events_are_a_plain_iterator_that_ends_when_the_manager_is_closed() -> N
     thread.start()
     manager.session("a").append(said("one", id="m1"))
     assert arrived.wait(30)
-    assert [event.message_id for event in manager.events("start", follow=False)] == [None, "m1"]
+    assert [event.message_id for event in manager.events(after="start", follow=False)] == [None, "m1"]
     manager.close()
     thread.join(30)
     assert not thread.is_alive()

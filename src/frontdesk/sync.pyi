@@ -593,7 +593,7 @@ class SessionManager:
     """All sessions of one namespace of a store. `store` is a URL or a `Store`.
 
     Set it up with the `with_...` calls, which return the manager. Then use it in `with`, or close it. A store
-    that was given as a URL is closed with it."""
+    that was given as a URL is closed with it. `with` opens a closed manager again."""
 
     def __init__(
         self,
@@ -609,7 +609,9 @@ class SessionManager:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
-        """Finish background work, and close the store if it was given as a URL. Idempotent."""
+        """End all `events()` iterators, give background work two seconds to finish and then cancel it, and close the
+        store if it was given as a URL. Idempotent. Afterwards calls raise `StoreClosedError`, until `with` opens
+        the manager again."""
 
     @property
     def namespace(self) -> str: ...
@@ -855,18 +857,38 @@ class SessionManager:
         An answer has at most `max_tokens` tokens."""
 
     def events(
-        self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
+        self,
+        *,
+        after: str | None = None,
+        session: str | SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        follow: bool = True,
     ) -> Iterator[Event]:
         """Stream all changes of the namespace, by any process, in order, until the manager is closed.
 
-        Pass the position of an event as `after` to continue right after it: no event is lost or repeated. With
-        `after="start"`, the stream starts with the oldest event in the log. Without `after`, it starts with the first
-        change after the iteration begins. `session` selects the events of one session. With `follow=False`, the stream
-        ends with the events that existed when it began.
+        Pass a `position` as `after` to continue right after it: no event is lost or repeated. With `after="start"`, the
+        stream starts with the oldest event in the log. Without `after`, it starts with the first change after the
+        iteration begins. With `follow=False`, the stream ends with the events that existed when it began.
+
+        `session` selects the events of a session by id, or of all sessions under a key, also those that `new` starts
+        later. `agent`, `channel` and `peer` select the sessions under keys with all of these parts. None of them needs
+        to exist yet.
 
         Of a deleted session, only "session.deleted" is reported. A message that has been deleted meanwhile is not
-        reported as appended. Raises `InvalidCursorError` for a position that was altered or belongs to another
-        namespace, and `ChangesTrimmedError` if the log no longer reaches back that far."""
+        reported as appended. Arguments are checked at the call: it raises `InvalidInputError`, or `InvalidCursorError`
+        for a position that was altered or belongs to another namespace. The iterator raises `ChangesTrimmedError` if
+        the log no longer reaches back that far."""
+
+    def position(self) -> str:
+        """The position of now, for `events(after=...)`. Take it, then load what you want to show, then follow: no
+        change is missed. A change that was already committed can be among the events: on PostgreSQL, while another
+        transaction is running."""
+
+    def end_events(self) -> None:
+        """End all open iterators of `events`, for example when a server shuts down and waits for its connections. The
+        manager stays open. No I/O; may be called in any thread and in a signal handler."""
 
     def states(
         self,
@@ -1099,7 +1121,8 @@ class StandaloneSession(Session):
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
-        """Finish background work and close the store. Idempotent."""
+        """Give background work two seconds to finish and then cancel it, and close the store if it was given as a URL.
+        Idempotent. `with` opens the session again."""
 
     def with_token_counter(self, counter: TokenCounter) -> Self:
         """Count tokens with `counter(text) -> int` instead of the built-in estimate."""

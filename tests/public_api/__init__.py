@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tests.public_api.background_compaction import BackgroundCompactionTests
 from tests.public_api.branches import BranchTests
+from tests.public_api.closing import ClosingTests
 from tests.public_api.compaction import CompactionTests
 from tests.public_api.compaction_coverage import CompactionCoverageTests
 from tests.public_api.compaction_reports import CompactionReportTests
@@ -49,6 +50,7 @@ class PublicApiTests(
     DirectoryTests,
     ListingTests,
     LifecycleTests,
+    ClosingTests,
     SweepTests,
     ErasureTests,
     HookTests,

@@ -18,7 +18,7 @@ SECRET = "PIN 4929"
 
 async def runs(manager: SessionManager) -> list[Event]:
     """The events that compactions made so far."""
-    events = [event async for event in manager.events("start", follow=False)]
+    events = [event async for event in manager.events(after="start", follow=False)]
     return [
         event for event in events if event.kind in ("compaction.started", "compaction.finished", "compaction.failed")
     ]

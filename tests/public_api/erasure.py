@@ -48,7 +48,9 @@ async def everything(manager: SessionManager, key: SessionKey, word: str) -> Ses
 
 async def erased_events(manager: SessionManager) -> list[str | None]:
     return [
-        event.session_id async for event in manager.events("start", follow=False) if event.kind == "session.deleted"
+        event.session_id
+        async for event in manager.events(after="start", follow=False)
+        if event.kind == "session.deleted"
     ]
 
 
@@ -139,7 +141,7 @@ class ErasureTests:
         assert (await manager.erase(peer="ada")).sessions == 1
         assert {info.id for info in await manager.list()} == {above.id, bob.id}
         assert (await bob.info()).parent_session_id is None
-        created = [event async for event in manager.events("start", session=bob.id, follow=False)]
+        created = [event async for event in manager.events(after="start", session=bob.id, follow=False)]
         assert ada.id not in repr(created)
 
     async def test_sessions_that_are_each_others_parents_are_erased(self, manager: SessionManager) -> None:
@@ -180,7 +182,7 @@ class ErasureTests:
         await manager.delete((await manager.create(id="by hand")).id)
         await manager.erase(peer="ada")
         assert await erased_events(manager) == ["by hand", None]
-        events = [event async for event in manager.events("start", follow=False)]
+        events = [event async for event in manager.events(after="start", follow=False)]
         assert session.id not in repr(events)
 
     async def test_hooks_are_called_and_notes_are_not_written(self, manager: SessionManager, tmp_path: Path) -> None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from frontdesk import ChangesTrimmedError, Event, InvalidCursorError, InvalidInputError, Session, SessionManager, Store
+from frontdesk import (
+    ChangesTrimmedError,
+    Event,
+    InvalidCursorError,
+    InvalidInputError,
+    Session,
+    SessionKey,
+    SessionManager,
+    Store,
+)
 from frontdesk.messages import new_id
 from tests.public_api.steps import path, say, user
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 
 async def so_far(manager: SessionManager, after: str | None = "start", **options: Any) -> list[Event]:
-    return [event async for event in manager.events(after, follow=False, **options)]
+    return [event async for event in manager.events(after=after, follow=False, **options)]
 
 
 def brief(events: list[Event]) -> list[tuple[str, str | None, str | None]]:
@@ -25,9 +33,9 @@ def brief(events: list[Event]) -> list[tuple[str, str | None, str | None]]:
 class Following:
     """A task that collects the events from now on."""
 
-    def __init__(self, manager: SessionManager, after: str | None = None) -> None:
+    def __init__(self, manager: SessionManager, after: str | None = None, **options: Any) -> None:
         self.events: list[Event] = []
-        self._stream = cast(AsyncGenerator[Event], manager.events(after))
+        self._stream = manager.events(after=after, **options)
         self.task = asyncio.create_task(self._collect())
 
     async def _collect(self) -> None:
@@ -131,6 +139,110 @@ class EventTests:
         assert await so_far(manager, mine[1].position, session="chat") == mine[2:]
         assert [event.kind for event in await so_far(manager, session="other")] == ["session.deleted"]
 
+    async def test_a_guest_can_be_followed(self, manager: SessionManager) -> None:
+        ana, thread = SessionKey("concierge", "web", "ana"), SessionKey("concierge", "web", "ana", "t1")
+        others = (
+            SessionKey("concierge", "web", "ben"),
+            SessionKey("clerk", "web", "ana"),
+            SessionKey("clerk", "sms", "a"),
+        )
+        for number, key in enumerate((ana, thread, *others)):
+            await manager.append(key, user(f"m{number}"))
+        await manager.append("keyless", user("m9"))
+
+        async def said(**options: Any) -> list[str | None]:
+            return [event.message_id for event in await so_far(manager, **options) if event.message_id]
+
+        assert await said(agent="concierge", peer="ana") == ["m0", "m1"]
+        assert await said(peer="ana") == ["m0", "m1", "m3"]
+        assert await said(channel="sms") == ["m4"]
+        assert await said(agent="clerk", channel="web", peer="ben") == []
+        assert await said(session=ana) == ["m0"]
+        assert await said(session=thread) == ["m1"]
+        assert await said(session="keyless", peer="ana") == []
+        assert await said() == ["m0", "m1", "m2", "m3", "m4", "m9"]
+
+    async def test_a_guest_hears_of_deletions_and_of_no_erasure(self, manager: SessionManager) -> None:
+        ana, ben = SessionKey("concierge", "web", "ana"), SessionKey("concierge", "web", "ben")
+        for key in (ana, ben):
+            await manager.append(key, user("m1"))
+        deleted = (await manager.session(ana).info()).id
+        await manager.delete(ana)
+        filters: list[dict[str, Any]] = [
+            {"session": ana},
+            {"peer": "ana"},
+            {"session": deleted},
+            {"agent": "concierge", "peer": "ana"},
+        ]
+        for options in filters:
+            assert brief(await so_far(manager, **options)) == [("session.deleted", deleted, None)]
+        assert {event.kind for event in await so_far(manager, peer="ben")} == {"session.created", "message.appended"}
+        await manager.erase(key=ben)
+        assert await so_far(manager, peer="ben") == []
+        assert [event.session_id for event in await so_far(manager)] == [deleted, None]
+
+    async def test_a_key_is_followed_from_before_its_first_session_to_the_next_one(
+        self, manager: SessionManager
+    ) -> None:
+        key = SessionKey("concierge", "web", "ana")
+        following = Following(manager, "start", session=key)
+        await manager.append(key, user("m1"))
+        await manager.append(SessionKey("concierge", "web", "ben"), user("other"))
+        await manager.new(key)
+        await manager.append(key, user("m2"))
+        events = await following.until("m2")
+        assert [event.message_id for event in events if event.message_id] == ["m1", "m2"]
+        assert len({event.session_id for event in events}) == 2
+        following.task.cancel()
+
+    async def test_arguments_are_checked_at_the_call(self, manager: SessionManager) -> None:
+        for wrong in ("", "x", 3):
+            with pytest.raises(InvalidCursorError):
+                manager.events(after=wrong)  # type: ignore[arg-type]
+        filters: list[dict[str, Any]] = [
+            {"session": ""},
+            {"session": 3},
+            {"peer": 3},
+            {"agent": "a\0"},
+            {"channel": b""},
+        ]
+        for options in filters:
+            with pytest.raises(InvalidInputError):
+                manager.events(**options)
+        with pytest.raises(InvalidInputError, match="key"):
+            manager.events(session=SessionKey("a", "b", "c"), peer="c")
+
+    async def test_a_position_of_now_misses_nothing(self, manager: SessionManager, session: Session) -> None:
+        """A client that takes the position, loads and then follows knows every message, while others write."""
+        start = await manager.position()
+        await say(session, "first")
+        stop = asyncio.Event()
+        written = ["first"]
+
+        async def write(name: str) -> None:
+            number = 0
+            while not stop.is_set():
+                await manager.append(f"s-{name}", user(f"{name}-{number}"))
+                written.append(f"{name}-{number}")
+                number += 1
+                await asyncio.sleep(0)
+
+        writers = [asyncio.create_task(write(name)) for name in "abc"]
+        clients: list[tuple[set[str], Following]] = []
+        for least in range(3, 60, 10):
+            await eventually(lambda least=least: len(written) >= least)  # type: ignore[misc]
+            position = await manager.position()
+            loaded = {message_id for name in "abc" for message_id in await path(manager.session(f"s-{name}"))}
+            clients.append((loaded | {"first"}, Following(manager, position)))
+        stop.set()
+        await asyncio.gather(*writers)
+        await say(session, "last")
+        for loaded, following in clients:
+            events = await following.until("last")
+            assert loaded | {event.message_id for event in events} >= {*written, "last"}
+            following.task.cancel()
+        assert "first" in {event.message_id for event in await so_far(manager, start)}
+
     async def test_without_a_position_events_start_now(self, manager: SessionManager, session: Session) -> None:
         await say(session, "old")
         following = Following(manager)
@@ -169,9 +281,22 @@ class EventTests:
         cancelled.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled.task
+        late = manager.events(after="start")
         await manager.close()
         async with asyncio.timeout(PATIENCE):
             await following.task
+        assert [event async for event in late] == []
+
+    async def test_streams_can_be_ended_while_the_manager_stays_open(self, manager: SessionManager) -> None:
+        following, late = Following(manager, "start"), manager.events(after="start")
+        await manager.append("chat", user("m1"))
+        await following.until("m1")
+        manager.end_events()
+        async with asyncio.timeout(PATIENCE):
+            await following.task
+        assert [event async for event in late] == []
+        await manager.append("chat", user("m2"))
+        assert (await so_far(manager))[-1].message_id == "m2"
 
     async def test_positions_of_other_namespaces_and_altered_positions_are_refused(
         self, manager: SessionManager, store: Store, session: Session

@@ -244,7 +244,7 @@ class SweepTests:
         await timed.append("chat", user("new"))
         await timed.reindex()
         await timed.sweep()
-        reported = [event.message_id async for event in timed.events("start", follow=False)]
+        reported = [event.message_id async for event in timed.events(after="start", follow=False)]
         assert [message_id for message_id in reported if message_id] == ["new"]
         assert {hit.message_id for hit in await timed.search("old older new")} == {"old", "older", "new"}
 
@@ -262,7 +262,7 @@ class SweepTests:
             await manager.append("chat", user("m2"))
 
             async def is_trimmed() -> bool:
-                return "m1" not in [event.message_id async for event in manager.events("start", follow=False)]
+                return "m1" not in [event.message_id async for event in manager.events(after="start", follow=False)]
 
             await eventually(is_trimmed)
 

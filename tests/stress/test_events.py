@@ -29,7 +29,7 @@ async def read(manager: SessionManager, many: int) -> list[Event]:
     """The first events, by readers that stop now and then and are continued by others."""
     events: list[Event] = []
     while len(events) < many:
-        async for event in manager.events(events[-1].position if events else "start"):
+        async for event in manager.events(after=events[-1].position if events else "start"):
             events.append(event)
             if len(events) == many or len(events) % 97 == 0:
                 break
@@ -50,5 +50,5 @@ async def test_a_reader_gets_every_event_of_other_processes_once_and_in_order(ur
         assert sorted(event.kind for event in events if event not in told) == ["session.created"] * SESSIONS
         for session_id, path in (await check_namespace(manager)).items():
             assert [event.message_id for event in told if event.session_id == session_id] == path
-        rest = [event async for event in manager.events(events[-1].position, follow=False)]
+        rest = [event async for event in manager.events(after=events[-1].position, follow=False)]
         assert rest == []

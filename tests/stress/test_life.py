@@ -54,7 +54,7 @@ async def test_of_many_sweeps_one_archives_a_session_and_calls_the_hook_once(url
         assert told == {f"s{number} timeout": 1 for number in range(SESSIONS)}
         ended = [
             event.session_id
-            async for event in manager.events("start", follow=False)
+            async for event in manager.events(after="start", follow=False)
             if event.data.get("status") == "archived"
         ]
         assert Counter(ended) == {f"s{number}": 1 for number in range(SESSIONS)}

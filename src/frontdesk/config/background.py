@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-_GRACE = 10.0
-"""seconds that background work has to finish when its manager is closed"""
+from frontdesk.reports import log_failure
+
+_log = logging.getLogger("frontdesk.background")
+GRACE = 2.0
+"""seconds that background work has to finish when its manager is closed; then it is cancelled"""
+_LAST_GRACE = 1.0
+"""seconds that cancelled work has to end; work that ignores its cancellation is abandoned"""
 
 
 class Background:
-    """The tasks and timers of one manager, on any number of event loops."""
+    """The tasks and timers of one manager while it is open, on any number of event loops."""
 
     def __init__(self) -> None:
         self.closing = False
@@ -21,7 +27,9 @@ class Background:
         self._timers: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle]] = {}
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str, *, endless: bool = False) -> None:
-        """Start a task, unless one with this name is running. `close` cancels a task that is `endless`."""
+        """Start a task, unless one with this name is running. `close` cancels a task that is `endless`.
+
+        What a task raises is logged under its name."""
         running = self._tasks.get(name)
         if running is not None and not running.get_loop().is_closed():
             work.close()
@@ -30,7 +38,13 @@ class Background:
         self._tasks[name] = task
         if endless:
             self._endless.add(name)
-        task.add_done_callback(lambda _: self._tasks.pop(name, None))
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task.get_name(), None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log_failure(_log, error, "background task %r failed", task.get_name())
 
     async def pause(self, seconds: float) -> bool:
         """Wait. Returns False, immediately, if the manager is being closed."""
@@ -56,28 +70,41 @@ class Background:
         self._timers[name] = loop, loop.call_later(seconds, fire)
 
     async def close(self) -> None:
-        """Stop timers and endless tasks, and give the other tasks some seconds to finish."""
+        """Stop timers and endless tasks, give the other tasks `GRACE` seconds to finish, and cancel what is left."""
         self.closing = True
-        for loop, woken in list(self._woken.items()):
-            loop.call_soon_threadsafe(woken.set)
-        here = asyncio.get_running_loop()
-        for name in self._endless & self._tasks.keys():
-            _cancel(self._tasks[name], here)
-        for loop, timer in self._timers.values():
-            if loop is here:
-                timer.cancel()
+        for loop, woken in [*self._woken.items()]:
+            _call_in(loop, woken.set)
+        for loop, timer in [*self._timers.values()]:
+            _call_in(loop, timer.cancel)
         self._timers.clear()
-        tasks = [task for task in self._tasks.values() if task.get_loop() is here]
+        for name in self._endless & self._tasks.keys():
+            _call_in(self._tasks[name].get_loop(), self._tasks[name].cancel)
+        here = asyncio.get_running_loop()
+        elsewhere = [
+            asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._finish(loop), loop))
+            for loop in {task.get_loop() for task in self._tasks.values()}
+            if loop is not here and loop.is_running()
+        ]
+        await self._finish(here)
+        if elsewhere:
+            await asyncio.wait(elsewhere, timeout=_LAST_GRACE)
+
+    async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait for the tasks of the running loop, also those that are started meanwhile, and then cancel them."""
+        deadline = loop.time() + GRACE
+        while (tasks := self._tasks_of(loop)) and loop.time() < deadline:
+            await asyncio.wait(tasks, timeout=deadline - loop.time())
+        for task in tasks:
+            task.cancel()
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=_GRACE)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await asyncio.wait(tasks, timeout=_LAST_GRACE)
+
+    def _tasks_of(self, loop: asyncio.AbstractEventLoop) -> list[asyncio.Task[None]]:
+        current = asyncio.current_task()
+        return [task for task in self._tasks.values() if task.get_loop() is loop and task is not current]
 
 
-def _cancel(task: asyncio.Task[None], here: asyncio.AbstractEventLoop) -> None:
-    loop = task.get_loop()
-    if loop is here:
-        task.cancel()
-    elif not loop.is_closed():
-        loop.call_soon_threadsafe(task.cancel)
+def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    """Call a function in the thread of a loop, unless that is closed."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(function)

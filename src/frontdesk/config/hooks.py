@@ -7,12 +7,11 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from frontdesk.calls import call
-from frontdesk.config.background import Background
 from frontdesk.errors import ConfigurationError, FrontdeskError
 from frontdesk.messages.ids import new_id
 from frontdesk.reports import log_failure
@@ -42,11 +41,11 @@ class Hooks:
 
     The calls for one session are made one after the other, in the background. Only the calls for an end are awaited."""
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, spawn: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
         self.failures = 0
         self.session_for: Callable[[str], Any] = str
         """makes the session that is passed to hooks, by id; set by the owner of the runtime"""
-        self._background = background
+        self._spawn = spawn
         self._registered: tuple[_Registered, ...] = ()
         self._pending: dict[str, deque[Callable[[], Any]]] = {}
         self._lock = threading.Lock()
@@ -91,7 +90,7 @@ class Hooks:
                 pending.append(work)
                 return
             pending = self._pending[session_id] = deque([work])
-        self._background.spawn(self._drain(session_id, pending), f"hooks {session_id} {new_id()}")
+        self._spawn(self._drain(session_id, pending), f"hooks {session_id} {new_id()}")
 
     async def _drain(self, session_id: str, pending: deque[Callable[[], Any]]) -> None:
         # This task may have been started inside a hook of another session, and inherits its context.

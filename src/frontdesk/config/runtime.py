@@ -43,9 +43,10 @@ class Runtime:
         self.namespace = namespace
         self.settings = Settings(max_message_bytes=max_message_bytes)
         self.background = Background()
-        self.hooks = Hooks(self.background)
+        self.hooks = Hooks(lambda work, name: self.background.spawn(work, name))
         self.used = False
         self.closed = False
+        self._started = False
         self._clock = clock
         self._owns_store = isinstance(store, str)
         self._store = open_url(store) if isinstance(store, str) else store
@@ -73,16 +74,16 @@ class Runtime:
         return self._store
 
     def use(self) -> None:
-        """Make the settings final. Raises `StoreClosedError` once the manager is closed."""
+        """Make the settings final. Raises `StoreClosedError` while the manager is closed."""
         if self.closed:
-            raise StoreClosedError("this manager was closed: make a new one")
-        if not self.used:
-            self.used = True
+            raise StoreClosedError("this manager is closed: open it again with `async with`, or make a new one")
+        if not self._started:
+            self.used = self._started = True
             for start in self._at_first_use:
                 start()
 
     def when_used(self, start: Callable[[], None]) -> None:
-        """Call a function at first use, when the settings are final."""
+        """Call a function at first use, when the settings are final, and again at first use after each `close`."""
         self._at_first_use.append(start)
 
     def state_store(self, given: StateStore | str | None = None) -> StateStore:
@@ -133,14 +134,25 @@ class Runtime:
         """The tokens of a summary as a message of the view."""
         return MESSAGE_TOKENS + self.settings.counter(summary) if summary else 0
 
+    async def open(self) -> None:
+        """Open the store. After `close`, everything that was closed is opened again, with the same settings."""
+        if self.closed:
+            for store in self._own_stores():
+                await store.open()
+            self.background = Background()
+            self._started = self.closed = False
+        await self.store.open()
+
     async def close(self) -> None:
-        """Finish background work and close the stores that were opened by URL. Idempotent."""
+        """Finish or cancel background work, and close the stores that were opened by URL. Idempotent."""
         if self.closed:
             return
         await self.background.close()
         self.closed = True
-        for wanted, store in self._state_stores.items():
-            if isinstance(wanted, str):
-                await store.close()
-        if self._owns_store:
-            await self._store.close()
+        for store in self._own_stores():
+            await store.close()
+
+    def _own_stores(self) -> list[Store | StateStore]:
+        """The stores that were opened by URL, for states first."""
+        by_url: list[Store | StateStore] = [store for url, store in self._state_stores.items() if isinstance(url, str)]
+        return [*by_url, self._store] if self._owns_store else by_url

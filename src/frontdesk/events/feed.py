@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from frontdesk import cursors
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidCursorError, StoreClosedError
+from frontdesk.events.filters import EventFilter
+from frontdesk.events.streams import OpenStreams, StreamEnd
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.moments import to_datetime
 from frontdesk.record import Record
@@ -63,29 +65,57 @@ class _EntryRange(msgspec.Struct, frozen=True):
         return Span(self.entry.segment, self.entry.first + self.first, self.entry.first + self.last, None)
 
 
-async def follow(runtime: Runtime, after: str | None, session_id: str | None, *, forever: bool) -> AsyncIterator[Event]:
-    """The events after a position (None: from now on), of one session if given.
+def follow(runtime: Runtime, after: str | None, wanted: EventFilter, *, forever: bool) -> AsyncIterator[Event]:
+    """The events after a position (None: from now on) that match a filter.
 
-    Ends when the manager is closed; unless `forever`, also after everything that was committed when it began."""
-    position, returned = _parse_position(after, runtime.namespace) if after not in (None, START) else (None, _COMPLETE)
-    resumed = position
-    if position is not None and returned != _COMPLETE:
-        position = position[0], position[1] - 1  # to read the entry again, for the rest of its events
+    Ends when `end_streams` is called; unless `forever`, also after everything that was committed when it began. Raises
+    `InvalidCursorError` at once, without I/O."""
+    start = _Start(*_parse_position(after, runtime.namespace)) if after not in (None, START) else None
+    return _follow(runtime, start, after is None, wanted, forever, runtime.shared(OpenStreams).open())
+
+
+def end_streams(runtime: Runtime) -> None:
+    """End all streams that are open. Safe in any thread."""
+    runtime.shared(OpenStreams).end_all()
+
+
+async def newest_position(runtime: Runtime) -> str:
+    """The position after all settled entries."""
+    return _seal(await runtime.store.last_change(runtime.namespace), _COMPLETE, runtime.namespace)
+
+
+class _Start(NamedTuple):
+    """The position of an entry, and which of its events was returned last."""
+
+    position: Position
+    returned: int
+
+    @property
+    def after(self) -> Position:
+        """Where to read from: an entry with more events to return is read again."""
+        first, second = self.position
+        return self.position if self.returned == _COMPLETE else (first, second - 1)
+
+
+async def _follow(
+    runtime: Runtime, start: _Start | None, from_now: bool, wanted: EventFilter, forever: bool, end: StreamEnd
+) -> AsyncIterator[Event]:
     try:
         newest, unsettled = await _committed(runtime.store, runtime.namespace)
-        skipped = set(unsettled) if after is None else set()
-        reader = _Reader(runtime, newest if after is None else position, forever, max(unsettled, default=newest))
+        skipped = set(unsettled) if from_now else set()
+        after = newest if from_now else None if start is None else start.after
+        reader = _Reader(runtime, after, forever, max(unsettled, default=newest), end)
         async for entries in reader.batches():
             ranges = [
-                _range(entry, returned + 1 if entry.position == resumed else 0)
+                _range(entry, start.returned + 1 if start is not None and entry.position == start.position else 0)
                 for entry in entries
-                if entry.position not in skipped and (session_id is None or _session_of(entry) == session_id)
+                if entry.position not in skipped and wanted.matches(entry)
             ]
             for batch in _batches(ranges):
                 for event in await _events(runtime.store, batch, runtime.namespace):
                     yield event
     except StoreClosedError:
-        if not runtime.closed:
+        if not (end.is_set or runtime.closed):
             raise
 
 
@@ -108,17 +138,20 @@ async def trim(runtime: Runtime, keep: int, most: int | None = None) -> int:
 class _Reader:
     """Reads the log from a position on, and waits at its end for more."""
 
-    def __init__(self, runtime: Runtime, after: Position | None, forever: bool, end: Position) -> None:
+    def __init__(
+        self, runtime: Runtime, after: Position | None, forever: bool, newest: Position, end: StreamEnd
+    ) -> None:
         self._runtime = runtime
         self._after = after
         self._forever = forever
+        self._newest = newest
         self._end = end
 
     async def batches(self) -> AsyncIterator[list[ChangeRow]]:
         store, namespace = self._runtime.store, self._runtime.namespace
         pause = _FIRST_PAUSE
         complete = False
-        while not self._runtime.closed:
+        while not self._end.is_set:
             entries = await store.changes(namespace, self._after, _ENTRY_BATCH)
             if entries:
                 yield entries
@@ -128,9 +161,9 @@ class _Reader:
             if complete:
                 return
             # An entry that is committed is not settled while an older transaction is still running.
-            complete = not self._forever and await store.last_change(namespace) >= self._end
+            complete = not self._forever and await store.last_change(namespace) >= self._newest
             if not complete:
-                await store.wait_for_change(pause)
+                await self._end.wait(store.wait_for_change(pause))
                 pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
@@ -203,7 +236,7 @@ def _event(entry_range: _EntryRange, index: int, message_id: str | None, data: d
     entry = entry_range.entry
     returned = index if index < entry_range.count - 1 else _COMPLETE
     return Event(
-        position=cursors.seal([*entry.position, returned], ["events", namespace]),
+        position=_seal(entry.position, returned, namespace),
         at=to_datetime(entry.at),
         kind=entry.kind,
         session_id=_session_of(entry),
@@ -219,6 +252,10 @@ async def _messages(store: Store, spans: Sequence[Span]) -> list[StoredMessage |
         return [message for piece in pieces for message in piece.messages]
     single = [Span(span.segment, at, at, None) for span in spans for at in range(span.first, span.last + 1)]
     return [piece.messages[0] if piece.messages else None for piece in await store.read(single)]
+
+
+def _seal(position: Position, returned: int, namespace: str) -> str:
+    return cursors.seal([*position, returned], ["events", namespace])
 
 
 def _parse_position(after: str | None, namespace: str) -> tuple[Position, int]:

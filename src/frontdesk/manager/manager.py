@@ -15,6 +15,7 @@ from frontdesk.config.settings import ANSWER_TOKENS, SessionFilter, check_answer
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.events import feed
 from frontdesk.events.feed import Event
+from frontdesk.events.filters import parse_filter
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.usage import usage_entry
 from frontdesk.manager.directory import Directory, Filters, ListOrder
@@ -66,7 +67,7 @@ class SessionManager(Configurable):
     """All sessions of one namespace of a store. `store` is a URL or a `Store`.
 
     Set it up with the `with_...` calls, which return the manager. Then use it in `async with`, or close it. A store
-    that was given as a URL is closed with it."""
+    that was given as a URL is closed with it. `async with` opens a closed manager again."""
 
     def __init__(
         self,
@@ -89,14 +90,17 @@ class SessionManager(Configurable):
         runtime.when_used(self._sweeper.start)
 
     async def __aenter__(self) -> Self:
-        await self._runtime.store.open()
+        await self._runtime.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Finish background work, and close the store if it was given as a URL. Idempotent."""
+        """End all `events()` iterators, give background work two seconds to finish and then cancel it, and close the
+        store if it was given as a URL. Idempotent. Afterwards calls raise `StoreClosedError`, until `async with` opens
+        the manager again."""
+        self.end_events()
         await self._runtime.close()
 
     def __repr__(self) -> str:
@@ -449,22 +453,43 @@ class SessionManager(Configurable):
 
     # events and states
 
-    async def events(
-        self, after: str | None = None, *, session: str | SessionKey | None = None, follow: bool = True
+    def events(
+        self,
+        *,
+        after: str | None = None,
+        session: str | SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        follow: bool = True,
     ) -> AsyncIterator[Event]:
         """Stream all changes of the namespace, by any process, in order, until the manager is closed.
 
-        Pass the position of an event as `after` to continue right after it: no event is lost or repeated. With
-        `after="start"`, the stream starts with the oldest event in the log. Without `after`, it starts with the first
-        change after the iteration begins. `session` selects the events of one session. With `follow=False`, the stream
-        ends with the events that existed when it began.
+        Pass a `position` as `after` to continue right after it: no event is lost or repeated. With `after="start"`, the
+        stream starts with the oldest event in the log. Without `after`, it starts with the first change after the
+        iteration begins. With `follow=False`, the stream ends with the events that existed when it began.
+
+        `session` selects the events of a session by id, or of all sessions under a key, also those that `new` starts
+        later. `agent`, `channel` and `peer` select the sessions under keys with all of these parts. None of them needs
+        to exist yet.
 
         Of a deleted session, only "session.deleted" is reported. A message that has been deleted meanwhile is not
-        reported as appended. Raises `InvalidCursorError` for a position that was altered or belongs to another
-        namespace, and `ChangesTrimmedError` if the log no longer reaches back that far."""
-        session_id = None if session is None else await self._id_of(session)
-        async for event in feed.follow(self._runtime, after, session_id, forever=follow):
-            yield event
+        reported as appended. Arguments are checked at the call: it raises `InvalidInputError`, or `InvalidCursorError`
+        for a position that was altered or belongs to another namespace. The iterator raises `ChangesTrimmedError` if
+        the log no longer reaches back that far."""
+        wanted = parse_filter(self._runtime, session, agent, channel, peer)
+        return feed.follow(self._runtime, after, wanted, forever=follow)
+
+    async def position(self) -> str:
+        """The position of now, for `events(after=...)`. Take it, then load what you want to show, then follow: no
+        change is missed. A change that was already committed can be among the events: on PostgreSQL, while another
+        transaction is running."""
+        return await feed.newest_position(self._runtime)
+
+    def end_events(self) -> None:
+        """End all open iterators of `events`, for example when a server shuts down and waits for its connections. The
+        manager stays open. No I/O; may be called in any thread and in a signal handler."""
+        feed.end_streams(self._runtime)
 
     def states(
         self,

@@ -504,14 +504,15 @@ class StandaloneSession(Session, Configurable):
         return StandaloneSession(self._runtime, ref)
 
     async def __aenter__(self) -> Self:
-        await self._runtime.store.open()
+        await self._runtime.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Finish background work and close the store. Idempotent."""
+        """Give background work two seconds to finish and then cancel it, and close the store if it was given as a URL.
+        Idempotent. `async with` opens the session again."""
         await self._runtime.close()
 
 

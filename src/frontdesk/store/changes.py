@@ -4,11 +4,12 @@ from the other rows, because plans, appends and stores all make entries."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import blake2s
 from typing import Any, Literal
 
 import msgspec
 
-from frontdesk.store.rows import OverlayRow, Place, Scope, Span
+from frontdesk.store.rows import OverlayRow, Place, Scope, SessionRow, Span
 
 Position = tuple[int, int]
 """the position of an entry in the log of its namespace; grows in the order of commits. Reading can start at any pair:
@@ -38,6 +39,7 @@ ChangeKind = Literal[
 RESERVED_PREFIX = "frontdesk:"
 """documents whose labels start with it are not blocks: their changes are not logged"""
 
+KEY_PARTS = ("agent", "channel", "peer", "thread")
 _WITH_VALUE = ("status", "end_reason")
 
 
@@ -45,8 +47,9 @@ class ChangeRow(msgspec.Struct, frozen=True):
     """A log entry. If `session` is 0, it concerns the namespace. `session_id` is None then, and for a deleted session.
 
     `segment`, `first` and `last` are the messages that it concerns, `number` is that of an overlay or an edit, and
-    `detail` is JSON or empty. When a session is deleted, only its entry "session.deleted" remains. That entry has the
-    id of the session, unless the session was erased."""
+    `detail` is JSON or empty. `agent`, `channel`, `peer` and `thread` are those of the session. When a session is
+    deleted, only its entry "session.deleted" remains. That entry has the id of the session and digests of the parts of
+    its key, unless the session was erased."""
 
     position: Position
     at: int
@@ -58,6 +61,10 @@ class ChangeRow(msgspec.Struct, frozen=True):
     last: int = 0
     number: int = 0
     detail: str = ""
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    thread: str | None = None
 
 
 class NewChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +108,19 @@ def session_erased() -> NewChange:
     return NewChange(kind="session.deleted")
 
 
-def session_deleted(session_id: str) -> NewChange:
-    return NewChange(kind="session.deleted", detail=detail(id=session_id))
+def session_deleted(row: SessionRow) -> NewChange:
+    """Of the key only digests are kept, so that the entry can be matched, and does not name a person."""
+    if row.agent is None:
+        return NewChange(kind="session.deleted", detail=detail(id=row.id))
+    key = [digest_part(row.namespace, getattr(row, part)) for part in KEY_PARTS]
+    return NewChange(kind="session.deleted", detail=detail(id=row.id, key=key))
+
+
+def digest_part(namespace: str, part: str | None) -> str | None:
+    """A digest of a part of a key."""
+    if part is None:
+        return None
+    return blake2s(f"{namespace}\0{part}".encode(), digest_size=8, person=b"frontdsk").hexdigest()
 
 
 def message_updated(place: Place, adds: int | None = None) -> NewChange:

@@ -181,11 +181,12 @@ class ErasureStore(Protocol):
 @runtime_checkable
 class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Protocol):
     """Where everything is stored. All methods may be called from several event loops and tasks at once. They open the
-    store if it is not open yet. Engine failures are raised as `StoreError`s. After `close`, every method raises
-    `StoreClosedError`."""
+    store if it has never been opened. Engine failures are raised as `StoreError`s. After `close`, every method except
+    `open` raises `StoreClosedError`."""
 
     async def open(self) -> None:
-        """Connect, and upgrade the schema under a lock. Raises `SchemaVersionError` if it is newer or unreleased."""
+        """Connect, and upgrade the schema under a lock. A store that was closed is opened again. Raises
+        `SchemaVersionError` if the schema is newer or unreleased."""
 
     async def close(self) -> None:
         """Finish running operations and release all resources. Idempotent."""

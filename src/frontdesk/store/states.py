@@ -54,7 +54,8 @@ class StateStore(Protocol):
     failures are raised as `StoreError`s, and after `close` every method raises `StoreClosedError`. No other errors are
     raised, and a failure is never reported as "not found"."""
 
-    async def open(self) -> None: ...
+    async def open(self) -> None:
+        """Connect. A store that was closed is opened again."""
 
     async def close(self) -> None:
         """Finish running operations and release all resources. Idempotent."""

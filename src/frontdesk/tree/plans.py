@@ -159,7 +159,7 @@ def delete_session(rows: TreeRows, now: int) -> Plan:
         guards=release_tree_guards(rows, session, released),
         now=now,
         delete_sessions=(session.number,),
-        log=(changes.session_deleted(session.id),),
+        log=(changes.session_deleted(session),),
         **released._asdict(),
     )
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from frontdesk.errors import ChangesTrimmedError
 from frontdesk.store import BEGINNING, ChangeRow, NewChange, Position, SessionRow
+from frontdesk.store.changes import KEY_PARTS
 from frontdesk.stores.memory.rows import Rows
 
 
@@ -86,4 +87,7 @@ def _is_kept(rows: Rows, row: ChangeRow) -> bool:
 def _whole(rows: Rows, namespace: str, row: ChangeRow) -> ChangeRow:
     session = rows.sessions.get(row.session)
     detail = rows.details.get((namespace, row.session), {}).get(row.position, "")
-    return replace(row, session_id=None if session is None else session.id, detail=detail)
+    if session is None:
+        return replace(row, detail=detail)
+    key = {part: getattr(session, part) for part in KEY_PARTS}
+    return replace(row, session_id=session.id, detail=detail, **key)

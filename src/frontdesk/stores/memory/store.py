@@ -53,11 +53,11 @@ class MemoryStore:
         """What an operation on the rows returns; no other one runs meanwhile. Raises `StoreClosedError`."""
         with self._lock:
             if self._closed:
-                raise StoreClosedError("the memory store was closed: make a new manager")
+                raise StoreClosedError("the memory store was closed: open it again")
             return operation(self._rows, *args, **kwargs)
 
     async def open(self) -> None:
-        self.run(lambda rows: None)
+        self._closed = False
 
     async def close(self) -> None:
         self._closed = True

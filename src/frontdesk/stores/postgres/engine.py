@@ -120,7 +120,7 @@ class Engine:
         if lane is None or self._closed:
             with self._guard:
                 if self._closed:
-                    raise StoreClosedError("the PostgreSQL store was closed: make a new manager")
+                    raise StoreClosedError("the PostgreSQL store was closed: open it again")
                 for gone in [other for other in self._lanes if other.is_closed()]:
                     self._lanes.pop(gone).abandon()
                 lane = self._lanes[loop] = Lane(loop, self._new_pool())
@@ -136,6 +136,11 @@ class Engine:
             reset=_keep_settings,
             **self._options,
         )
+
+    def reopen(self) -> None:
+        """Allow work again after `close`."""
+        with self._guard:
+            self._closed = False
 
     async def open(self) -> Lane:
         """The lane of the running loop, with its pool created and the schema up to date."""
@@ -210,7 +215,7 @@ class Engine:
                 return await lane.pool.acquire()
         except Exception as error:
             if self._closed:
-                raise StoreClosedError("the PostgreSQL store was closed: make a new manager") from None
+                raise StoreClosedError("the PostgreSQL store was closed: open it again") from None
             raise translate(error, self._address) from None
 
     async def close(self) -> None:

@@ -27,7 +27,8 @@ _ADD = (
 _TRIMMED = f"FROM {{schema}}.changes_trimmed t WHERE t.ns = {HERE}"
 _READ = (
     f"SELECT (SELECT t.xid {_TRIMMED}), (SELECT t.position {_TRIMMED}), c.xid, c.position, c.at, c.kind,"
-    " c.session, s.id, c.segment, c.first, c.last, c.number, c.detail FROM {schema}.changes c"
+    " c.session, s.id, c.segment, c.first, c.last, c.number, c.detail, s.agent, s.channel, s.peer, s.thread"
+    " FROM {schema}.changes c"
     " LEFT JOIN {schema}.sessions s ON s.ns = c.ns AND s.number = c.session"
     f" WHERE c.ns = {HERE} AND (c.xid, c.position) > ($2, $3) AND ({_SETTLED} OR NOT $5)"
     " AND (s.number IS NOT NULL OR c.session = 0 OR c.kind = 'session.deleted')"

@@ -114,6 +114,7 @@ class PostgresStore:
         return f"PostgresStore({self._described!r}, schema={self._schema})"
 
     async def open(self) -> None:
+        self._engine.reopen()
         await self._engine.open()
 
     async def close(self) -> None:

@@ -118,10 +118,14 @@ class RedisEngine:
             return True
         return isinstance(error, _CONNECTION_LOST) and (repeatable or _was_never_sent(error))
 
+    def reopen(self) -> None:
+        """Allow commands again after `close`."""
+        self._closed = False
+
     def check_open(self) -> None:
         """Raises `StoreClosedError` after `close`."""
         if self._closed:
-            raise StoreClosedError("the Redis store was closed: make a new manager")
+            raise StoreClosedError("the Redis store was closed: open it again")
 
     def _loop_clients(self) -> LoopClients:
         loop = asyncio.get_running_loop()

@@ -40,6 +40,7 @@ class RedisStore:
         return f"RedisStore({self._name!r})"
 
     async def open(self) -> None:
+        self._engine.reopen()
         await self._engine.send("", "PING", repeatable=True)
 
     async def close(self) -> None:

@@ -83,18 +83,27 @@ class SQLiteEngine:
             self._refuse_if_closed()
         await asyncio.to_thread(self._writer.empty_wal)
 
+    def reopen(self) -> None:
+        """Allow operations again after `close`."""
+        with self._gate:
+            if self._closed:
+                self._start_afresh()
+                self._closed = False
+
     async def close(self) -> None:
         """Finish the operations in progress and end the threads. Idempotent."""
         with self._gate:
             self._closed = True
+            # `reopen` may start other threads while these end.
+            threads = [*self._readers], self._reads, self._checkpointer, self._writes, self._writer
         self._admit(len(self._waiting))
         self.bell.ring()
-        await asyncio.to_thread(self._join)
+        await asyncio.to_thread(_join, *threads)
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
             path = self._database.path
-            raise StoreClosedError(f"the store of {path!r} was closed: make a new manager", path=path)
+            raise StoreClosedError(f"the store of {path!r} was closed: open it again", path=path)
 
     async def _room(self) -> None:
         loop = asyncio.get_running_loop()
@@ -113,16 +122,6 @@ class SQLiteEngine:
                 break
             delivery.add(*self._waiting.popleft(), (None, None))
         delivery.send()
-
-    def _join(self) -> None:
-        for _ in self._readers:
-            self._reads.put(None)
-        for reader in self._readers:
-            reader.join()
-        self._checkpointer.stop()
-        self._checkpointer.join()
-        self._writes.put(None)
-        self._writer.join()
 
     # A connection's locks belong to the process, but SQLite's records of them would be copied by a fork: a child would
     # believe that it holds locks which it does not. So nothing may be open on a file while a process forks.
@@ -146,6 +145,24 @@ class SQLiteEngine:
         yield self._writer
         yield self._checkpointer
         yield from self._readers
+
+
+def _join(
+    readers: list[ReaderThread],
+    reads: SimpleQueue[Job | None],
+    checkpointer: Checkpointer,
+    writes: SimpleQueue[Job | None],
+    writer: WriterThread,
+) -> None:
+    """Let the threads finish what is queued, and end them."""
+    for _ in readers:
+        reads.put(None)
+    for reader in readers:
+        reader.join()
+    checkpointer.stop()
+    checkpointer.join()
+    writes.put(None)
+    writer.join()
 
 
 _engines: WeakSet[SQLiteEngine] = WeakSet()

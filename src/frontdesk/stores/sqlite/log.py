@@ -14,7 +14,8 @@ _COLUMNS = "namespace, position, at, kind, session, segment, first, last, number
 _NEXT = "(SELECT coalesce(max(position), 0) + 1 FROM changes WHERE namespace = ?1)"
 _WRITE = f"INSERT INTO changes ({_COLUMNS}) VALUES (?1, {_NEXT}, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
 _READ = (
-    "SELECT c.position, c.at, c.kind, c.session, s.id, c.segment, c.first, c.last, c.number, c.detail"
+    "SELECT c.position, c.at, c.kind, c.session, s.id, c.segment, c.first, c.last, c.number, c.detail,"
+    " s.agent, s.channel, s.peer, s.thread"
     " FROM changes c LEFT JOIN sessions s ON s.number = c.session WHERE c.namespace = ? AND c.position >= ?"
     " AND (s.number IS NOT NULL OR c.session = 0 OR c.kind = 'session.deleted') ORDER BY c.position LIMIT ?"
 )

@@ -110,6 +110,7 @@ class SQLiteStore:
         )
 
     async def open(self) -> None:
+        self.engine.reopen()
         await self.engine.read(lambda connection: None)
 
     async def close(self) -> None:

@@ -101,3 +101,9 @@ class StorageContract:
             await store.delete_states(*key[:2])
         with pytest.raises(StoreClosedError):
             await store.sweep_states(10)
+
+    async def test_a_closed_store_can_be_opened_again(self, store: StateStore, key: StateKey) -> None:
+        await make(store, key)
+        await store.close()
+        await store.open()
+        assert await store.touch_state(key)

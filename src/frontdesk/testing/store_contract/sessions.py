@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -282,7 +283,6 @@ class SessionContract:
         await store.close()
         await store.close()
         calls = (
-            store.open,
             lambda: store.create(new("t")),
             lambda: store.get(NAMESPACE, "s"),
             lambda: store.get_current(NAMESPACE, ("a", "b", "c", None)),
@@ -302,6 +302,19 @@ class SessionContract:
         for call in calls:
             with pytest.raises(StoreClosedError):
                 await call()
+
+    async def test_a_closed_store_can_be_opened_again(self, store: Store) -> None:
+        for number in range(3):
+            await store.open()
+            await add(store, "s", f"m{number}")
+            await store.close()
+            with pytest.raises(StoreClosedError):
+                await store.get(NAMESPACE, "s")
+        await asyncio.gather(store.close(), store.close())
+        await store.open()
+        session = await store.get(NAMESPACE, "s")
+        assert session is not None
+        assert session.message_count == 3
 
     async def test_opening_twice_changes_nothing(self, store: Store) -> None:
         await store.open()
