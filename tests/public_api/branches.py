@@ -116,7 +116,7 @@ class BranchTests:
 
     async def test_switch_to_none_is_reported_as_an_event(self, manager: SessionManager, tree: Session) -> None:
         await tree.switch(None)
-        kinds = [(event.kind, event.message_id) async for event in manager.events("start", follow=False)]
+        kinds = [(event.kind, event.message_id) async for event in manager.events(after="start", follow=False)]
         assert kinds[-1] == ("head.moved", None)
 
     async def test_every_call_with_an_unknown_message_raises(self, tree: Session) -> None:

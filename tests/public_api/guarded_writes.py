@@ -94,7 +94,7 @@ class GuardedWriteTests:
         assert await view(session) == ["m1", "m2"]
         assert (await session.info()).message_count == 2
         assert len(await session.search("m3")) == 0
-        kinds = [(event.kind, event.message_id) async for event in manager.events("start", follow=False)]
+        kinds = [(event.kind, event.message_id) async for event in manager.events(after="start", follow=False)]
         assert kinds[-1] == ("message.deleted", "m3")
         await say(session, "m4")
         assert await path(session) == ["m1", "m2", "m4"]
