@@ -76,8 +76,8 @@ BAD_MESSAGES: list[Any] = [
     {"role": "user", "content": "x", "extra": [math.inf]},
     {"role": "user", "content": "x", "extra": Decimal("1.5")},
     {"role": "user", "content": "x", "extra": datetime(2026, 1, 1, tzinfo=UTC)},
-    {"role": "user", "content": "x", "extra": {1: "key is not a string"}},
-    {"role": "user", "content": "x", "extra": (1, 2)},
+    {"role": "user", "content": "x", "extra": {(1,): "key is not a string"}},
+    {"role": "user", "content": "x", "extra": (1, object())},
     {"role": "user", "content": "lone \udfff surrogate"},
     {"role": "user", "content": "x", "lone \udfff": 1},
     "a text",
@@ -306,7 +306,7 @@ async def test_text_that_no_store_can_hold_is_refused(manager: SessionManager, b
     )
 
 
-@pytest.mark.parametrize("bad", [math.nan, object(), b"x", {1: 2}, "lone \ud800", {"x": math.inf}])
+@pytest.mark.parametrize("bad", [math.nan, object(), b"x", {(1,): 2}, "lone \ud800", {"x": math.inf}])
 async def test_metadata_that_is_not_json_is_refused(manager: SessionManager, bad: Any) -> None:
     await refused(
         manager,

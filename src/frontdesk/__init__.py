@@ -57,7 +57,17 @@ from frontdesk.events.feed import Event
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.notes import DailyNotes
 from frontdesk.manager.manager import SessionManager
-from frontdesk.messages import DataPart, FilePart, Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from frontdesk.messages import (
+    DataPart,
+    FilePart,
+    Message,
+    NewMessage,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from frontdesk.messages.formats import MessageFormat
 from frontdesk.messages.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
 from frontdesk.records import (
@@ -132,6 +142,7 @@ __all__ = [
     "ModelRateLimitError",
     "ModelRefusedError",
     "ModelTimeoutError",
+    "NewMessage",
     "NotFoundError",
     "OrchestrationState",
     "Orchestrator",

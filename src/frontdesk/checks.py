@@ -31,11 +31,11 @@ def check_summary(value: object) -> str:
 
 
 def check_json(value: dict[str, Any], what: str) -> str:
-    """The JSON text of a dict that can be read back exactly as it was given."""
+    """The JSON text of a dict of values that `json.dumps` takes."""
     if not isinstance(value, dict):
         raise InvalidInputError(f"{what} must be a dict, not {type(value).__name__}")
     try:
-        return exact_json.encode(value).decode()
+        return exact_json.encode(value)[1].decode()
     except InvalidMessageError as error:
         raise InvalidInputError(f"{what}: {error}") from None
 

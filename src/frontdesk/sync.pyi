@@ -55,6 +55,7 @@ from frontdesk import (
     ModelRateLimitError,
     ModelRefusedError,
     ModelTimeoutError,
+    NewMessage,
     NotFoundError,
     OrchestrationState,
     Page,
@@ -175,6 +176,7 @@ __all__ = [
     "ModelRateLimitError",
     "ModelRefusedError",
     "ModelTimeoutError",
+    "NewMessage",
     "NotFoundError",
     "OrchestrationState",
     "Orchestrator",
@@ -332,22 +334,30 @@ class Session:
     def turn(
         self, *, wait: Duration | None = None, ttl: Duration = 30.0, on_busy: Literal["queue"], message: Given
     ) -> AbstractContextManager[Turn | None]: ...
+    @overload
     def append(
         self,
         message: Given,
         *,
+        id: str | None = None,
+        role: None = None,
+        text: str | None = None,
         parent: str | FollowHead | None = ...,
         expected_head: str | AnyHead | None = ...,
         reopen: bool = False,
-    ) -> Appended:
-        """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
-
-        When it returns, the message is durable. If the session already has a message with this id, nothing happens and
-        `inserted` is False. A session that a sweep archived becomes active again. One that was suspended, or ended in
-        another way, raises `SessionEndedError` unless `reopen` is True. `expected_head` means: only if this is still
-        the head (None: only if there is no head), otherwise `HeadMovedError` is raised.
-        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
-
+    ) -> Appended: ...
+    @overload
+    def append(
+        self,
+        message: Any,
+        *,
+        id: str | None = None,
+        role: str,
+        text: str | None = None,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | AnyHead | None = ...,
+        reopen: bool = False,
+    ) -> Appended: ...
     def append_all(
         self,
         messages: Iterable[Given],
@@ -717,17 +727,34 @@ class SessionManager:
         makes one.
         Raises `SessionNotFoundError`, `CompactionError`."""
 
+    @overload
     def append(
         self,
-        id: str | SessionKey,
+        session: str | SessionKey,
         message: Given,
+        /,
         *,
+        id: str | None = None,
+        role: None = None,
+        text: str | None = None,
         parent: str | FollowHead | None = ...,
         expected_head: str | AnyHead | None = ...,
         reopen: bool = False,
-    ) -> Appended:
-        """`Session.append` by id."""
-
+    ) -> Appended: ...
+    @overload
+    def append(
+        self,
+        session: str | SessionKey,
+        message: Any,
+        /,
+        *,
+        id: str | None = None,
+        role: str,
+        text: str | None = None,
+        parent: str | FollowHead | None = ...,
+        expected_head: str | AnyHead | None = ...,
+        reopen: bool = False,
+    ) -> Appended: ...
     def append_all(
         self,
         id: str | SessionKey,

@@ -24,7 +24,8 @@ RECORD = {"name": "Ann", "bio": LONG, "tags": [f"tag {n}" for n in range(300)], 
 
 def short(raw: Raw, tool: int = 500, text: int = 10_000) -> Raw:
     """The raw form of the shortened message."""
-    return shorten(history(raw)[0], tool, text, len).raw
+    shortened: Raw = shorten(history(raw)[0], tool, text, len).raw
+    return shortened
 
 
 def chat_result(content: Any, id: str = "c1") -> Raw:

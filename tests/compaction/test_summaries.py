@@ -13,7 +13,7 @@ from frontdesk.compaction.identifiers import identifiers, keep_identifiers, quot
 from frontdesk.compaction.prompts import SUMMARY_PROMPT, build_summary_prompt
 from frontdesk.compaction.render import render_for_summary
 from frontdesk.compaction.summariser import refuse_summary
-from frontdesk.messages import Message, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ingest
+from frontdesk.messages import Message, NewMessage, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ingest
 from frontdesk.messages.tokens import estimate_tokens
 
 Raw = dict[str, Any]
@@ -34,6 +34,16 @@ def calls(*ids: str) -> Raw:
 
 def result(id: str, content: Any = "42") -> Raw:
     return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def test_an_item_and_a_message_with_a_given_text_are_shown_as_that_text() -> None:
+    given = [
+        NewMessage([1], role="user", text="one"),
+        NewMessage(said("user", "x"), text="two"),
+        NewMessage(3, role="a"),
+    ]
+    messages = [Message.from_stored(ingest(one, counter=len), None) for one in given]
+    assert render_for_summary(messages).splitlines() == ["[user] one", "[user] two"]
 
 
 def test_every_message_is_shown_with_its_author() -> None:

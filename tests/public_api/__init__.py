@@ -6,6 +6,7 @@ all tests: each test has a namespace of its own.
 
 from __future__ import annotations
 
+from tests.public_api.accepted_messages import AcceptedMessageTests
 from tests.public_api.background_compaction import BackgroundCompactionTests
 from tests.public_api.branches import BranchTests
 from tests.public_api.closing import ClosingTests
@@ -42,6 +43,7 @@ class PublicApiTests(
     ContextFixtures,
     ClockFixtures,
     MessageTests,
+    AcceptedMessageTests,
     GuardedWriteTests,
     BranchTests,
     WindowTests,

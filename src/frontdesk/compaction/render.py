@@ -27,7 +27,7 @@ def _lines(message: Message, names: dict[str, str], limit: int) -> Iterator[str]
     if message.is_summary:
         yield _one_speaker(f"[earlier summary] {message.text}")
         return
-    for part in message.parts:
+    for part in message.plain_parts:
         line = _line(part, message.role, names, limit)
         if line is not None:
             yield _one_speaker(_without_data(line))

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from frontdesk.context.session_blocks import SessionBlocks
-from frontdesk.messages import Message, StoredMessage, ToolResultPart
+from frontdesk.messages import Message, NewMessage, StoredMessage, ToolResultPart
 from frontdesk.store import DocumentRow
 from frontdesk.store.changes import RESERVED_PREFIX
 
@@ -111,10 +111,10 @@ def may_hold_skill(messages: Sequence[StoredMessage]) -> bool:
     return any(_TAG_START in message.raw for message in messages)
 
 
-def rewrite_raw(message: Message, change: Callable[[Any], Any]) -> dict[str, Any]:
-    """The raw form of a message after a change of its texts, with the message's own id."""
-    raw: dict[str, Any] = change(message.raw)
-    return {**raw, "id": message.id}
+def rewrite_raw(message: Message, change: Callable[[Any], Any]) -> NewMessage:
+    """A message after a change of its texts, with the id and the role that it has."""
+    text = message.text if message.has_given_text else None
+    return NewMessage(change(message.raw), id=message.id, role=message.role, text=text)
 
 
 def _decode(row: DocumentRow | None) -> list[Load]:

@@ -26,7 +26,7 @@ from frontdesk.manager.recovery import recover
 from frontdesk.manager.states import StateCleaner
 from frontdesk.manager.sweeps import Sweeper
 from frontdesk.manager.usage import read_stats, read_usage
-from frontdesk.messages import Message, check_id
+from frontdesk.messages import Message, NewMessage, check_id
 from frontdesk.messages.formats import MessageFormat
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import (
@@ -244,17 +244,52 @@ class SessionManager(Configurable):
 
     # one session, by id
 
+    @overload
     async def append(
         self,
-        id: str | SessionKey,
+        session: str | SessionKey,
         message: Given,
+        /,
         *,
+        id: str | None = None,
+        role: None = None,
+        text: str | None = None,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | AnyHead | None = ANY_HEAD,
+        reopen: bool = False,
+    ) -> Appended: ...
+
+    @overload
+    async def append(
+        self,
+        session: str | SessionKey,
+        message: Any,
+        /,
+        *,
+        id: str | None = None,
+        role: str,
+        text: str | None = None,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | AnyHead | None = ANY_HEAD,
+        reopen: bool = False,
+    ) -> Appended: ...
+
+    async def append(
+        self,
+        session: str | SessionKey,
+        message: Any,
+        /,
+        *,
+        id: str | None = None,
+        role: str | None = None,
+        text: str | None = None,
         parent: str | FollowHead | None = FOLLOW_HEAD,
         expected_head: str | AnyHead | None = ANY_HEAD,
         reopen: bool = False,
     ) -> Appended:
-        """`Session.append` by id."""
-        return await self.session(id).append(message, parent=parent, expected_head=expected_head, reopen=reopen)
+        """`Session.append` by id. `id` is that of the message."""
+        given = message if id is role is text is None else NewMessage(message, id, role, text)
+        return await self.session(session).append(given, parent=parent, expected_head=expected_head, reopen=reopen)
 
     async def append_all(
         self,

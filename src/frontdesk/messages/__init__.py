@@ -4,6 +4,7 @@ returned."""
 from frontdesk.messages.ids import SUMMARY_PREFIX, check_id, new_id
 from frontdesk.messages.ingestion import ingest, rewrite
 from frontdesk.messages.message import Message
+from frontdesk.messages.new_message import NewMessage
 from frontdesk.messages.parts import (
     DataPart,
     FilePart,
@@ -20,6 +21,7 @@ __all__ = [
     "DataPart",
     "FilePart",
     "Message",
+    "NewMessage",
     "Part",
     "ReasoningPart",
     "StoredMessage",

@@ -1,13 +1,16 @@
-"""JSON without loss: refuses every value that could not be read back exactly as it was given."""
+"""JSON without loss: takes every value that `json.dumps` takes, and models of provider SDKs, and refuses what could not
+be read back."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 import msgspec
 
 from frontdesk.errors import InvalidMessageError
+from frontdesk.messages.model_objects import dump_model, is_model
 
 MAX_DEPTH = 200
 
@@ -15,11 +18,18 @@ decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-def encode(value: dict[str, Any]) -> bytes:
-    """UTF-8 JSON that `decode` turns into an equal value; raises `InvalidMessageError` that says where it cannot."""
+def encode(value: Any) -> tuple[Any, bytes]:
+    """A value in plain JSON types, and the UTF-8 JSON that `decode` turns into it. Raises `InvalidMessageError`, which
+    says where that is not possible.
+
+    The value is the given one, unless that contains other types: then it is what `json.loads(json.dumps(value))` would
+    return, with mappings and models of provider SDKs as objects."""
     try:
-        _check(value, MAX_DEPTH)
-        return _encode(value)
+        try:
+            _check(value, MAX_DEPTH)
+        except _OtherTypeError:
+            value = _plain(value, MAX_DEPTH)
+        return value, _encode(value)
     except _NotJSONError as refused:
         raise InvalidMessageError(f"{refused.where()} {refused.reason}", path=refused.where()) from None
     except UnicodeEncodeError:
@@ -47,6 +57,10 @@ def decode_arguments(text: str) -> Any:
         return decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return text
+
+
+class _OtherTypeError(Exception):
+    """A value is not only made of plain JSON types: it has to be converted."""
 
 
 class _NotJSONError(Exception):
@@ -86,22 +100,83 @@ def _check(value: Any, depth: int) -> None:
                     refused.steps.append(index)
                     raise
     else:
-        raise _NotJSONError(
-            f"is {kind.__module__}.{kind.__qualname__}, not JSON: only dict, list, str, int, float, bool and None come"
-            " back as they were given; convert it first"
-        )
+        raise _OtherTypeError
 
 
 def _check_object(value: dict[Any, Any], depth: int) -> None:
     for key, item in value.items():
         if type(key) is not str:
-            raise _NotJSONError(f"has the key {key!r}, which is not a string")
+            raise _OtherTypeError
         if type(item) is not str:
             try:
                 _check(item, depth - 1)
             except _NotJSONError as refused:
                 refused.steps.append(key)
                 raise
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """A value in plain JSON types."""
+    if value is None or type(value) is bool:
+        return value
+    # Subclasses, such as members of string and int enums, have the value of their base; what they print is not asked.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        number = float.__float__(value)
+        _check(number, depth)
+        return number
+    if depth == 0:
+        raise _NotJSONError(f"is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, Mapping):
+        return _plain_object(value, depth)
+    if isinstance(value, list | tuple):
+        return [_plain_at(index, item, depth) for index, item in enumerate(value)]
+    return _plain_model(value, depth)
+
+
+def _plain_object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, item in value.items():
+        name = _plain_key(key)
+        if name in plain:
+            raise _NotJSONError(f"has two keys that are {name!r} in JSON")
+        plain[name] = _plain_at(name, item, depth)
+    return plain
+
+
+def _plain_key(key: Any) -> str:
+    """A key as `json.dumps` writes it."""
+    if isinstance(key, str):
+        return str.__str__(key)
+    if key is None or isinstance(key, int | float):
+        return compact(_plain(key, 0))
+    raise _NotJSONError(f"has the key {key!r}, which is not a string")
+
+
+def _plain_at(step: str | int, item: Any, depth: int) -> Any:
+    try:
+        return _plain(item, depth - 1)
+    except _NotJSONError as refused:
+        refused.steps.append(step)
+        raise
+
+
+def _plain_model(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if is_model(value):
+        try:
+            dumped = dump_model(value)
+        except Exception as error:
+            failed = f"is {kind.__module__}.{kind.__qualname__}, whose model_dump() failed: {type(error).__name__}"
+            raise _NotJSONError(failed) from error
+        return _plain(dumped, depth - 1)
+    raise _NotJSONError(
+        f"is {kind.__module__}.{kind.__qualname__}, not JSON: give values that json.dumps takes, or models with"
+        " model_dump(); convert others first"
+    )
 
 
 def _find_surrogate(value: Any) -> list[str | int] | None:

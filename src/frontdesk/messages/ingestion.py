@@ -3,111 +3,198 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from frontdesk.errors import InvalidIdError, InvalidMessageError, MessageTooLargeError
 from frontdesk.messages.counting import count_parts, count_text
+from frontdesk.messages.deriving import check_role, derive, own_id_of, read_as, read_message, refuse_summary, time_of
 from frontdesk.messages.exact_json import decode, encode
-from frontdesk.messages.formats import own, read, recognise
-from frontdesk.messages.formats.openai_responses import PLACEHOLDER_ID
-from frontdesk.messages.ids import SUMMARY_PREFIX, check_id, new_id
-from frontdesk.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
-from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES, Derived, StoredMessage, encode_derived, shape_of
+from frontdesk.messages.formats import read
+from frontdesk.messages.ids import check_id, new_id
+from frontdesk.messages.model_objects import is_model, message_in
+from frontdesk.messages.new_message import NewMessage
+from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES, StoredMessage, derived_of, encode_derived
 from frontdesk.messages.tokens import MESSAGE_TOKENS, TokenCounter
-from frontdesk.moments import now, to_datetime, to_microseconds
+from frontdesk.moments import now
 
 _PLAIN_KEYS = frozenset({"id", "role", "content"})
-_FIRST_MILLISECONDS = 100_000_000_000
 
 
-class HasStored(Protocol):
-    """A `Message`."""
+class Ingested(NamedTuple):
+    """What a store keeps of a message, and whether its id was given: then another message with it is a repetition."""
 
-    @property
-    def stored(self) -> StoredMessage: ...
+    stored: StoredMessage
+    id_given: bool
 
 
 def ingest(
-    given: Mapping[str, Any] | HasStored,
+    given: object,
     *,
     counter: TokenCounter,
     max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
     now_us: int | None = None,
 ) -> StoredMessage:
-    """What a store keeps of `given`, whose decoded `raw` equals it. A `Message` keeps its id and its time.
+    """What a store keeps of a message; see `ingest_message`."""
+    return ingest_message(given, counter, max_bytes, now() if now_us is None else now_us).stored
+
+
+def ingest_message(given: object, counter: TokenCounter, max_bytes: int, now_us: int) -> Ingested:
+    """What a store keeps of a dict, a `Message`, a `NewMessage` or a model of a provider SDK. Its decoded `raw` equals
+    what was given. A `Message` keeps its id and its time.
 
     Raises `InvalidMessageError` (with the path to the fault), `InvalidIdError`, or `MessageTooLargeError`.
     """
     if type(given) is not dict:
-        if not isinstance(given, Mapping):
-            return _recount(_stored_in(given), counter, max_bytes)
-        given = dict(given)
-    encoded = encode(given)
+        if isinstance(given, NewMessage):
+            return _ingest_new(given, counter, max_bytes, now_us)
+        if (stored := _stored_in(given)) is not None:
+            return Ingested(_recount(stored, counter, max_bytes), True)
+        given = _object_in(given)
+    raw, encoded = encode(given)
     _check_size(len(encoded), max_bytes)
-    id = _own_id(given)
-    at = now() if now_us is None else now_us
-    content = given.get("content")
-    if type(content) is str and given.keys() <= _PLAIN_KEYS:
-        role = _check_role(given.get("role"))
-        return StoredMessage(id, role, MESSAGE_TOKENS + count_text(content, counter), at, encoded.decode())
-    role, parts, derived = _read(given)
-    _check_content(given)
-    own_time = _own_time(given)
+    own_id = own_id_of(raw)
+    id = new_id() if own_id is None else own_id
+    content = raw.get("content")
+    if type(content) is str and raw.keys() <= _PLAIN_KEYS:
+        role = check_role(raw.get("role"))
+        tokens = MESSAGE_TOKENS + count_text(content, counter)
+        return Ingested(StoredMessage(id, role, tokens, now_us, encoded.decode()), own_id is not None)
+    role, parts, derived = read_message(raw)
     tokens = count_parts(parts, counter)
-    return StoredMessage(id, role, tokens, at if own_time is None else own_time, encoded.decode(), derived)
+    return Ingested(
+        StoredMessage(id, role, tokens, time_of(raw, now_us), encoded.decode(), derived), own_id is not None
+    )
 
 
 def rewrite(old: StoredMessage, raw: dict[str, Any], counter: TokenCounter) -> StoredMessage:
-    """A stored message with another content, which is in the same format: id, role and time stay."""
-    shape = shape_of(old)
-    parts = read(raw, shape)
-    derived = _derive(raw, old.role, parts, shape)
-    return StoredMessage(old.id, old.role, count_parts(parts, counter), old.created_at, encode(raw).decode(), derived)
+    """A stored message with another content, which is in the same format: id, role, time and a given text stay."""
+    before = derived_of(old)
+    encoded = encode(raw)[1].decode()
+    if before.text_given:
+        return replace(old, raw=encoded)
+    parts = read(raw, before.shape)
+    derived = derive(raw, old.role, parts, before.shape)
+    return StoredMessage(old.id, old.role, count_parts(parts, counter), old.created_at, encoded, derived)
 
 
-def _read(given: dict[str, Any]) -> tuple[str, tuple[Part, ...], str | None]:
-    """Role, parts and the text of `Derived`; raises `InvalidMessageError` where there is no role."""
-    format = recognise(given)
-    role = _check_role(given.get("role") if format is None else format.role(given))
-    assert format is not None  # ours takes everything that has a role
-    parts = format.read(given)
-    shape = None if format is own.FORMAT else format.name
-    return role, parts, _derive(given, role, parts, shape)
+# what is given with an id, a role or a text
 
 
-def _derive(raw: dict[str, Any], role: str, parts: tuple[Part, ...], shape: str | None) -> str | None:
-    texts, calls, results = [], [], []
-    for part in parts:
-        if type(part) is TextPart:
-            texts.append(part.text)
-        elif type(part) is ToolCallPart:
-            calls.append(part.id)
-        elif type(part) is ToolResultPart:
-            results.append(part.call_id)
-    content = raw.get("content")
-    shown = content if type(content) is str else ""
-    text = content if type(content) is str and role in ("tool", "function") else "\n".join(texts)
-    if shape is None and text == shown and not calls and not results:
+def _ingest_new(new: NewMessage, counter: TokenCounter, max_bytes: int, now_us: int) -> Ingested:
+    id = None if new.id is None else refuse_summary(check_id(_exact(new.id)))
+    role = None if new.role is None else check_role(_exact(new.role))
+    text = _check_text(new.text)
+    message = _stored_in(new.value)
+    own_id: str | None
+    if message is not None:
+        own_id = message.id
+        stored = replace(_recount(message, counter, max_bytes), id=id or message.id, role=role or message.role)
+    else:
+        stored, own_id = _store_new(new.value, id, role, counter, max_bytes, now_us)
+    if text is not None:
+        derived = replace(derived_of(stored), text=text, text_given=True)
+        tokens = MESSAGE_TOKENS + count_text(text, counter)
+        stored = replace(stored, tokens=tokens, derived=encode_derived(derived).decode())
+    return Ingested(stored, id is not None or own_id is not None)
+
+
+def _store_new(
+    value: object, id: str | None, role: str | None, counter: TokenCounter, max_bytes: int, now_us: int
+) -> tuple[StoredMessage, str | None]:
+    """What is stored of a value, and its own id. With a role, any JSON value is accepted."""
+    raw, encoded = encode(_object_in(value) if role is None else _message_in(value))
+    _check_size(len(encoded), max_bytes)
+    if role is None:
+        own_id = own_id_of(raw) if id is None else None
+        role, parts, derived = read_message(raw)
+        at = time_of(raw, now_us)
+    else:
+        own_id = None if id is not None else _usable_id(raw)
+        parts, derived = read_as(raw, role)
+        at = _usable_time(raw, now_us)
+    tokens = count_parts(parts, counter)
+    return StoredMessage(id or own_id or new_id(), role, tokens, at, encoded.decode(), derived), own_id
+
+
+def _usable_id(raw: Any) -> str | None:
+    """The id of a value that was given with its role, if it has one that can be an id."""
+    try:
+        return own_id_of(raw) if type(raw) is dict else None
+    except InvalidIdError:
         return None
-    derived = Derived(shape, None if text == shown else text, tuple(calls), tuple(results))
-    return encode_derived(derived).decode()
 
 
-def _stored_in(given: HasStored) -> StoredMessage:
+def _usable_time(raw: Any, now_us: int) -> int:
+    try:
+        return time_of(raw, now_us) if type(raw) is dict else now_us
+    except InvalidMessageError:
+        return now_us
+
+
+def _check_text(text: object) -> str | None:
+    if text is None:
+        return None
+    exact = _exact(text)
+    if type(exact) is not str:
+        raise InvalidMessageError(f"text must be a string, not {type(text).__name__}", path="text")
+    try:
+        exact.encode()
+    except UnicodeEncodeError:
+        raise InvalidMessageError("text contains a lone surrogate, which is not text", path="text") from None
+    return exact
+
+
+def _exact(value: object) -> object:
+    """A string as a plain string: members of string enums are given, too."""
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+# where the message is
+
+
+def _stored_in(given: object) -> StoredMessage | None:
+    """What a `Message` keeps."""
     stored = getattr(given, "stored", None)
-    if not isinstance(stored, StoredMessage):
+    return stored if isinstance(stored, StoredMessage) else None
+
+
+def _object_in(given: object) -> object:
+    """The mapping that a message is given as, or that a model of a provider SDK contains."""
+    if isinstance(given, Mapping):
+        return given
+    found = _message_in(given) if is_model(given) else None
+    if type(found) is dict:
+        return found
+    raise InvalidMessageError(
+        f"a message must be a dict, a Message, or an object of a provider's SDK, not {type(given).__name__}: to store"
+        " any other JSON value as it is, give its `role`"
+    )
+
+
+def _message_in(given: object) -> object:
+    """The message in a model of a provider SDK; anything else as it is."""
+    if not is_model(given):
+        return given
+    dumped = encode(given)[0]
+    found = message_in(dumped)
+    if found is dumped and type(found) is dict and found.get("object") in ("chat.completion", "response"):
         raise InvalidMessageError(
-            f"a message must be a dict or a Message, not {type(given).__name__}: convert it first, for example"
-            " with model_dump()"
+            f"{type(given).__name__} is a whole response with several messages: append the message of one of its"
+            " `choices`, or `append_all` its `output`"
         )
-    return stored
+    return found
 
 
 def _recount(old: StoredMessage, counter: TokenCounter, max_bytes: int) -> StoredMessage:
-    _refuse_summary(old.id)
+    refuse_summary(old.id)
     _check_size(len(old.raw.encode()), max_bytes)
-    tokens = count_parts(read(decode(old.raw), shape_of(old)), counter)
+    derived = derived_of(old)
+    if derived.text_given:
+        tokens = MESSAGE_TOKENS + count_text(derived.text or "", counter)
+    else:
+        tokens = count_parts(read(decode(old.raw), derived.shape), counter)
     return StoredMessage(old.id, old.role, tokens, old.created_at, old.raw, old.derived)
 
 
@@ -119,61 +206,3 @@ def _check_size(size: int, max_bytes: int) -> None:
             size=size,
             limit=max_bytes,
         )
-
-
-def _check_content(given: dict[str, Any]) -> None:
-    content = given.get("content")
-    if content is not None and type(content) is not list and type(content) is not str and "parts" not in given:
-        raise InvalidMessageError(
-            f"content must be a text or a list of parts, not {type(content).__name__}", path="content"
-        )
-
-
-def _check_role(role: object) -> str:
-    if role is None:
-        raise InvalidMessageError("role is missing", path="role")
-    try:
-        return check_id(role, "role")
-    except InvalidIdError as error:
-        raise InvalidMessageError(str(error), path="role") from None
-
-
-def _own_id(given: dict[str, Any]) -> str:
-    id = given.get("id")
-    if id is None or id == PLACEHOLDER_ID:
-        return new_id()
-    return _refuse_summary(check_id(id))
-
-
-def _refuse_summary(id: str) -> str:
-    if id.startswith(SUMMARY_PREFIX):
-        raise InvalidMessageError(
-            f"{id!r} is a synthetic summary, which history makes from a compaction: it cannot be appended as a message",
-            id=id,
-        )
-    return id
-
-
-def _own_time(given: dict[str, Any]) -> int | None:
-    for key in ("created_at", "createdAt"):
-        value = given.get(key)
-        if value is not None:
-            try:
-                return _microseconds(value)
-            except (ValueError, OverflowError):
-                raise InvalidMessageError(
-                    f"{key} is {value!r}, not a time: give an ISO 8601 text or seconds since 1970", path=key
-                ) from None
-    return None
-
-
-def _microseconds(value: Any) -> int:
-    if type(value) is str:
-        moment = datetime.fromisoformat(value)
-        return to_microseconds(moment if moment.utcoffset() is not None else moment.replace(tzinfo=UTC))
-    if type(value) is not int and type(value) is not float:
-        raise ValueError(value)
-    # JavaScript counts milliseconds; as seconds they would be in the far future.
-    since = timedelta(milliseconds=value) if abs(value) >= _FIRST_MILLISECONDS else timedelta(seconds=value)
-    # Added to the epoch, so that what no datetime can hold is refused.
-    return to_microseconds(to_datetime(0) + since)

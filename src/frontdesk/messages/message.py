@@ -9,11 +9,11 @@ from typing import Any, NoReturn, Self
 import msgspec
 
 from frontdesk.messages import formats
-from frontdesk.messages.formats import own
+from frontdesk.messages.formats import opaque, own
 from frontdesk.messages.ids import SUMMARY_PREFIX
 from frontdesk.messages.ingestion import ingest
 from frontdesk.messages.parts import Part, TextPart
-from frontdesk.messages.stored import NOTHING_DERIVED, Derived, StoredMessage, decode_derived
+from frontdesk.messages.stored import Derived, StoredMessage, derived_of
 from frontdesk.messages.tokens import estimate_tokens
 from frontdesk.moments import to_datetime
 
@@ -27,7 +27,7 @@ class _Draft:
 
     _stored: StoredMessage
     _parent_id: str | None
-    _raw: dict[str, Any] | None
+    _raw: Any
     _parts: tuple[Part, ...] | None
     _derived: Derived | None
 
@@ -114,8 +114,8 @@ class Message(_Draft):
         return to_datetime(self._stored.created_at)
 
     @property
-    def raw(self) -> dict[str, Any]:
-        """The message exactly as it was given."""
+    def raw(self) -> Any:
+        """The message exactly as it was given: a dict in a known format, or any JSON value if its role was given."""
         raw = self._raw
         if raw is None:
             raw = _decode(self._stored.raw)
@@ -132,13 +132,26 @@ class Message(_Draft):
         """The content as parts, whichever format it was given in."""
         parts = self._parts
         if parts is None:
-            parts = formats.read(self.raw, self.shape)
+            shape = self.shape
+            parts = opaque.parts_of(self.text) if shape == opaque.NAME else formats.read(self.raw, shape)
             _set_parts(self, parts)
         return parts
 
     @property
+    def has_given_text(self) -> bool:
+        """Whether its text was given with it, instead of derived from it."""
+        return self._read_derived().text_given
+
+    @property
+    def plain_parts(self) -> tuple[Part, ...]:
+        """The parts that search, token counts and summaries use: the text alone, where it was given."""
+        return opaque.parts_of(self.text) if self.has_given_text else self.parts
+
+    @property
     def content(self) -> str | list[Part]:
         """The text where the content is nothing else, otherwise the parts."""
+        if self.shape == opaque.NAME:
+            return self.text
         content = self.raw.get("content")
         parts = self.parts
         if type(content) is str and (not parts or (len(parts) == 1 and type(parts[0]) is TextPart)):
@@ -147,7 +160,8 @@ class Message(_Draft):
 
     @property
     def text(self) -> str:
-        """The plain text: no reasoning, no tool arguments or results (but the whole of a tool message that is text)."""
+        """The plain text, or the text that was given: no reasoning, no tool arguments or results (but the whole of a
+        tool message that is text)."""
         text = self._read_derived().text
         if text is not None:
             return text
@@ -167,6 +181,8 @@ class Message(_Draft):
     def author(self) -> str | None:
         """The name of its author, where it was given."""
         raw = self.raw
+        if type(raw) is not dict:
+            return None
         author = raw.get("author")
         if author is None and "type" not in raw and self.role not in ("tool", "function"):
             author = raw.get("name")
@@ -174,7 +190,8 @@ class Message(_Draft):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        metadata = self.raw.get("metadata")
+        raw = self.raw
+        metadata = raw.get("metadata") if type(raw) is dict else None
         return metadata if type(metadata) is dict else {}
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,8 +220,7 @@ class Message(_Draft):
     def _read_derived(self) -> Derived:
         derived = self._derived
         if derived is None:
-            text = self._stored.derived
-            derived = NOTHING_DERIVED if text is None else decode_derived(text)
+            derived = derived_of(self._stored)
             _set_derived(self, derived)
         return derived
 

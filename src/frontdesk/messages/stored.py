@@ -25,12 +25,14 @@ class Derived(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was found in a message when it was appended, so that no read has to look for it again.
 
     `shape` names the format that it was recognised as (None: Frontdesk's own); `text` is its plain text, where that is
-    not simply the content; `calls` and `results` are the ids of tool calls that it makes and answers."""
+    not simply the content; `calls` and `results` are the ids of tool calls that it makes and answers. `text_given` says
+    that the caller gave the text: then it replaces the parts in search, token counts and summaries."""
 
     shape: str | None = None
     text: str | None = None
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    text_given: bool = False
 
 
 NOTHING_DERIVED = Derived()
@@ -38,6 +40,6 @@ decode_derived = msgspec.json.Decoder(Derived).decode
 encode_derived = msgspec.json.Encoder().encode
 
 
-def shape_of(message: StoredMessage) -> str | None:
-    """The format that a stored message was given in, None for Frontdesk's own."""
-    return None if message.derived is None else decode_derived(message.derived).shape
+def derived_of(message: StoredMessage) -> Derived:
+    """What was found in a stored message when it was appended."""
+    return NOTHING_DERIVED if message.derived is None else decode_derived(message.derived)

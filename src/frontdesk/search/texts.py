@@ -17,11 +17,11 @@ def searchable_text(message: Message, *, reasoning: bool = False) -> str:
     content of text files.
 
     Binary data is left out. So is reasoning, unless `reasoning`."""
-    content = message.raw.get("content")
-    if type(content) is str and message.stored.derived is None and not reasoning:
+    content = message.raw.get("content") if message.stored.derived is None else None
+    if type(content) is str and not reasoning:
         text = content
     else:
-        text = "\n".join(piece for part in message.parts for piece in _pieces(part, reasoning) if piece)
+        text = "\n".join(piece for part in message.plain_parts for piece in _pieces(part, reasoning) if piece)
     author = message.author
     return f"{author}: {text}" if author else text
 

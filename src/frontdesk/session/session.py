@@ -17,7 +17,7 @@ from frontdesk.config.settings import Declaration
 from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
-from frontdesk.messages import Message, formats
+from frontdesk.messages import Message, NewMessage, formats
 from frontdesk.messages.formats import MessageFormat
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SessionInfo
@@ -108,7 +108,7 @@ class Session:
         without a limit; "reject" raises at once; "interrupt" takes over from the holder at once; "queue" stores the
         `message` for the holder, and returns None instead of a `Turn`. With "queue", the message is never appended
         directly: `Turn.take_queued` returns it, even if this caller gets the turn. Raises `TurnBusyError`."""
-        stored = None if message is None else self._parts.writer.ingest(message, self._runtime.now())
+        stored = None if message is None else self._parts.writer.ingest(message)
         return self._hold(turn_request(wait, ttl, on_busy, stored))
 
     def _hold(self, request: TurnRequest) -> AbstractAsyncContextManager[Turn | None]:
@@ -116,23 +116,57 @@ class Session:
 
     # writing messages
 
+    @overload
     async def append(
         self,
         message: Given,
         *,
+        id: str | None = None,
+        role: None = None,
+        text: str | None = None,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | AnyHead | None = ANY_HEAD,
+        reopen: bool = False,
+    ) -> Appended: ...
+
+    @overload
+    async def append(
+        self,
+        message: Any,
+        *,
+        id: str | None = None,
+        role: str,
+        text: str | None = None,
+        parent: str | FollowHead | None = FOLLOW_HEAD,
+        expected_head: str | AnyHead | None = ANY_HEAD,
+        reopen: bool = False,
+    ) -> Appended: ...
+
+    async def append(
+        self,
+        message: Any,
+        *,
+        id: str | None = None,
+        role: str | None = None,
+        text: str | None = None,
         parent: str | FollowHead | None = FOLLOW_HEAD,
         expected_head: str | AnyHead | None = ANY_HEAD,
         reopen: bool = False,
     ) -> Appended:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
+        A message is a dict in a known format, a `Message`, or an object of a provider's SDK. `id`, `role` and `text`
+        override what would be derived from it. With `role`, it may be any JSON value, such as an item of a framework;
+        it is stored exactly as it is. `text` is what search, token counts and summaries use.
+
         When it returns, the message is durable. If the session already has a message with this id, nothing happens and
         `inserted` is False. A session that a sweep archived becomes active again. One that was suspended, or ended in
         another way, raises `SessionEndedError` unless `reopen` is True. `expected_head` means: only if this is still
         the head (None: only if there is no head), otherwise `HeadMovedError` is raised.
         Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
+        given = message if id is role is text is None else NewMessage(message, id, role, text)
         (appended,) = await self._parts.writer.append(
-            [message], parent=parent, expected_head=expected_head, reopen=reopen
+            [given], parent=parent, expected_head=expected_head, reopen=reopen
         )
         return appended
 

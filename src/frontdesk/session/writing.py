@@ -19,7 +19,9 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.history import views
-from frontdesk.messages import Message, StoredMessage, check_id, ingest
+from frontdesk.messages import Message, NewMessage, StoredMessage, check_id
+from frontdesk.messages.ingestion import Ingested, ingest_message
+from frontdesk.messages.model_objects import ProviderModel
 from frontdesk.records import Appended
 from frontdesk.reports import log_failure
 from frontdesk.search import background
@@ -29,7 +31,8 @@ from frontdesk.store import ANY_HEAD, TURN, AnyHead, Append, AppendResult, Follo
 from frontdesk.tree import edits
 from frontdesk.tree.tree import Tree
 
-Given = Mapping[str, Any] | Message
+Given = Mapping[str, Any] | Message | NewMessage | ProviderModel
+"""what can be appended: a dict in a known format, a message, a value with its role, or an object of a provider's SDK"""
 _log = logging.getLogger("frontdesk.session")
 
 
@@ -62,8 +65,8 @@ class Writer:
         """Store messages one after the other; see `Session.append_all`."""
         now = self._handle.runtime.now()
         given = check_list(messages, "messages")
-        stored = tuple([self.ingest(message, now) for message in given])
-        if not stored:
+        ingested = [self._ingest(message, now) for message in given]
+        if not ingested:
             return []
         for what, message_id in (("parent", parent), ("expected_head", expected_head)):
             if message_id is not None and not isinstance(message_id, FollowHead | AnyHead):
@@ -72,8 +75,8 @@ class Writer:
         request = Append(
             namespace=self._handle.runtime.namespace,
             session_id=await self._append_id(parent, expected_head),
-            messages=stored,
-            fresh=tuple([not _has_id(message) for message in given]),
+            messages=tuple([message.stored for message in ingested]),
+            fresh=tuple([not message.id_given for message in ingested]),
             now=now,
             parent=parent,
             expected_head=expected_head,
@@ -153,9 +156,9 @@ class Writer:
 
     async def upsert(self, message: Given, parent: FollowHead, *, reopen: bool) -> Appended:
         """Replace the message that has this id, or append it; see `Session.upsert`."""
-        stored = self.ingest(message, self._handle.runtime.now())
+        stored, id_given = self._ingest(message, self._handle.runtime.now())
         while True:
-            if _has_id(message) and (replaced := await self._replace(stored)) is not None:
+            if id_given and (replaced := await self._replace(stored)) is not None:
                 return Appended(replaced, inserted=False)
             (appended,) = await self.append([message], parent=parent, expected_head=ANY_HEAD, reopen=reopen)
             if appended.inserted:
@@ -163,8 +166,8 @@ class Writer:
 
     async def update(self, message: Given) -> Message:
         """Replace the content of the message that has this id; see `Session.update_message`."""
-        stored = self.ingest(message, self._handle.runtime.now())
-        replaced = await self._replace(stored) if _has_id(message) else None
+        stored, id_given = self._ingest(message, self._handle.runtime.now())
+        replaced = await self._replace(stored) if id_given else None
         if replaced is None:
             raise MessageNotFoundError(stored.id, self._handle.name)
         return replaced
@@ -179,7 +182,8 @@ class Writer:
                 current = None
                 return None
             (current,) = await views.read_all(self._handle.runtime, tree.between(place, place))
-            if (current.stored.raw, current.role) == (stored.raw, stored.role):
+            old = current.stored
+            if (old.raw, old.role, old.derived) == (stored.raw, stored.role, stored.derived):
                 return None
             kept = msgspec.structs.replace(stored, created_at=current.stored.created_at)
             tokens_before = current.tokens
@@ -211,11 +215,10 @@ class Writer:
         except MessageNotFoundError:
             pass  # deleted meanwhile: there is nothing left to take out
 
-    def ingest(self, message: Given, now: int) -> StoredMessage:
+    def ingest(self, message: Given) -> StoredMessage:
         """What is stored of a message. Raises `InvalidMessageError`, `MessageTooLargeError`."""
+        return self._ingest(message, self._handle.runtime.now()).stored
+
+    def _ingest(self, message: Given, now: int) -> Ingested:
         settings = self._handle.runtime.settings
-        return ingest(message, counter=settings.counter, max_bytes=settings.max_message_bytes, now_us=now)
-
-
-def _has_id(message: Given) -> bool:
-    return isinstance(message, Message) or isinstance(message.get("id"), str)
+        return ingest_message(message, settings.counter, settings.max_message_bytes, now)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 from frontdesk.errors import InvalidInputError
-from frontdesk.messages.formats import anthropic, openai_chat, openai_responses, own, ui
+from frontdesk.messages.formats import anthropic, opaque, openai_chat, openai_responses, own, ui
 from frontdesk.messages.formats.format import Format, Limits, Notes, Rendering, Source
 from frontdesk.messages.formats.pairing import count_leading
 from frontdesk.messages.parts import Part
@@ -34,6 +34,7 @@ _BY_NAME: dict[str | None, Format] = {
 }
 _RECOGNISED = tuple(_BY_NAME.values())
 _BY_NAME[None] = own.FORMAT
+_BY_NAME[opaque.NAME] = opaque.FORMAT
 _DEFAULT = Rendering()
 
 
@@ -62,6 +63,8 @@ def render(messages: Sequence[Source], format: str, rendering: Rendering = _DEFA
     for becomes a note. `"raw"` is what was given. Raises `InvalidInputError` for an unknown format."""
     if not isinstance(format, str) or format not in FORMATS:
         raise InvalidInputError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}", format=format)
+    if format != own.FORMAT.name:
+        messages = opaque.with_text_only(messages)
     return _BY_NAME[format].write(messages, rendering)
 
 
