@@ -174,9 +174,9 @@ async def test_the_schemas_are_valid_for_the_providers_and_for_json_schema(skill
         .with_context("skills", provider=SkillDirectory(skills))
         .with_context("facts", provider=StoreSearch)
     )
-    tools = {**await manager.session("s").tools(), **manager.tools()}
+    tools = {**await manager.session("s").tools(), **manager.tools(scope="namespace")}
     blocks = {"update_context", "load_context", "unload_context", "search_context"}
-    assert set(tools) == {*blocks, "session_search", "read_session"}
+    assert set(tools) == {*blocks, "session_search", "read_session", "search_sessions", "read_any_session"}
     for tool in tools.values():
         jsonschema.Draft202012Validator.check_schema(tool.parameters)
         TypeAdapter(ChatCompletionToolParam).validate_python(tool.to_openai(), strict=True, extra="forbid")

@@ -55,7 +55,11 @@ def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
     script = tmp_path / "block.py"
     script.write_text(block)
     shown = run(script, tmp_path)
-    for text in ("2 messages in the view", "tools for the model: ['update_context']", "You are helpful."):
+    for text in (
+        "2 messages in the view",
+        "tools for the model: ['read_session', 'session_search', 'update_context']",
+        "You are helpful.",
+    ):
         assert text in shown
     assert "4 messages in the view" in run(script, tmp_path)  # the conversation continues
 

@@ -104,17 +104,8 @@ from frontdesk import (
     truncate_older_messages,
 )
 from frontdesk.config.runtime import Clock, Runtime
-from frontdesk.config.settings import (
-    Embed,
-    Model,
-    OnError,
-    Planner,
-    PromptStore,
-    Renderer,
-    SessionFilter,
-    Sink,
-    Strategy,
-)
+from frontdesk.config.scopes import SearchScope, WideScope
+from frontdesk.config.settings import Embed, Model, OnError, Planner, PromptStore, Renderer, Sink, Strategy
 from frontdesk.lifecycle.notes import EndingSession
 from frontdesk.lifecycle.transitions import ManagerDefault
 from frontdesk.manager.directory import ListOrder
@@ -595,9 +586,20 @@ class Session:
         The frozen prompt, which the provider has cached, stays the same. Appending the same change twice does nothing.
         """
 
-    def tools(self) -> dict[str, Tool]:
-        """The tools for the model, by name: those of the blocks, and with compaction `expand_summary`. No I/O after the
-        first call."""
+    def tools(self, *, scope: SearchScope | None = "guest") -> dict[str, Tool]:
+        """The tools for the model, by name: those of the blocks, with compaction `expand_summary`, and `session_search`
+        and `read_session`, which search and read earlier conversations.
+
+        `scope` says which conversations these two reach. By default it is "guest": those under keys with the same
+        agent, channel and peer (as far as `with_isolation` distinguishes them), on all threads, ended ones too. A
+        session without a key reaches itself alone, with what it inherited as a fork. "session" is the session alone,
+        "agent" means all sessions of its agent, and "namespace" all sessions. Filters such as {"agent": "concierge",
+        "tag": "public"} choose sessions, and so does a function from `SessionInfo` to a bool, sync or async. None
+        leaves the two tools out.
+
+        They show user, assistant and tool messages, and names and summaries of sessions, never system messages. What is
+        out of scope looks as if it did not exist. The tools belong to this session: if it is deleted and its id is used
+        again for another guest, they find nothing. Raises `ConfigurationError` for an unknown scope."""
 
 class SessionManager:
     """All sessions of one namespace of a store. `store` is a URL or a `Store`.
@@ -876,12 +878,14 @@ class SessionManager:
         the approximate total, first for the index, then for the vectors. Raises `EmbeddingError` and the errors of the
         embedding."""
 
-    def tools(self, *, scope: SessionFilter | None = None, max_tokens: int = 2000) -> dict[str, Tool]:
-        """The tools that let a model look at other sessions, by name: `session_search` and `read_session`.
+    def tools(self, *, scope: WideScope, max_tokens: int = 2000) -> dict[str, Tool]:
+        """Tools for the agent of an operator, by name: `search_sessions` and `read_any_session`. They reach sessions of
+        different guests. The tools for a guest's own agent are those of `Session.tools`.
 
-        `scope(session_info)`, sync or async, decides for each session whether the model may see it. A session outside
-        the scope looks like one that does not exist. Without a `scope`, the model sees all sessions of the namespace.
-        An answer has at most `max_tokens` tokens."""
+        `scope` is "namespace" (all sessions), filters such as {"agent": "concierge", "tag": "public"}, or a function
+        from `SessionInfo` to a bool, sync or async. A session outside the scope looks like one that does not exist.
+        System messages are not shown. An answer has at most `max_tokens` tokens. Raises `ConfigurationError` for any
+        other scope."""
 
     def events(
         self,
@@ -1042,13 +1046,13 @@ class SessionManager:
         label: str,
         *,
         description: str | None = "Earlier conversations",
-        scope: SessionFilter | None = None,
+        scope: SearchScope = "guest",
         max_tokens: int = 2000,
     ) -> Self:
-        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+        """Declare a searchable block over earlier conversations: by default those of the same guest.
 
-        Messages in the session's own history are left out; those that were compacted away are found.
-        `scope(session_info)` decides which sessions the model may see. `max_tokens` limits each result."""
+        `scope` is that of `Session.tools`. Messages in the session's own history are left out; those that were
+        compacted away are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
 
     def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
         """Search by meaning as well as by words. `embed(texts)`, sync or async, returns a vector of `dimensions`
@@ -1180,13 +1184,13 @@ class StandaloneSession(Session):
         label: str,
         *,
         description: str | None = "Earlier conversations",
-        scope: SessionFilter | None = None,
+        scope: SearchScope = "guest",
         max_tokens: int = 2000,
     ) -> Self:
-        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+        """Declare a searchable block over earlier conversations: by default those of the same guest.
 
-        Messages in the session's own history are left out; those that were compacted away are found.
-        `scope(session_info)` decides which sessions the model may see. `max_tokens` limits each result."""
+        `scope` is that of `Session.tools`. Messages in the session's own history are left out; those that were
+        compacted away are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
 
     def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
         """Search by meaning as well as by words. `embed(texts)`, sync or async, returns a vector of `dimensions`

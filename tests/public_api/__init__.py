@@ -29,6 +29,7 @@ from tests.public_api.overlays import OverlayTests
 from tests.public_api.random_histories import RandomHistoryTests
 from tests.public_api.scopes import ScopeTests
 from tests.public_api.search import SearchTests
+from tests.public_api.search_scopes import SearchScopeTests
 from tests.public_api.search_tools import SearchToolTests
 from tests.public_api.semantic_search import SemanticSearchTests
 from tests.public_api.states import StatesTests
@@ -61,6 +62,7 @@ class PublicApiTests(
     ScopeTests,
     SearchTests,
     SearchToolTests,
+    SearchScopeTests,
     SemanticSearchTests,
     BackgroundCompactionTests,
     CompactionTests,

@@ -364,14 +364,6 @@ class ContextTests:
         assert not guest.remove_context("late")
         assert "I came later." not in await guest.freeze_system_prompt()
 
-    async def test_session_search_finds_messages_of_other_sessions(self, desk: SessionManager) -> None:
-        await desk.session("old").append({"id": "m1", "role": "user", "content": "The code of the safe is 4711."})
-        search = desk.tools()["session_search"]
-        assert "The **code** of the **safe** is 4711." in await search(query="safe code")
-        assert await search(query="umbrella") == "No results found."
-        assert (await search()).startswith("Error: ")
-        assert (await search(query="safe", limit=0)).startswith("Error: ")
-
     async def test_reading_blocks_does_not_create_a_session(self, desk: SessionManager) -> None:
         await desk.session("ghost").context_blocks()
         with pytest.raises(SessionNotFoundError):

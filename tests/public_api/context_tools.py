@@ -36,7 +36,7 @@ class Skills:
 class ContextToolTests:
     async def test_tools_exist_only_if_a_block_can_use_them(self, store: Store, namespace: str) -> None:
         async def names(manager: SessionManager) -> set[str]:
-            return set(await manager.session("s").tools())
+            return set(await manager.session("s").tools(scope=None))
 
         def manager() -> SessionManager:
             return SessionManager(store, namespace=namespace)

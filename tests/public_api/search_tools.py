@@ -19,8 +19,8 @@ def is_public(info: SessionInfo) -> bool:
 
 
 def tools_of(manager: SessionManager, **options: Any) -> tuple[Tool, Tool]:
-    tools = manager.tools(**options)
-    return tools["session_search"], tools["read_session"]
+    tools = manager.tools(**{"scope": "namespace", **options})
+    return tools["search_sessions"], tools["read_any_session"]
 
 
 def found_in(answer: str) -> list[str]:
@@ -39,7 +39,7 @@ class SearchToolTests:
         [head, snippet, _, hint] = answer.splitlines()
         assert head == "[Trip to Lisbon · 2025-03-04 · user · session trip · message m1]"
         assert snippet == "We fly from **gate** B12."
-        assert "read_session" in hint
+        assert "read_any_session" in hint
         assert "more" not in hint
 
     async def test_hits_are_narrowed_by_session_role_and_dates(self, manager: SessionManager) -> None:
@@ -90,7 +90,7 @@ class SearchToolTests:
         assert estimate_tokens(window) <= budget
         assert "m20" in window
         with pytest.raises(InvalidInputError):
-            manager.tools(max_tokens=199)
+            manager.tools(scope="namespace", max_tokens=199)
 
     @pytest.mark.parametrize(
         ("arguments", "said"),
@@ -100,8 +100,8 @@ class SearchToolTests:
             ({"query": "x", "after": "yesterday"}, "YYYY-MM-DD"),
             ({"query": "x", "before": "2025-13-01"}, "YYYY-MM-DD"),
             ({"query": "x", "role": 'user" session:"'}, "one word"),
-            ({"query": "x", "session": ""}, "session id"),
-            ({"query": "x", "session": "nowhere"}, "no session 'nowhere'"),
+            ({"query": "x", "session": ""}, "no conversation ''"),
+            ({"query": "x", "session": "nowhere"}, "no conversation 'nowhere'"),
         ],
     )
     async def test_an_invalid_search_is_explained(
@@ -177,10 +177,10 @@ class SearchToolTests:
         await manager.create(id="empty")
         await say(manager.session("a"), "m1")
         _, read = tools_of(manager)
-        assert "no session 'nowhere'" in await read(session_id="nowhere")
+        assert "no conversation 'nowhere'" in await read(session_id="nowhere")
         assert "nothing" in await read(session_id="a", around="nothing")
         assert "frontdesk-summary:none" in await read(session_id="a", around="frontdesk-summary:none")
-        assert (await read(session_id="empty")).endswith("It has no messages.")
+        assert (await read(session_id="empty")).endswith("There are no messages to show.")
 
     # scope
 
@@ -311,20 +311,33 @@ class SearchToolTests:
             assert answer.startswith("Error: ")
             assert "marzipan" not in answer
 
-    async def test_a_scope_must_be_callable(self, manager: SessionManager) -> None:
+    @pytest.mark.parametrize(
+        "scope", ["public", "guest", "session", "agent", None, 7, {}, {"color": "red"}, ["a"]], ids=repr
+    )
+    async def test_an_operator_names_a_scope_that_exists(self, manager: SessionManager, scope: Any) -> None:
         with pytest.raises(ConfigurationError):
-            manager.tools(scope="public")  # type: ignore[arg-type]
+            manager.tools(scope=scope)
+        with pytest.raises(TypeError):
+            manager.tools()  # type: ignore[call-arg]
+
+    @pytest.mark.parametrize("scope", [{"sessions": "abc"}, {"peer": 7}, {"tag": None}, {"sessions": [""]}], ids=repr)
+    async def test_filters_of_a_scope_are_checked(self, manager: SessionManager, scope: Any) -> None:
+        with pytest.raises(InvalidInputError):
+            manager.tools(scope=scope)
+        with pytest.raises(InvalidInputError):
+            await manager.session("s").tools(scope=scope)
 
     async def test_another_namespace_is_out_of_reach(self, store: Store, guarded: SessionManager) -> None:
         stranger = SessionManager(store, namespace=f"{guarded.namespace}-other")
         search, read = tools_of(stranger)
         assert await search(query="vault") == "No results found."
-        assert "no session 'hidden'" in await read(session_id="hidden")
+        assert "no conversation 'hidden'" in await read(session_id="hidden")
 
     # searchable history
 
     async def test_a_searchable_history_finds_messages_of_other_sessions(self, store: Store, namespace: str) -> None:
-        desk = SessionManager(store, namespace=namespace).with_searchable_history("past", description="Earlier talks")
+        desk = SessionManager(store, namespace=namespace)
+        desk.with_searchable_history("past", description="Earlier talks", scope="namespace")
         await desk.create("Travel", id="old")
         await desk.append("old", user("m1", "We fly from gate B12."))
         session = desk.session("now")

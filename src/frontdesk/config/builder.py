@@ -10,6 +10,7 @@ import Stemmer
 
 from frontdesk.checks import check_count
 from frontdesk.config.runtime import Runtime
+from frontdesk.config.scopes import SearchScope, check_scope
 from frontdesk.config.settings import (
     ANSWER_TOKENS,
     KEY_PARTS,
@@ -26,7 +27,6 @@ from frontdesk.config.settings import (
     PromptStore,
     Renderer,
     SearchSettings,
-    SessionFilter,
     Sink,
     Strategy,
     check_answer_tokens,
@@ -83,19 +83,15 @@ class Configurable:
         label: str,
         *,
         description: str | None = "Earlier conversations",
-        scope: SessionFilter | None = None,
+        scope: SearchScope = "guest",
         max_tokens: int = ANSWER_TOKENS,
     ) -> Self:
-        """Declare a searchable block that searches all sessions of the namespace, as `SessionManager.tools` does.
+        """Declare a searchable block over earlier conversations: by default those of the same guest.
 
-        Messages in the session's own history are left out; those that were compacted away are found.
-        `scope(session_info)` decides which sessions the model may see. `max_tokens` limits each result."""
+        `scope` is that of `Session.tools`. Messages in the session's own history are left out; those that were
+        compacted away are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
         check_answer_tokens(max_tokens)
-        if scope is not None and not callable(scope):
-            raise ConfigurationError(
-                f"a scope is a callable from SessionInfo to true or false, not {type(scope).__name__}"
-            )
-        return self._declare(Declaration(label, description, provider=HistorySearch(scope, max_tokens)))
+        return self._declare(Declaration(label, description, provider=HistorySearch(check_scope(scope), max_tokens)))
 
     def with_embeddings(
         self,

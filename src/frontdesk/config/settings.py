@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from frontdesk.checks import check_count, check_text
+from frontdesk.config.scopes import SearchScope
 from frontdesk.errors import ConfigurationError, InvalidInputError
 from frontdesk.messages.ids import check_id
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
@@ -33,8 +34,6 @@ Embed: TypeAlias = Callable[[list[str]], Maybe[Sequence[Sequence[float]]]]
 """texts -> vectors, one for each in the same order; sync or async"""
 OnError: TypeAlias = Callable[[str, Exception], Any]
 """(session id, error) -> anything; sync or async"""
-SessionFilter: TypeAlias = Callable[[Any], Any]
-"""session info -> whether a model may see the session; sync or async"""
 Strategy = Literal["summarize", "truncate", "hybrid"]
 
 KEY_PARTS = ("agent", "channel", "peer", "thread")
@@ -59,7 +58,7 @@ class PromptStore(Protocol):
 class HistorySearch:
     """The provider of a block that searches other conversations, as `with_searchable_history` declares it."""
 
-    scope: SessionFilter | None
+    scope: SearchScope
     max_tokens: int
 
 

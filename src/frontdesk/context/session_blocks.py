@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from frontdesk.calls import call
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
-from frontdesk.config.settings import SYSTEM_LABEL, Declaration
+from frontdesk.config.settings import SYSTEM_LABEL, Declaration, HistorySearch
 from frontdesk.context.access import SessionAccess
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
 from frontdesk.context.entries import StoredEntries
@@ -45,6 +45,7 @@ class SessionBlocks:
         self._search_history = search_history
         self._added: dict[str, BlockSource] = {} if outside is None else outside._added
         self._removed: set[str] = set() if outside is None else outside._removed
+        self._histories: dict[str, BlockSource] = {} if outside is None else outside._histories
 
     def in_turn(self, session: SessionAccess) -> SessionBlocks:
         """The same blocks, written in a turn."""
@@ -93,8 +94,7 @@ class SessionBlocks:
         declared = [one for one in self._runtime.settings.context.declarations if one.label not in self._removed]
         await self.session.readable_id()
         session_id = self.session.future_id
-        cache = self._runtime.shared(SourceCache)
-        sources = [*(cache.get(session_id, one) for one in declared), *self._added.values()]
+        sources = [*(self._declared_source(session_id, one) for one in declared), *self._added.values()]
         for source in sources:
             if not source.ready:
                 key = await self.session.address()
@@ -106,6 +106,13 @@ class SessionBlocks:
         if found is None:
             return source
         return source.with_entries(StoredEntries(self._runtime, self.session, found.scope, source.label))
+
+    def _declared_source(self, session_id: str, declaration: Declaration) -> BlockSource:
+        """The source of a declared block. One that searches history belongs to this handle: what it may find follows
+        from the handle's key, not from an id that another guest may use later."""
+        if isinstance(declaration.provider, HistorySearch):
+            return self._histories.setdefault(declaration.label, BlockSource(declaration))
+        return self._runtime.shared(SourceCache).get(session_id, declaration)
 
     async def source(self, label: str) -> BlockSource:
         for source in await self.sources():

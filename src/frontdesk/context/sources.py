@@ -16,8 +16,8 @@ from frontdesk.context.entries import StoredEntries, StoreSearch
 from frontdesk.errors import ConfigurationError
 from frontdesk.keys import SessionKey
 
-SearchHistory: TypeAlias = Callable[[HistorySearch, str], object]
-"""(declaration, session id) -> the provider of a block that searches other conversations"""
+SearchHistory: TypeAlias = Callable[[HistorySearch], object]
+"""declaration -> the provider, for one handle, of a block that searches other conversations"""
 
 _MAX_SOURCES = 10_000
 
@@ -72,7 +72,7 @@ class BlockSource:
                 if not hasattr(self.provider, "get"):
                     raise ConfigurationError(f"the factory of block {self.label!r} returned an object without `get`")
             if isinstance(self.provider, HistorySearch):
-                self.provider = search_history(self.provider, session_id)
+                self.provider = search_history(self.provider)
             if self.store_search is None and hasattr(self.provider, "init"):
                 await call(self.provider.init, self.label, session_id)
             self.ready = True

@@ -11,7 +11,8 @@ from typing import Any, Self, TypeAlias, overload
 from frontdesk.config.builder import Configurable
 from frontdesk.config.hooks import DEFAULT_TIMEOUT
 from frontdesk.config.runtime import Clock, Runtime
-from frontdesk.config.settings import ANSWER_TOKENS, SessionFilter, check_answer_tokens
+from frontdesk.config.scopes import WideScope, check_wide_scope
+from frontdesk.config.settings import ANSWER_TOKENS, check_answer_tokens
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.events import feed
 from frontdesk.events.feed import Event
@@ -43,10 +44,11 @@ from frontdesk.records import (
     Usage,
 )
 from frontdesk.search import index_snapshot, indexing, vectors
+from frontdesk.search.access import Access
 from frontdesk.search.namespace_search import search_namespace
 from frontdesk.search.request import parse_request
 from frontdesk.search.results import SearchInfo, SearchResults
-from frontdesk.search.tools import history_tools
+from frontdesk.search.tools import OF_MANAGER, history_tools
 from frontdesk.search.visibility import ScopedHistory
 from frontdesk.session import Session
 from frontdesk.session.handle import Handle
@@ -457,7 +459,7 @@ class SessionManager(Configurable):
             peer=peer,
             thread=thread,
         )
-        return await search_namespace(self._runtime, request)
+        return await search_namespace(self._runtime, request, Access(self._runtime))
 
     async def search_info(self) -> SearchInfo:
         """How the namespace is searched, and how far its index is."""
@@ -478,13 +480,16 @@ class SessionManager(Configurable):
             await vectors.rebuild(self._runtime, on_progress)
         return await self.search_info()
 
-    def tools(self, *, scope: SessionFilter | None = None, max_tokens: int = ANSWER_TOKENS) -> dict[str, Tool]:
-        """The tools that let a model look at other sessions, by name: `session_search` and `read_session`.
+    def tools(self, *, scope: WideScope, max_tokens: int = ANSWER_TOKENS) -> dict[str, Tool]:
+        """Tools for the agent of an operator, by name: `search_sessions` and `read_any_session`. They reach sessions of
+        different guests. The tools for a guest's own agent are those of `Session.tools`.
 
-        `scope(session_info)`, sync or async, decides for each session whether the model may see it. A session outside
-        the scope looks like one that does not exist. Without a `scope`, the model sees all sessions of the namespace.
-        An answer has at most `max_tokens` tokens."""
-        return history_tools(ScopedHistory(self._runtime, scope), check_answer_tokens(max_tokens))
+        `scope` is "namespace" (all sessions), filters such as {"agent": "concierge", "tag": "public"}, or a function
+        from `SessionInfo` to a bool, sync or async. A session outside the scope looks like one that does not exist.
+        System messages are not shown. An answer has at most `max_tokens` tokens. Raises `ConfigurationError` for any
+        other scope."""
+        history = ScopedHistory(self._runtime, check_wide_scope(scope))
+        return history_tools(history, OF_MANAGER, check_answer_tokens(max_tokens))
 
     # events and states
 

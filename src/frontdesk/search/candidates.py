@@ -3,7 +3,7 @@ by which both are ranked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,10 +22,20 @@ from frontdesk.search.ranking import (
     TermPlaces,
     rank,
 )
-from frontdesk.search.request import Request
+from frontdesk.search.request import SHOWN_ROLES, Request, is_shown
 from frontdesk.search.settings import tokeniser
 from frontdesk.search.stored_texts import StoredText, TextSelection
-from frontdesk.store import LONGEST_STRETCH, Address, IndexMatch, IndexQuery, IndexRow, Phrase, Place, TextKind
+from frontdesk.store import (
+    LONGEST_STRETCH,
+    Address,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
+    Phrase,
+    Place,
+    Range,
+    SessionSelection,
+)
 
 MAX_CANDIDATES = 2_000
 """how many texts are ranked: those with the rarest words"""
@@ -140,19 +150,21 @@ def choose_terms(query: Query, frequencies: Mapping[str, int]) -> Terms:
     return Terms(tuple(known), (), limit)
 
 
-def facets(
-    request: Request, kinds: Collection[TextKind] = tuple(KINDS), *, by_time: bool = True
-) -> tuple[tuple[str, ...], ...]:
+def facets(request: Request, *, by_time: bool = True) -> tuple[tuple[str, ...], ...]:
     """The facets that a text needs for the filters by role and time: one of each group. In a small number of texts,
-    checking the exact time of each is faster than facets (`by_time=False`)."""
+    checking the exact time of each is faster than facets (`by_time=False`).
+
+    Summaries, and the names of sessions, are no messages: they are not hidden from a model."""
     query = request.query
     groups: list[tuple[str, ...]] = []
     if query.roles:
         groups.append(tuple(role_facet(role) for role in sorted(query.roles)))
+    if request.for_model:
+        groups.append((*map(role_facet, sorted(SHOWN_ROLES)), KINDS["overlay"], KINDS["session"]))
     if by_time and (query.after is not None or query.before is not None):
         groups.append(period_facets(query.after, query.before))
-    if len(kinds) < len(KINDS) or not (groups or query.has_terms):
-        groups.append(tuple(KINDS[kind] for kind in kinds))
+    if not (groups or query.has_terms):
+        groups.append(tuple(KINDS.values()))
     return tuple(groups)
 
 
@@ -170,9 +182,9 @@ async def look_up(
     request: Request,
     terms: Terms,
     *,
-    kinds: Collection[TextKind] = tuple(KINDS),
-    families: tuple[int, ...] | None = None,
-    spans: tuple[tuple[int, int, int], ...] | None = None,
+    ranges: tuple[Range, ...] | None = None,
+    sessions: SessionSelection | None = None,
+    after: Address | None = None,
     by_time: bool = True,
 ) -> list[IndexMatch]:
     """The matches in the index for the terms of `choose_terms`; none if the query has terms, but all are unknown."""
@@ -186,9 +198,10 @@ async def look_up(
             count=terms.also,
             phrases=tuple(map(split_phrase, query.phrases)),
             excluded=tuple(map(split_phrase, query.excluded)),
-            facets=facets(request, kinds, by_time=by_time),
-            families=families,
-            spans=spans,
+            facets=facets(request, by_time=by_time),
+            ranges=ranges,
+            sessions=sessions,
+            after=after,
             limit=terms.limit,
         )
     )
@@ -197,13 +210,7 @@ async def look_up(
 # texts that are not in the index
 
 
-async def scan(
-    runtime: Runtime,
-    request: Request,
-    selection: TextSelection,
-    pool: CandidatePool,
-    kinds: Collection[TextKind] = tuple(KINDS),
-) -> None:
+async def scan(runtime: Runtime, request: Request, selection: TextSelection, pool: CandidatePool) -> None:
     """Read texts, and add those that match."""
     settings = runtime.settings.search
     matcher = Matcher(request.query)
@@ -215,7 +222,7 @@ async def scan(
             terms = tokeniser(settings).terms(source.text)
             found = matcher.match(terms, pool.statistics)
             kind, number, _ = source.address
-            if found is None or kind not in kinds or not _passes(source, request):
+            if found is None or not _passes(source, request):
                 continue
             owner = number if kind == "session" else selection.owners.get((kind, number), 0)
             pool.matches[source.address] = IndexMatch(
@@ -236,5 +243,7 @@ def _passes(source: StoredText, request: Request) -> bool:
     """Whether a text passes the filters by role and time. The time of a session is its last activity, which is checked
     later."""
     if request.query.roles and source.role.lower() not in request.query.roles:
+        return False
+    if request.for_model and source.message is not None and not is_shown(source.role):
         return False
     return source.address.kind == "session" or request.is_in_time(source.at)

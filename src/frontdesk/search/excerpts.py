@@ -10,10 +10,11 @@ from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError, Sessio
 from frontdesk.history import trees, views
 from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.messages.tokens import TokenCounter
-from frontdesk.records import SessionInfo
+from frontdesk.moments import to_datetime
 from frontdesk.search.render import heading, quote, shorten
+from frontdesk.search.request import is_shown
 from frontdesk.search.texts import searchable_text
-from frontdesk.store import Place
+from frontdesk.store import Place, SessionRow
 from frontdesk.tree.items import count, drop_first, first_items, position_of
 from frontdesk.tree.tree import Tree
 
@@ -23,30 +24,34 @@ _NOTES_TOKENS = 80
 
 
 class Excerpt(NamedTuple):
-    """Consecutive messages of a path of `length`; the first of them is at the position `start`.
+    """Messages of a path of `length`, with their positions on it. Of the path, `before` messages come before the part
+    that was read, and `after` messages after it.
 
     `centre` is the index of the requested message. `at_head` says whether the path is the one to the head."""
 
-    messages: Sequence[Message]
-    centre: int
-    start: int
-    length: int
-    at_head: bool
+    messages: Sequence[Message] = ()
+    positions: Sequence[int] = ()
+    centre: int = 0
+    before: int = 0
+    after: int = 0
+    length: int = 0
+    at_head: bool = True
 
 
-async def read_excerpt(runtime: Runtime, session_id: str, around: str | None, before: int, after: int) -> Excerpt:
+async def read_excerpt(runtime: Runtime, row: SessionRow, around: str | None, before: int, after: int) -> Excerpt:
     """The message `around` with up to `before` messages before it and `after` after it; without `around`, the last
-    messages. Messages are returned as they were written, without summaries.
+    messages. Messages are returned as they were written, without summaries, and only those that a model is shown.
 
-    The id of a summary means the first message that it covers. Raises `MessageNotFoundError` and
-    `SessionNotFoundError`."""
+    The id of a summary means the first message that it covers. Raises `MessageNotFoundError`, also for a message that a
+    model is not shown, and `SessionNotFoundError`."""
+    session_id = row.id
     for _ in range(_ATTEMPTS):
         tree = await trees.load_tree(runtime, session_id, find=[around] if around else ())
-        if tree is None:
+        if tree is None or tree.session.number != row.number:
             raise SessionNotFoundError(session_id, runtime.namespace)
         place = tree.session.head if around is None else _place(tree, around)
         if place is None:
-            return Excerpt((), 0, 0, 0, True)
+            return Excerpt()
         leaf = _leaf_after(tree, place)
         path = tree.lay(leaf, overlays=False)
         position = position_of(path, place)
@@ -56,11 +61,22 @@ async def read_excerpt(runtime: Runtime, session_id: str, around: str | None, be
         items = first_items(drop_first(path, start), position + after + 1 - start)
         messages = await views.read_items(runtime, items)
         if len(messages) == count(items):
-            return Excerpt(messages, position - start, start, count(path), leaf == tree.session.head)
+            if around is not None and place == tree.find(around) and not is_shown(messages[position - start].role):
+                raise MessageNotFoundError(around, session_id)
+            return _excerpt(messages, position, start, count(path), at_head=leaf == tree.session.head)
     raise ConcurrentChangeError(
         f"session {session_id!r} was changed by others {_ATTEMPTS} times while it was read: try again",
         session_id=session_id,
     )
+
+
+def _excerpt(messages: Sequence[Message], requested: int, start: int, length: int, *, at_head: bool) -> Excerpt:
+    """The excerpt from messages that begin at the position `start`: those of them that a model is shown."""
+    shown = {start + index: message for index, message in enumerate(messages) if is_shown(message.role)}
+    positions = list(shown)
+    centre = min(range(len(positions)), key=lambda index: abs(positions[index] - requested), default=0)
+    after = length - start - len(messages)
+    return Excerpt(list(shown.values()), positions, centre, start, after, length, at_head)
 
 
 def _place(tree: Tree, around: str) -> Place:
@@ -82,18 +98,18 @@ def _leaf_after(tree: Tree, place: Place) -> Place:
     return next((leaf for leaf in reversed(tree.leaves()) if tree.precedes(place, leaf)), place)
 
 
-def render_excerpt(info: SessionInfo, excerpt: Excerpt, max_tokens: int, counter: TokenCounter) -> str:
+def render_excerpt(row: SessionRow, excerpt: Excerpt, max_tokens: int, counter: TokenCounter) -> str:
     """An excerpt as text for a model: as many messages around the requested one as fit into `max_tokens`."""
-    name = f"session {quote(info.id)}"
+    name = f"session {quote(row.id)}"
     if not excerpt.messages:
-        return f"{heading(info.name, info.last_active_at, name)}\nIt has no messages."
-    room = max_tokens - counter(heading(info.name, info.created_at, name)) - _NOTES_TOKENS
+        return f"{heading(row.name, to_datetime(row.last_active_at), name)}\nThere are no messages to show."
+    room = max_tokens - counter(heading(row.name, to_datetime(row.created_at), name)) - _NOTES_TOKENS
     rendered = _render_messages(excerpt, room, counter)
     first, last = min(rendered), max(rendered)
-    earlier, later = excerpt.start + first, excerpt.length - excerpt.start - last - 1
-    which = f"messages {earlier + 1} to {earlier + last - first + 1} of {excerpt.length}"
+    earlier, later = excerpt.before + first, excerpt.after + len(excerpt.messages) - last - 1
+    which = f"messages {excerpt.positions[first] + 1} to {excerpt.positions[last] + 1} of {excerpt.length}"
     branch = "" if excerpt.at_head else "on another branch than the current one"
-    lines = [heading(info.name, excerpt.messages[first].created_at, name, which, branch)]
+    lines = [heading(row.name, excerpt.messages[first].created_at, name, which, branch)]
     lines += [rendered[index] for index in range(first, last + 1)]
     notes = _note_omitted(earlier, "earlier", excerpt.messages[first].id, "before")
     notes += _note_omitted(later, "later", excerpt.messages[last].id, "after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from frontdesk.config.runtime import Runtime
@@ -13,14 +14,15 @@ from frontdesk.search.fusion import NEAREST
 from frontdesk.search.index_snapshot import IndexSnapshot
 from frontdesk.search.request import Request
 from frontdesk.search.stored_texts import TextSelection
-from frontdesk.store import Address, IndexMatch, IndexQuery, Range, VectorRow
+from frontdesk.store import Address, IndexMatch, IndexQuery, SessionSelection, VectorRow
 
 _QUERY_TIMEOUT = 5.0
 """seconds that a search waits for the vector of its query"""
-_NEAREST_TO_FILTER = 200
-"""how many of the nearest texts are checked if there are filters"""
-MAX_FAMILIES = 32
-"""up to this number of families, the nearest are searched for in these; with more, the nearest of all are filtered"""
+_NEAREST_TO_FILTER = (200, 2_000)
+"""how many of the nearest texts are checked if there are filters; the second number if the first leaves too few"""
+
+Keep = Callable[[list[IndexMatch]], Awaitable[list[IndexMatch]]]
+"""those of the matches that may be shown, in the same order"""
 
 
 async def find_nearest(
@@ -28,10 +30,12 @@ async def find_nearest(
     request: Request,
     snapshot: IndexSnapshot,
     *,
-    families: tuple[int, ...] | None = None,
     within: TextSelection | None = None,
+    sessions: SessionSelection | None = None,
+    keep: Keep | None = None,
 ) -> list[IndexMatch]:
-    """The texts in the index that are nearest to a query and pass its filters, nearest first.
+    """The texts in the index that are nearest to a query and pass its filters, nearest first: of those `within` a
+    selection, or of the families of some `sessions`, and of these only those that `keep` returns.
 
     An empty list without `with_embeddings`, for a search by time, and if the embedding fails. A failure is logged, and
     shown by `search_info`."""
@@ -44,21 +48,25 @@ async def find_nearest(
         row = await vector_row(runtime)
         if _is_behind(row, snapshot):
             background.start_indexing(runtime)
-        if row is None or families == ():
-            return []
-        vector = await _vector(runtime, request.query.text)
-        if within is None and families is not None and len(families) <= MAX_FAMILIES:
-            within = await _select_texts(runtime, families)
-        is_filtered = bool(candidates.facets(request) or request.query.phrases or request.query.excluded)
-        limit = _NEAREST_TO_FILTER if is_filtered or families is not None else NEAREST
-        ranges = None if within is None else _ranges(within)
-        found = await vector_store(runtime).nearest(runtime.namespace, vector, limit, ranges) if vector else []
+        vector = None if row is None else await _vector(runtime, request.query.text)
     except StoreError:
         raise
     except FrontdeskError as error:
         health.record_failure(error)
         return []
-    return await _apply_filters(runtime, request, [one.address for one in found], families)
+    if vector is None:
+        return []
+    is_filtered = bool(candidates.facets(request) or request.query.phrases or request.query.excluded)
+    ranges = None if within is None else within.ranges()
+    limits = _NEAREST_TO_FILTER if is_filtered or keep is not None else (NEAREST,)
+    kept: list[IndexMatch] = []
+    for limit in limits:
+        found = await vector_store(runtime).nearest(runtime.namespace, vector, limit, ranges, sessions)
+        kept = await _apply_filters(runtime, request, [one.address for one in found])
+        kept = kept if keep is None else await keep(kept)
+        if len(kept) >= NEAREST or len(found) < limit:
+            break
+    return kept
 
 
 def _is_behind(row: VectorRow | None, snapshot: IndexSnapshot) -> bool:
@@ -74,26 +82,7 @@ async def _vector(runtime: Runtime, text: str) -> bytes | None:
     return vector
 
 
-async def _select_texts(runtime: Runtime, families: tuple[int, ...]) -> TextSelection:
-    rows = await runtime.store.relatives(runtime.namespace, families)
-    one_of_each = {row.family: row.id for row in rows}
-    selection = TextSelection()
-    for tree in await runtime.store.trees(runtime.namespace, list(one_of_each.values()), family=True):
-        selection.add_family(tree)
-    return selection
-
-
-def _ranges(selection: TextSelection) -> list[Range]:
-    runs = [(Address("message", span.segment, span.first), span.last) for span in selection.spans]
-    runs += [(Address("edit", number), 0) for number in selection.edits]
-    runs += [(Address("overlay", number), 0) for number in selection.overlays]
-    runs += [(Address("session", number), 0) for number in selection.sessions]
-    return [(first, first._replace(position=last)) for first, last in runs]
-
-
-async def _apply_filters(
-    runtime: Runtime, request: Request, addresses: list[Address], families: tuple[int, ...] | None
-) -> list[IndexMatch]:
+async def _apply_filters(runtime: Runtime, request: Request, addresses: list[Address]) -> list[IndexMatch]:
     """The matches of the texts that pass the filters, in the order of the addresses."""
     if not addresses:
         return []
@@ -103,8 +92,7 @@ async def _apply_filters(
             phrases=tuple(map(candidates.split_phrase, request.query.phrases)),
             excluded=tuple(map(candidates.split_phrase, request.query.excluded)),
             facets=candidates.facets(request) or (tuple(KINDS.values()),),
-            families=families,
-            addresses=tuple(addresses),
+            ranges=tuple((address, address) for address in addresses),
             limit=len(addresses),
         )
     )

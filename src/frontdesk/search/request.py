@@ -21,6 +21,8 @@ from frontdesk.search.tokeniser import fold
 from frontdesk.store import Address, SessionRow
 
 _MAX_CONTEXT = 100
+SHOWN_ROLES = frozenset(("assistant", "function", "tool", "user"))
+"""the roles of messages that a model is shown of other conversations: what was said, never instructions"""
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _decode_tags = msgspec.json.Decoder(list[str]).decode
 
@@ -44,6 +46,8 @@ class Request:
     """the last hit of the previous page"""
     call: list[Any]
     """identifies the call that a cursor is for"""
+    for_model: bool = False
+    """leave out messages of other roles than `SHOWN_ROLES`"""
 
     @property
     def narrows_sessions(self) -> bool:
@@ -85,6 +89,7 @@ async def parse_request(
     context: int = 0,
     group: bool = False,
     newest: bool = False,
+    for_model: bool = False,
     **key: str | None,
 ) -> Request:
     """Parse the arguments of a search. Filters apply in addition to those in the query.
@@ -111,7 +116,7 @@ async def parse_request(
         before=_earlier(query.before, None if before is None else to_microseconds(before)),
     )
     where = {name: value for name, value in key.items() if value is not None}
-    call = ["search", runtime.namespace, within, text, words, query.after, query.before, group, newest]
+    call = ["search", runtime.namespace, within, text, words, query.after, query.before, group, newest, for_model]
     returned, *last = [0] if cursor is None else cursors.unseal(cursor, call)
     return Request(
         query=query,
@@ -124,7 +129,13 @@ async def parse_request(
         returned=returned,
         last_hit=Address(*last) if last else None,
         call=call,
+        for_model=for_model,
     )
+
+
+def is_shown(role: str) -> bool:
+    """Whether a model is shown messages of this role."""
+    return role.lower() in SHOWN_ROLES
 
 
 def _storable(text: str | None) -> str | None:

@@ -22,6 +22,7 @@ from frontdesk.store import (
     Item,
     OverlayItem,
     Place,
+    Range,
     SessionRow,
     Span,
     TextKind,
@@ -127,6 +128,25 @@ class TextSelection:
         self.edits |= {row.number: Place(row.segment, row.first) for row in rows.edits if row.kind == "replaced"}
         self.overlays |= {row.number: None for row in rows.overlays if row.kind == "summary"}
         self.sessions |= {row.number: None for row in rows.sessions}
+
+    def merge_spans(self) -> None:
+        """Merge spans that overlap, as those of several forks do."""
+        merged: list[Span] = []
+        for span in sorted(self.spans, key=lambda span: (span.segment, span.first)):
+            last = merged[-1] if merged else None
+            if last is not None and last.segment == span.segment and span.first <= last.last + 1:
+                merged[-1] = Span(span.segment, last.first, max(last.last, span.last), None)
+            else:
+                merged.append(span)
+        self.spans = merged
+
+    def ranges(self) -> list[Range]:
+        """The same texts as ranges of addresses."""
+        runs = [(Address("message", span.segment, span.first), span.last) for span in self.spans]
+        runs += [(Address("edit", number), 0) for number in self.edits]
+        runs += [(Address("overlay", number), 0) for number in self.overlays]
+        runs += [(Address("session", number), 0) for number in self.sessions]
+        return [(first, first._replace(position=last)) for first, last in runs]
 
     def batches(self) -> Iterator[TextSelection]:
         """The same texts in selections of at most `BATCH_SIZE`."""

@@ -1,12 +1,15 @@
-"""The tools with which a model searches and reads other conversations: `session_search` and `read_session`."""
+"""The tools with which a model searches and reads other conversations.
+
+What they say is written for the model. It is the same for a conversation that is out of reach and for one that does not
+exist."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from frontdesk.errors import InvalidInputError
+from frontdesk.errors import InvalidIdError, InvalidInputError, MessageNotFoundError, SessionNotFoundError
 from frontdesk.search.excerpts import read_excerpt, render_excerpt
 from frontdesk.search.query import parse
 from frontdesk.search.render import render_hits
@@ -20,15 +23,28 @@ _HINT_TOKENS = 50
 _HITS = 10
 _MAX_HITS = 50
 _MAX_SKIPPED = 1_000
+_INCOMPLETE = "(There are too many conversations to look through all of them: search for rarer words.)"
 _AROUND = 5
 _MAX_AROUND = 50
 _DATE = re.compile(r"\d{4}(-\d{1,2}){0,2}", re.ASCII)
 _ROLE = re.compile(r"[\w.-]+")
 
 
-def history_tools(history: ScopedHistory, max_tokens: int) -> dict[str, Tool]:
+class ToolNames(NamedTuple):
+    """The names of both tools. They differ, so that the tools of a session and those of a manager can be merged without
+    one of them replacing the other."""
+
+    search: str
+    read: str
+
+
+OF_SESSION = ToolNames("session_search", "read_session")
+OF_MANAGER = ToolNames("search_sessions", "read_any_session")
+
+
+def history_tools(history: ScopedHistory, names: ToolNames, max_tokens: int) -> dict[str, Tool]:
     """Both tools, by name. A result has at most `max_tokens`."""
-    tools = (_search_tool(history, max_tokens), _read_tool(history, max_tokens))
+    tools = (_search_tool(history, names, max_tokens), _read_tool(history, names, max_tokens))
     return {tool.name: tool for tool in tools}
 
 
@@ -36,13 +52,15 @@ async def search_as_text(
     history: ScopedHistory, query: str, max_tokens: int, leave_out: Callable[[SearchHit], bool] | None = None
 ) -> str | None:
     """The best hits as one text; None if there are none."""
-    hits, total = await history.visible().hits(query, _HITS, leave_out=leave_out)
-    rendered = render_hits(hits, max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
-    more = total - len(rendered)
-    return "\n\n".join([*rendered, f"({more} more: search for rarer words.)"] if more else rendered) or None
+    found = await (await history.visible()).hits(query, _HITS, leave_out=leave_out)
+    rendered = render_hits(found.hits, max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
+    more = found.total - len(rendered)
+    notes = [f"({more} more: search for rarer words.)"] if more else []
+    notes += [] if found.is_complete else [_INCOMPLETE]
+    return "\n\n".join([*rendered, *notes]) or None
 
 
-def _search_tool(history: ScopedHistory, max_tokens: int) -> Tool:
+def _search_tool(history: ScopedHistory, names: ToolNames, max_tokens: int) -> Tool:
     async def run(
         query: str,
         session: str | None = None,
@@ -54,16 +72,20 @@ def _search_tool(history: ScopedHistory, max_tokens: int) -> Tool:
     ) -> str:
         text = f"{_filters(role, after, before)}{query}"
         first, wanted = skip or 0, limit or _HITS
-        hits, total = await history.visible().hits(text, first + wanted, session_id=session)
+        try:
+            hits, total, is_complete = await (await history.visible()).hits(text, first + wanted, session_id=session)
+        except SessionNotFoundError:
+            return _no_conversation(str(session), names)
         rendered = render_hits(hits[first:], max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
+        notes = [] if is_complete else [_INCOMPLETE]
         if not rendered:
-            return "No results found." if not total else f"No more results: there are {total}."
-        return "\n\n".join([*rendered, _hint(first + len(rendered), total)])
+            return "\n\n".join(["No results found." if not total else f"No more results: there are {total}.", *notes])
+        return "\n\n".join([*rendered, _hint(first + len(rendered), total, names), *notes])
 
     return Tool(
-        name="session_search",
-        description="Search all conversations, best match first. Any of the words may match: ask in plain words, or use"
-        ' "exact phrases", -excluded words and prefixes*. Use read_session to read the messages around a hit.',
+        name=names.search,
+        description="Search earlier conversations, best match first. Any of the words may match: ask in plain words, or"
+        f' use "exact phrases", -excluded words and prefixes*. Use {names.read} to read the messages around a hit.',
         parameters=schema(
             {"query": _text("What to look for.")},
             {
@@ -97,26 +119,38 @@ def _filters(role: str | None, after: str | None, before: str | None) -> str:
     return filters
 
 
-def _hint(shown: int, total: int) -> str:
+def _hint(shown: int, total: int, names: ToolNames) -> str:
     more = f"{total - shown} more: search again with skip={shown}. " if shown < total else ""
-    return f"({more}To read around a hit: read_session with its session, and its message as `around`.)"
+    return f"({more}To read around a hit: {names.read} with its session, and its message as `around`.)"
 
 
-def _read_tool(history: ScopedHistory, max_tokens: int) -> Tool:
+def _no_conversation(session_id: str, names: ToolNames) -> str:
+    return f"Error: there is no conversation {session_id!r:.80}. Use an id that {names.search} has returned."
+
+
+def _read_tool(history: ScopedHistory, names: ToolNames, max_tokens: int) -> Tool:
     async def run(
         session_id: str, around: str | None = None, before: int | None = None, after: int | None = None
     ) -> str:
-        info = await history.visible().session(session_id)
         reach = _AROUND if before is None else before, _AROUND if after is None else after
-        excerpt = await read_excerpt(history.runtime, info.id, around, *reach)
-        return render_excerpt(info, excerpt, max_tokens, history.runtime.settings.counter)
+        try:
+            row = await (await history.visible()).session(session_id)
+            excerpt = await read_excerpt(history.runtime, row, around, *reach)
+        except SessionNotFoundError:
+            return _no_conversation(session_id, names)
+        except (InvalidIdError, MessageNotFoundError):
+            return (
+                f"Error: conversation {session_id!r:.80} has no message {around!r:.80}. Use an id that"
+                f" {names.search} or {names.read} has returned, or leave out `around` to read the last messages."
+            )
+        return render_excerpt(row, excerpt, max_tokens, history.runtime.settings.counter)
 
     return Tool(
-        name="read_session",
+        name=names.read,
         description="Read part of a conversation as it was written: the messages around one of them, or the last ones."
         " If not all of them fit, the result says which are missing.",
         parameters=schema(
-            {"session_id": _text("The id of the conversation, as returned by session_search.")},
+            {"session_id": _text("The id of the conversation, as returned by the search.")},
             {
                 "around": _text("The id of a message; the last one if left out."),
                 "before": _number(0, _MAX_AROUND, f"How many messages before it, {_AROUND} if left out."),

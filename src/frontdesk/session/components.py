@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.search.history_block import SearchableHistory
+from frontdesk.search.scopes import OwnSession
 from frontdesk.session.attributes import Attributes
 from frontdesk.session.background import BackgroundCompactor
 from frontdesk.session.compacting import Compactor
@@ -54,10 +55,15 @@ class Components:
         return Components(Handle(self.handle.runtime, session_id, fence), outside=self)
 
     @_component
+    def own(self) -> OwnSession:
+        return OwnSession(self.handle.runtime, self.handle)
+
+    @_component
     def context(self) -> SessionBlocks:
         if self._outside is not self:
             return self._outside.context.in_turn(self.handle)
-        return SessionBlocks(self.handle.runtime, self.handle, partial(SearchableHistory, self.handle.runtime))
+        search_history = partial(SearchableHistory, self.handle.runtime, self.own)
+        return SessionBlocks(self.handle.runtime, self.handle, search_history)
 
     @_component
     def prompt(self) -> FrozenPrompt:
@@ -109,7 +115,7 @@ class Components:
 
     @_component
     def toolbox(self) -> Toolbox:
-        return Toolbox(self.context, self.writer.skills, self._more_tools)
+        return Toolbox(self.handle.runtime, self.own, self.context, self.writer.skills, self._more_tools)
 
     def _more_tools(self) -> list[Tool]:
         return [self.overlays.expand_tool()] if self.handle.runtime.settings.compaction.is_set_up else []

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from frontdesk.checks import check_count, check_format
 from frontdesk.config.builder import Configurable
 from frontdesk.config.runtime import Clock, Runtime
+from frontdesk.config.scopes import SearchScope
 from frontdesk.config.settings import Declaration
 from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.keys import SessionKey
@@ -517,10 +518,21 @@ class Session:
         """
         return await self._parts.prompt.changes()
 
-    async def tools(self) -> dict[str, Tool]:
-        """The tools for the model, by name: those of the blocks, and with compaction `expand_summary`. No I/O after the
-        first call."""
-        return await self._parts.toolbox.tools()
+    async def tools(self, *, scope: SearchScope | None = "guest") -> dict[str, Tool]:
+        """The tools for the model, by name: those of the blocks, with compaction `expand_summary`, and `session_search`
+        and `read_session`, which search and read earlier conversations.
+
+        `scope` says which conversations these two reach. By default it is "guest": those under keys with the same
+        agent, channel and peer (as far as `with_isolation` distinguishes them), on all threads, ended ones too. A
+        session without a key reaches itself alone, with what it inherited as a fork. "session" is the session alone,
+        "agent" means all sessions of its agent, and "namespace" all sessions. Filters such as {"agent": "concierge",
+        "tag": "public"} choose sessions, and so does a function from `SessionInfo` to a bool, sync or async. None
+        leaves the two tools out.
+
+        They show user, assistant and tool messages, and names and summaries of sessions, never system messages. What is
+        out of scope looks as if it did not exist. The tools belong to this session: if it is deleted and its id is used
+        again for another guest, they find nothing. Raises `ConfigurationError` for an unknown scope."""
+        return await self._parts.toolbox.tools(scope)
 
 
 class StandaloneSession(Session, Configurable):

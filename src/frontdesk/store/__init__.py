@@ -24,6 +24,7 @@ from frontdesk.store.index import (
     IndexText,
     Phrase,
     Range,
+    SessionSelection,
     TextKind,
 )
 from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, Store
@@ -158,6 +159,7 @@ __all__ = [
     "SegmentRow",
     "SessionQuery",
     "SessionRow",
+    "SessionSelection",
     "Span",
     "StateKey",
     "StateRow",

@@ -22,6 +22,7 @@ Phrase = tuple[tuple[str, ...], ...]
 """stretches of terms; a text contains the phrase if it contains the terms of each stretch without a gap"""
 LONGEST_STRETCH = 32
 """the longest stretch, in terms, that every store must be able to look for as a whole"""
+_decode_tags = msgspec.json.Decoder(list[str]).decode
 
 
 class Address(NamedTuple):
@@ -78,13 +79,34 @@ class IndexBatch(msgspec.Struct, frozen=True, kw_only=True):
     texts: Sequence[IndexText] = ()
 
 
+class SessionSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """The sessions that have these parts of a key, and all of these tags."""
+
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    thread: str | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """The required parts of a key, by column."""
+        every = {"agent": self.agent, "channel": self.channel, "peer": self.peer, "thread": self.thread}
+        return {column: value for column, value in every.items() if value is not None}
+
+    def includes(self, row: SessionRow) -> bool:
+        if any(getattr(row, column) != value for column, value in self.parts.items()):
+            return False
+        return not self.tags or set(self.tags) <= set(_decode_tags(row.tags))
+
+
 class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which texts match: those with any term of `seek` (if given), with every phrase, without any excluded phrase, and
     with at least one of each tuple of `facets`. A term that ends in "*" means all terms that start with it.
 
-    If `spans` (segment, first, last) are given, only messages in them match. If `addresses` are given (never together
-    with `spans`), only those texts match. If `families` are given, only texts of these families match. If more than
-    `limit` texts match, the latest are returned, judging by numbers and positions."""
+    If `ranges` are given, which must not overlap, only texts in them match. If `sessions` are selected, only texts of
+    their families match. If more than `limit` texts match, the latest are returned, judging by numbers and positions:
+    each store has one order of all texts. With `after`, only texts after this one in that order are returned."""
 
     namespace: str
     seek: tuple[str, ...] = ()
@@ -93,9 +115,9 @@ class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):
     phrases: tuple[Phrase, ...] = ()
     excluded: tuple[Phrase, ...] = ()
     facets: tuple[tuple[str, ...], ...] = ()
-    families: tuple[int, ...] | None = None
-    spans: tuple[tuple[int, int, int], ...] | None = None
-    addresses: tuple[Address, ...] | None = None
+    ranges: tuple[Range, ...] | None = None
+    sessions: SessionSelection | None = None
+    after: Address | None = None
     limit: int
 
 
@@ -109,6 +131,10 @@ class IndexMatch(NamedTuple):
     at: int
     length: int
     places: Mapping[str, Sequence[int]]
+
+    def time_in(self, row: SessionRow) -> int:
+        """When it was said. The time of the text of a session is that of the session's last activity."""
+        return row.last_active_at if self.address.kind == "session" else self.at
 
 
 class IndexStore(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from frontdesk.errors import EmbeddingError
-from frontdesk.store.index import Address, IndexState, Range
+from frontdesk.store.index import Address, IndexState, Range, SessionSelection
 
 
 class NewVector(NamedTuple):
@@ -66,9 +66,15 @@ class VectorStore(Protocol):
         """How many texts have a vector."""
 
     async def nearest(
-        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+        self,
+        namespace: str,
+        vector: bytes,
+        limit: int,
+        ranges: Sequence[Range] | None = None,
+        sessions: SessionSelection | None = None,
     ) -> list[Near]:
-        """The nearest texts, nearest first. With `ranges`, only texts in these ranges."""
+        """The nearest texts, nearest first. With `ranges`, only texts in these ranges. With `sessions` (never together
+        with `ranges`), only texts that the index has for the families of these sessions."""
 
     async def drop_vectors(self, namespace: str) -> None:
         """Remove all vectors of a namespace, so that new ones can have other dimensions."""

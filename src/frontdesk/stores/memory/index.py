@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from frontdesk.store import IndexBatch, IndexMatch, IndexQuery, IndexRow, IndexText, Place, Range
+from frontdesk.store import (
+    IndexBatch,
+    IndexMatch,
+    IndexQuery,
+    IndexRow,
+    IndexText,
+    Place,
+    Range,
+    SessionSelection,
+)
 from frontdesk.stores.memory.rows import Rows
 from frontdesk.stores.memory.term_index import TermIndex
 
@@ -69,4 +78,18 @@ def frequencies(rows: Rows, namespace: str, terms: Sequence[str]) -> list[int]:
 
 def matches(rows: Rows, query: IndexQuery) -> list[IndexMatch]:
     index = rows.indexes.get(query.namespace)
-    return [] if index is None else index.matches(query)
+    if index is None:
+        return []
+    families = None if query.sessions is None else _families(rows, query.namespace, query.sessions)
+    return index.matches(query, families)
+
+
+def ranges_of(rows: Rows, namespace: str, selection: SessionSelection) -> list[Range]:
+    """All texts of the families of the selected sessions."""
+    index, families = rows.indexes.get(namespace), _families(rows, namespace, selection)
+    texts = {} if index is None else index.texts
+    return [(address, address) for address, text in texts.items() if text.family in families]
+
+
+def _families(rows: Rows, namespace: str, selection: SessionSelection) -> set[int]:
+    return {row.family for row in rows.sessions.values() if row.namespace == namespace and selection.includes(row)}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from frontdesk.store import (
+    TEXT_KINDS,
     Address,
     IndexMatch,
     IndexQuery,
@@ -48,19 +49,17 @@ class TermIndex:
             places.setdefault(term, []).append(at)
         for term, found in places.items():
             self._terms[term][text.address] = found
-        facets = (*text.facets, _family(family))
-        for facet in facets:
+        for facet in text.facets:
             self._facets[facet].add(text.address)
-        self.texts[text.address] = _Text(place, family, text.at, len(text.terms), places, facets)
+        self.texts[text.address] = _Text(place, family, text.at, len(text.terms), places, text.facets)
         self._positions[text.address[:2]].add(text.address.position)
         self.length += len(text.terms)
         self._sorted = None
 
     def drop_range(self, first: Address, last: Address) -> None:
         """Remove the texts from one address to another of the same kind and number."""
-        positions = self._positions.get(first[:2], ())
-        for position in [position for position in positions if first.position <= position <= last.position]:
-            self.drop(first._replace(position=position))
+        for address in self._within(first, last):
+            self.drop(address)
 
     def drop(self, address: Address) -> None:
         text = self.texts.pop(address, None)
@@ -97,28 +96,33 @@ class TermIndex:
                 return
             yield self._sorted[index]
 
-    def matches(self, query: IndexQuery) -> list[IndexMatch]:
+    def matches(self, query: IndexQuery, families: Collection[int] | None) -> list[IndexMatch]:
+        """The texts that match; with `families`, only those of these families."""
         holding = {term: self.holding(term) for term in dict.fromkeys((*query.seek, *query.count))}
-        found = set().union(*(holding[term] for term in query.seek)) if query.seek else self._all(query)
-        for facets in self._demanded(query):
+        found = self._candidates(query, holding)
+        for facets in query.facets:
             # Each by itself: what a facet holds may be everything, and what was found so far is often little.
             found = set().union(*(found & self._facets[facet] for facet in facets if facet in self._facets))
+        if families is not None:
+            found = {address for address in found if self.texts[address].family in families}
+        if query.after is not None:
+            last = _age(query.after)
+            found = {address for address in found if _age(address) < last}
         wanted = (address for address in sorted(found, key=_age, reverse=True) if self._passes(address, query))
         return [self._match(address, holding) for address, _ in zip(wanted, range(query.limit), strict=False)]
 
-    def _all(self, query: IndexQuery) -> set[Address]:
-        return set(self.texts) if query.addresses is None else {one for one in query.addresses if one in self.texts}
+    def _candidates(self, query: IndexQuery, holding: Mapping[str, Mapping[Address, list[int]]]) -> set[Address]:
+        if query.ranges is None:
+            return set().union(*(holding[term] for term in query.seek)) if query.seek else set(self.texts)
+        within = {address for first, last in query.ranges for address in self._within(first, last)}
+        return {address for address in within if not query.seek or any(address in holding[term] for term in query.seek)}
 
-    def _demanded(self, query: IndexQuery) -> Iterator[Iterable[str]]:
-        yield from query.facets
-        if query.families is not None:
-            yield map(_family, query.families)
+    def _within(self, first: Address, last: Address) -> list[Address]:
+        """The texts from one address to another of the same kind and number."""
+        positions = self._positions.get(first[:2], ())
+        return [first._replace(position=at) for at in positions if first.position <= at <= last.position]
 
     def _passes(self, address: Address, query: IndexQuery) -> bool:
-        if query.spans is not None and not _within(address, query.spans):
-            return False
-        if query.addresses is not None and address not in query.addresses:
-            return False
         return all(self._holds(address, phrase) for phrase in query.phrases) and not any(
             self._holds(address, phrase) for phrase in query.excluded
         )
@@ -136,15 +140,5 @@ class TermIndex:
         return IndexMatch(address, text.place, text.family, text.at, text.length, places)
 
 
-def _family(number: int) -> str:
-    return f"f{number}"
-
-
-def _age(address: Address) -> tuple[bool, int, int]:
-    return address.kind == "message", address.number, address.position
-
-
-def _within(address: Address, spans: Iterable[tuple[int, int, int]]) -> bool:
-    return address.kind == "message" and any(
-        segment == address.number and first <= address.position <= last for segment, first, last in spans
-    )
+def _age(address: Address) -> tuple[int, int, int]:
+    return TEXT_KINDS.index(address.kind), address.number, address.position

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.store import Address, IndexState, Near, NewVector, Range, VectorRow
+from frontdesk.store import Address, IndexState, Near, NewVector, Range, SessionSelection, VectorRow
 from frontdesk.store.vectors import check_dimensions
+from frontdesk.stores.memory import index
 from frontdesk.stores.memory.rows import Rows
 from frontdesk.stores.memory.vector_space import VectorSpace
 
@@ -50,9 +51,20 @@ def count(rows: Rows, namespace: str) -> int:
     return 0 if space is None else len(space)
 
 
-def nearest(rows: Rows, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None) -> list[Near]:
+def nearest(
+    rows: Rows,
+    namespace: str,
+    vector: bytes,
+    limit: int,
+    ranges: Sequence[Range] | None = None,
+    sessions: SessionSelection | None = None,
+) -> list[Near]:
     space = rows.vectors.get(namespace)
-    return [] if space is None else space.nearest(vector, limit, ranges)
+    if space is None:
+        return []
+    if sessions is not None:
+        ranges = index.ranges_of(rows, namespace, sessions)
+    return space.nearest(vector, limit, ranges)
 
 
 def drop(rows: Rows, namespace: str) -> None:

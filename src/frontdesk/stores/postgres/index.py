@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,10 +19,11 @@ from frontdesk.store import (
     IndexText,
     Place,
     Range,
+    SessionSelection,
 )
 from frontdesk.stores.postgres import terms as writing
 from frontdesk.stores.postgres.connection import Connection
-from frontdesk.stores.postgres.rows import TEXT_CODES, columns_of, json_text
+from frontdesk.stores.postgres.rows import TEXT_CODES, columns_of, digest, json_text
 
 _MOST_KNOWN = 10_000
 _COUNTED = 5_000
@@ -166,7 +167,7 @@ async def _put(connection: Connection, ns: int, texts: Sequence[IndexText]) -> N
     taken = length = 0
     for text, (segment, place, family) in await _standing(connection, ns, texts):
         kind, number, position = text.address
-        parts = writing.vectors(ns, text.terms, (*text.facets, f"f{family}"))
+        parts = writing.vectors(ns, text.terms, text.facets)
         size = len(text.terms)
         taken, length = taken + 1, length + size
         for start, vector in parts:
@@ -261,13 +262,19 @@ def _statement(ns: int, query: IndexQuery, prefixes: Sequence[str]) -> tuple[str
         return f"${4 + len(values)}"
 
     source, lexemes = _ALL, _LEXEMES
-    ranges = _ranges(query)
-    if ranges is not None:
+    if query.ranges is not None:
+        ranges = [(TEXT_CODES[kind], number, first, last.position) for (kind, number, first), last in query.ranges]
         few = sum(last - first + 1 for _, _, first, last in ranges) <= _FEW
         # Hidden from the index over terms where the messages are few: their words may be everywhere.
         source = _IN_SPANS.replace("{matches}", f"coalesce({_MATCHES}, false)" if few else _MATCHES)
         for name, column in zip(("kinds", "numbers", "firsts", "lasts"), columns_of(ranges, 4), strict=True):
             source = source.replace(f"{{{name}}}", mark(column))
+    if query.sessions is not None:
+        source += f" AND {of_sessions('$1', query.sessions, mark)}"
+    if query.after is not None:
+        kind, number, position = query.after
+        last = ", ".join(map(mark, (TEXT_CODES[kind], number, position)))
+        source += f" AND (t.kind, t.number, t.position) < ({last})"
     if query.excluded:
         excluded = " | ".join(writing.phrase_query(ns, phrase) for phrase in query.excluded)
         source += _WITHOUT.replace("{excluded}", mark(excluded))
@@ -276,11 +283,15 @@ def _statement(ns: int, query: IndexQuery, prefixes: Sequence[str]) -> tuple[str
     return _FOUND.replace("{source}", source).replace("{lexemes}", lexemes), values
 
 
-def _ranges(query: IndexQuery) -> list[tuple[int, int, int, int]] | None:
-    """(kind, number, first, last) of the only texts that are wanted."""
-    if query.addresses is not None:
-        return [(TEXT_CODES[kind], number, position, position) for kind, number, position in query.addresses]
-    return None if query.spans is None else [(TEXT_CODES["message"], *span) for span in query.spans]
+def of_sessions(ns: str, selection: SessionSelection, mark: Callable[[Any], str]) -> str:
+    """The condition that a text `t` belongs to the family of a selected session. `ns` is the expression for the number
+    of the namespace, and `mark` adds a value and returns the parameter for it."""
+    conditions = [f"s.ns = {ns}", *(f"s.{column} = {mark(value)}" for column, value in selection.parts.items())]
+    tagged = f"s.number IN (SELECT g.session FROM {{schema}}.session_tags g WHERE g.ns = {ns} AND g.digest = "
+    conditions += [f"{tagged}{mark(digest(tag))})" for tag in selection.tags]
+    families = f"SELECT s.family FROM {{schema}}.sessions s WHERE {' AND '.join(conditions)}"
+    # Not as a join, for which a planner without statistics may run the subquery for each text: it is run once.
+    return f"coalesce(t.family IN ({families}), false)"
 
 
 def _merged(

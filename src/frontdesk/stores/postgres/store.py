@@ -10,7 +10,17 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from frontdesk.errors import StoreClosedError
-from frontdesk.store import BEGINNING, Append, AppendResult, Near, NewSession, Position, Range, SessionRow
+from frontdesk.store import (
+    BEGINNING,
+    Append,
+    AppendResult,
+    Near,
+    NewSession,
+    Position,
+    Range,
+    SessionRow,
+    SessionSelection,
+)
 from frontdesk.stores.bell import Bell
 from frontdesk.stores.postgres import (
     directory,
@@ -272,7 +282,19 @@ class PostgresStore:
         await self._engine.run(work, repeatable=True)
 
     async def nearest(
-        self, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+        self,
+        namespace: str,
+        vector: bytes,
+        limit: int,
+        ranges: Sequence[Range] | None = None,
+        sessions: SessionSelection | None = None,
     ) -> list[Near]:
-        work = partial(self._extension.nearest, namespace=namespace, vector=vector, limit=limit, ranges=ranges)
+        work = partial(
+            self._extension.nearest,
+            namespace=namespace,
+            vector=vector,
+            limit=limit,
+            ranges=ranges,
+            sessions=sessions,
+        )
         return await self._engine.run(work, repeatable=True)

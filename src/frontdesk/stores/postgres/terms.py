@@ -61,7 +61,7 @@ def main_query(ns: int, query: IndexQuery) -> str:
     """What one part of a text must hold."""
     parts = [any_of(ns, query.seek)] if query.seek else []
     parts += [phrase_query(ns, phrase) for phrase in query.phrases]
-    parts += ["(" + " | ".join(_quoted(f"{ns}={facet}") for facet in line) + ")" for line in _facets(query)]
+    parts += ["(" + " | ".join(_quoted(f"{ns}={facet}") for facet in line) + ")" for line in query.facets]
     parts += [f"!{phrase_query(ns, phrase)}" for phrase in query.excluded]
     return " & ".join(parts)
 
@@ -69,12 +69,6 @@ def main_query(ns: int, query: IndexQuery) -> str:
 def phrase_query(ns: int, phrase: Phrase) -> str:
     stretches = (" <-> ".join(_quoted(f"{ns}:{term}") for term in stretch) for stretch in phrase)
     return "(" + " & ".join(f"({stretch})" for stretch in stretches) + ")"
-
-
-def _facets(query: IndexQuery) -> Iterator[Sequence[str]]:
-    yield from query.facets
-    if query.families is not None:
-        yield [f"f{number}" for number in query.families] or ["none"]
 
 
 def _term(ns: int, term: str) -> str:

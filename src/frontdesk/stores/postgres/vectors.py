@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 import asyncpg
 import msgspec
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.store import TEXT_KINDS, Address, IndexState, Near, NewVector, Range, TextKind, VectorRow
+from frontdesk.store import (
+    TEXT_KINDS,
+    Address,
+    IndexState,
+    Near,
+    NewVector,
+    Range,
+    SessionSelection,
+    TextKind,
+    VectorRow,
+)
 from frontdesk.store.vectors import check_dimensions
 from frontdesk.stores.postgres.connection import Connection
+from frontdesk.stores.postgres.index import of_sessions
 from frontdesk.stores.postgres.rows import HERE, TEXT_CODES, columns_of, json_text
 
 _TABLES: dict[TextKind, str] = {"message": "messages", "edit": "edits", "overlay": "overlays", "session": "sessions"}
@@ -36,15 +48,19 @@ _PRESENT = (
     " AND v.number = a.number AND v.position = a.position"
 )
 _NEAREST = (
-    "SELECT kind, number, position, v.vector::{extension}.vector OPERATOR({extension}.<=>)"
+    "SELECT v.kind, v.number, v.position, v.vector::{extension}.vector OPERATOR({extension}.<=>)"
     " $2::real[]::{extension}.vector AS distance FROM {schema}.vectors v{among}"
-    f" WHERE v.ns = {HERE} ORDER BY distance, kind DESC, number, position LIMIT $3"
+    f" WHERE v.ns = {HERE} ORDER BY distance, v.kind DESC, v.number, v.position LIMIT $3"
 )
 _AMONG = (
     " JOIN (SELECT DISTINCT v.kind, v.number, v.position FROM {schema}.vectors v JOIN"
     " unnest($4::smallint[], $5::bigint[], $6::integer[], $7::integer[]) r(kind, number, first, last) ON"
     f" v.ns = {HERE} AND v.kind = r.kind AND v.number = r.number AND v.position BETWEEN r.first AND r.last)"
     " wanted USING (kind, number, position)"
+)
+_OWNED = (
+    f" JOIN {{schema}}.search_texts t ON t.ns = {HERE} AND t.kind = v.kind AND t.number = v.number"
+    " AND t.position = v.position AND t.part = 0 AND {owned}"
 )
 _REMOVE = (
     "DELETE FROM {schema}.vectors v USING unnest($2::smallint[], $3::bigint[], $4::integer[],"
@@ -87,16 +103,28 @@ class Extension:
         check_dimensions(namespace, None if present is None else present.dimensions, dimensions)
 
     async def nearest(
-        self, connection: Connection, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+        self,
+        connection: Connection,
+        namespace: str,
+        vector: bytes,
+        limit: int,
+        ranges: Sequence[Range] | None = None,
+        sessions: SessionSelection | None = None,
     ) -> list[Near]:
-        statement = _NEAREST.replace("{extension}", await self.schema(connection))
-        rows = await connection.fetch(
-            statement.replace("{among}", "" if ranges is None else _AMONG),
-            namespace,
-            _floats(vector),
-            limit,
-            *(() if ranges is None else _columns(ranges)),
-        )
+        values: list[Any] = [namespace, _floats(vector), limit]
+
+        def mark(value: Any) -> str:
+            values.append(value)
+            return f"${len(values)}"
+
+        among = ""
+        if sessions is not None:
+            among = _OWNED.replace("{owned}", of_sessions(HERE, sessions, mark))
+        elif ranges is not None:
+            among = _AMONG
+            values += _columns(ranges)
+        statement = _NEAREST.replace("{extension}", await self.schema(connection)).replace("{among}", among)
+        rows = await connection.fetch(statement, *values)
         return [Near(Address(TEXT_KINDS[kind], number, position), 1.0 - far) for kind, number, position, far in rows]
 
 

@@ -20,6 +20,7 @@ from frontdesk.store import (
     IndexText,
     Phrase,
     Range,
+    SessionSelection,
 )
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import json_text, pack, text_address, text_key, unpack
@@ -38,7 +39,7 @@ _PUT_MESSAGES = (
 )
 _PUT_TERMS = (
     "INSERT INTO search_terms (rowid, terms, facets)"
-    " SELECT t.key, g.value ->> 4, (g.value ->> 5) || ?1 || t.family FROM json_each(?2) g"
+    " SELECT t.key, g.value ->> 4, g.value ->> 5 FROM json_each(?) g"
     " CROSS JOIN search_texts t ON t.key = g.value ->> 0"
 )
 _FAMILY = "SELECT family FROM messages WHERE place BETWEEN ? AND ? LIMIT 1"
@@ -83,7 +84,7 @@ def _put(connection: Connection, number: int, texts: Sequence[IndexText]) -> Non
             (text_key(text.address), number, place, family, text.at, len(text.terms)) for text, place, family in sources
         ]
         connection.executemany(_PUT, rows)
-    connection.execute(_PUT_TERMS, (f" {number}=f", given))
+    connection.execute(_PUT_TERMS, (given,))
     taken = "SELECT count(*), coalesce(sum(length), 0) FROM search_texts WHERE key IN (SELECT value FROM json_each(?))"
     keys = json_text([text_key(text.address) for text in texts])
     (found,) = connection.execute(taken, (keys,)).fetchall()
@@ -212,10 +213,11 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
     phrases = range(len(query.seek), len(query.seek) + len(terms))
     expression = _expression(row[0], query)
     found: list[IndexMatch] = []
+    owned, values = ("", ()) if query.sessions is None else of_sessions(query.namespace, query.sessions)
     for condition, bounds in _ranges(query):
         places: list[list[list[int]]] = []
-        statement = f"{_FOUND}{condition} ORDER BY search_terms.rowid DESC LIMIT ?"
-        bindings = (apsw.pyobject((phrases, places)), expression, *bounds, query.limit - len(found))
+        statement = f"{_FOUND}{condition}{owned} ORDER BY search_terms.rowid DESC LIMIT ?"
+        bindings = (apsw.pyobject((phrases, places)), expression, *bounds, *values, query.limit - len(found))
         rows = connection.execute(statement, bindings).fetchall()
         for (key, place, family, at, length, _), found_at in zip(rows, places, strict=True):
             by_term = {term: where for term, where in zip(terms, found_at, strict=True) if where}
@@ -226,19 +228,30 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
     return found
 
 
+def of_sessions(namespace: str, selection: SessionSelection) -> tuple[str, tuple[str, ...]]:
+    """The condition that a text `t` belongs to the family of a selected session, and its values."""
+    conditions = ["s.namespace = ?", *(f"s.{column} = ?" for column in selection.parts)]
+    tagged = "s.number IN (SELECT session FROM session_tags WHERE namespace = ? AND tag = ?)"
+    conditions += [tagged] * len(selection.tags)
+    values = (namespace, *selection.parts.values(), *(value for tag in selection.tags for value in (namespace, tag)))
+    return f" AND t.family IN (SELECT s.family FROM sessions s WHERE {' AND '.join(conditions)})", values
+
+
 def _ranges(query: IndexQuery) -> Iterator[tuple[str, tuple[int, ...]]]:
-    if query.addresses is not None:
-        for address in query.addresses:
-            yield " AND search_terms.rowid = ?", (text_key(address),)
+    """The conditions on the keys of texts, the latest texts first."""
+    last_key = None if query.after is None else text_key(query.after) - 1
+    if query.ranges is None:
+        yield ("", ()) if last_key is None else (" AND search_terms.rowid <= ?", (last_key,))
         return
-    if query.spans is None:
-        yield "", ()
-        return
-    for segment, first, last in sorted(query.spans, reverse=True):
-        yield (
-            " AND search_terms.rowid BETWEEN ? AND ?",
-            (pack(segment, first), pack(segment, min(last, SEGMENT_SIZE - 1))),
-        )
+    for first, last in sorted(map(_bounds, query.ranges), reverse=True):
+        if last_key is None or first <= last_key:
+            until = last if last_key is None else min(last, last_key)
+            yield " AND search_terms.rowid BETWEEN ? AND ?", (first, until)
+
+
+def _bounds(span: Range) -> tuple[int, int]:
+    first, last = span
+    return text_key(first), text_key(last._replace(position=min(last.position, SEGMENT_SIZE - 1)))
 
 
 def _expression(number: int, query: IndexQuery) -> str:
@@ -250,19 +263,11 @@ def _expression(number: int, query: IndexQuery) -> str:
         parts.append(_any("terms", seek))
         parts.append(_any("terms", [*seek, *(_quoted(number, term) for term in query.count)]))
     parts += [_stretches(number, phrase) for phrase in query.phrases]
-    parts += [
-        _any("facets", [_string(f"{number}={facet}") for facet in alternatives]) for alternatives in _facets(query)
-    ]
+    parts += [_any("facets", [_string(f"{number}={facet}") for facet in alternatives]) for alternatives in query.facets]
     whole = " AND ".join(parts)
     for phrase in query.excluded:
         whole = f"({whole}) NOT {_stretches(number, phrase)}"
     return whole
-
-
-def _facets(query: IndexQuery) -> Iterator[Sequence[str]]:
-    yield from query.facets
-    if query.families is not None:
-        yield [f"f{number}" for number in query.families] or ["none"]
 
 
 def _any(column: str, phrases: Sequence[str]) -> str:

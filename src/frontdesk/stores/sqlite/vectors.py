@@ -10,8 +10,9 @@ import apsw
 import msgspec
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.store import Address, IndexState, Near, NewVector, Range, VectorRow
+from frontdesk.store import Address, IndexState, Near, NewVector, Range, SessionSelection, VectorRow
 from frontdesk.store.vectors import check_dimensions
+from frontdesk.stores.sqlite import index
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import json_text, pack, text_address, text_key
 
@@ -79,13 +80,25 @@ def count(connection: Connection, namespace: str) -> int:
 
 
 def nearest(
-    connection: Connection, namespace: str, vector: bytes, limit: int, ranges: Sequence[Range] | None = None
+    connection: Connection,
+    namespace: str,
+    vector: bytes,
+    limit: int,
+    ranges: Sequence[Range] | None = None,
+    sessions: SessionSelection | None = None,
 ) -> list[Near]:
     space = _space(connection, namespace)
     if space is None:
         return []
     _load(connection)
-    if ranges is None:
+    if sessions is not None:
+        owned, values = index.of_sessions(namespace, sessions)
+        rows = connection.execute(
+            f"SELECT {_DISTANCE} CROSS JOIN search_texts t ON t.key = address WHERE space = ?2{owned}"
+            " ORDER BY distance, address LIMIT ?",
+            (vector, space[0], *values, limit),
+        ).fetchall()
+    elif ranges is None:
         rows = connection.execute(f"SELECT {_DISTANCE} WHERE space = ?2 {_FIRST}", (vector, space[0], limit)).fetchall()
     else:
         bounds = json_text([(text_key(first), text_key(last)) for first, last in ranges])

@@ -14,7 +14,9 @@ from frontdesk.store import (
     IndexQuery,
     IndexState,
     IndexText,
+    NewSession,
     Place,
+    SessionSelection,
     Store,
 )
 from frontdesk.testing.store_contract.steps import (
@@ -104,18 +106,62 @@ class SearchIndexContract:
         assert await found(store, facets=(("blue",),)) == {1}
         assert await found(store, "red") == set()
 
-    async def test_spans_and_families_narrow_the_search(self, store: Store) -> None:
+    async def test_ranges_narrow_the_search(self, store: Store) -> None:
         for name in ("s", "t"):
             await index_all(store, name, {f"{name}{number}": "word" for number in range(6)})
         segment = (await place(store, "s", "s0")).segment
-        matches = await find(store, "word", spans=((segment, 1, 2), (segment, 4, 1 << 30)))
-        assert [match.address for match in matches] == [Address("message", segment, at) for at in (5, 4, 2, 1)]
-        family = (await row(store, "t")).family
-        assert {match.family for match in await find(store, "word", families=(family,))} == {family}
-        assert await find(store, "word", families=()) == await find(store, "word", spans=()) == []
-        wanted = (matches[0].address, Address("message", segment, 1 << 20), Address("session", 1))
-        assert [match.address for match in await find(store, addresses=wanted)] == [matches[0].address]
-        assert await find(store, addresses=wanted, families=(0,)) == await find(store, addresses=()) == []
+        first, fourth = Address("message", segment, 1), Address("message", segment, 4)
+        ranges = ((first, first._replace(position=2)), (fourth, fourth._replace(position=1 << 20)))
+        matches = await find(store, "word", ranges=ranges)
+        assert [match.address.position for match in matches] == [5, 4, 2, 1]
+        assert {match.address.number for match in matches} == {segment}
+        one = matches[0].address
+        wanted = ((one, one), (Address("message", segment, 1 << 20),) * 2, (Address("session", 1),) * 2)
+        assert [match.address for match in await find(store, ranges=wanted)] == [one]
+        assert await find(store, "word", ranges=()) == await find(store, ranges=()) == []
+
+    async def test_selected_sessions_narrow_the_search_to_their_families(self, store: Store) -> None:
+        keys = {"s": ("bot", "web", "ana"), "t": ("bot", "web", "ben"), "u": ("bot", "mail", "ana")}
+        families = {}
+        for name, (agent, channel, peer) in keys.items():
+            new = NewSession(
+                namespace=NAMESPACE, id=name, now=NOW, agent=agent, channel=channel, peer=peer, tags=f'["{peer}","all"]'
+            )
+            families[(await store.create(new))[0].family] = name
+            await index_all(store, name, {f"{name}{number}": "word" for number in range(2)})
+        await index_all(store, "none", {"n": "word"})
+        for given, expected in (
+            ({"peer": "ana"}, "su"),
+            ({"agent": "bot"}, "stu"),
+            ({"agent": "bot", "channel": "web", "peer": "ana"}, "s"),
+            ({"tags": ("all",)}, "stu"),
+            ({"tags": ("all", "ben")}, "t"),
+            ({"tags": ("ana", "ben")}, ""),
+            ({"peer": "ana' OR '1' = '1"}, ""),
+            ({"thread": "x"}, ""),
+        ):
+            matches = await find(store, "word", sessions=SessionSelection(**given))
+            assert {families[match.family] for match in matches} == set(expected), given
+        assert len(await find(store, "word", sessions=SessionSelection())) == 7
+
+    async def test_a_search_continues_after_the_last_text_of_a_page(self, store: Store) -> None:
+        for name in ("s", "t"):
+            await index_all(store, name, {f"{name}{number}": "word" for number in range(5)})
+            new = await row(store, name)
+            names = IndexText(
+                address=Address("session", new.number), at=NOW, terms=["word"], facets=("ks",), content=(new.name, None)
+            )
+            await put(store, names)
+        every = [match.address for match in await find(store, "word")]
+        assert len(every) == 12
+        paged: list[Address] = []
+        while page := await find(store, "word", limit=5, after=paged[-1] if paged else None):
+            paged += [match.address for match in page]
+        assert paged == every
+        segment = every[0].number
+        within = ((Address("message", segment), Address("message", segment, 3)),)
+        [match] = await find(store, "word", ranges=within, after=Address("message", segment, 1))
+        assert match.address == Address("message", segment, 0)
 
     async def test_if_there_are_too_many_matches_the_latest_are_returned(self, store: Store) -> None:
         await index_all(store, "s", {f"m{number}": "word" for number in range(9)})

@@ -12,7 +12,18 @@ from typing import Protocol
 import pytest
 
 from frontdesk.errors import EmbeddingError
-from frontdesk.store import Address, IndexState, NewVector, Place, Store, VectorRow, VectorStore
+from frontdesk.store import (
+    Address,
+    IndexState,
+    NewSession,
+    NewVector,
+    Place,
+    SessionSelection,
+    Store,
+    VectorRow,
+    VectorStore,
+)
+from frontdesk.testing.store_contract.search_index import index_all
 from frontdesk.testing.store_contract.steps import (
     NAMESPACE,
     NOW,
@@ -24,6 +35,7 @@ from frontdesk.testing.store_contract.steps import (
     delete_session,
     fork,
     message,
+    place,
     replace,
     row,
     tree,
@@ -91,6 +103,17 @@ class VectorContract:
         many = [(Address("edit", number), Address("edit", number)) for number in range(1, 3_000)]
         found = [near.address for near in await store.nearest(NAMESPACE, query, 10, [*many, ranges[1]])]
         assert found == [spoken["b"]]
+
+    async def test_only_vectors_of_selected_sessions_are_searched(self, store: StoreWithVectors) -> None:
+        addresses = {}
+        for peer in ("ana", "ben"):
+            await store.create(NewSession(namespace=NAMESPACE, id=peer, now=NOW, agent="bot", channel="web", peer=peer))
+            await index_all(store, peer, {peer: "word"})
+            addresses[peer] = place_address(await place(store, peer, peer))
+        await put(store, [NewVector(addresses["ana"], unit(0, 1)), NewVector(addresses["ben"], unit(1))])
+        found = await store.nearest(NAMESPACE, unit(1), 1, sessions=SessionSelection(agent="bot", peer="ana"))
+        assert [near.address for near in found] == [addresses["ana"]]
+        assert await store.nearest(NAMESPACE, unit(1), 1, sessions=SessionSelection(peer="eve")) == []
 
     async def test_the_nearest_vectors_are_those_that_an_exhaustive_comparison_finds(
         self, store: StoreWithVectors
