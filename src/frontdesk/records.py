@@ -317,7 +317,10 @@ class SweepReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport(Record):
-    """How much an erasure removed. Messages that a remaining session shares are not removed, and not counted."""
+    """How much an erasure removed. Messages that another session shares are not removed, and not counted.
+
+    `remaining` counts sessions that others began during the erasure, and that are still there because others did not
+    stop writing: call it again. Everything that existed when the erasure began is gone."""
 
     sessions: int = 0
     messages: int = 0
@@ -326,6 +329,7 @@ class ErasureReport(Record):
     states: int = 0
     usage_entries: int = 0
     queued_messages: int = 0
+    remaining: int = 0
 
     def __add__(self, other: ErasureReport) -> ErasureReport:
         names = [field.name for field in fields(self)]

@@ -1007,10 +1007,13 @@ class SessionManager:
         peer: str | None = None,
     ) -> ErasureReport:
         """Remove all data of a person, an agent or a channel: the sessions under the key, or under keys with all of
-        these parts, of every status, and the sessions forked from them. Their messages, summaries, blocks, states,
+        these parts, of every status, and the sessions forked from them. A key without a thread means all threads of
+        its guest, a key with one only that thread. Their messages, summaries, blocks, states,
         usage entries and search entries are removed with them. The events that remain (`session.deleted`) do not name
         them.
 
+        Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others begin
+        meanwhile are removed, too; `remaining` counts those that are left if others do not stop.
         If an erasure is interrupted, call it again: it continues with what is left. Hooks are called for ends (reason
         `erase`). Usage totals per day stay, and so do the shared blocks of the namespace. Raises `InvalidInputError`
         without a filter, with both a key and parts, or for a part that does not distinguish sessions

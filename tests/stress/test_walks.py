@@ -83,3 +83,17 @@ async def test_every_session_that_was_there_is_walked_exactly_once(url: str) -> 
                 seen = [info.id async for info in walk]
                 assert len(seen) == len(set(seen))
                 assert made <= set(seen)
+
+
+async def test_an_erasure_removes_every_session_that_was_there(url: str) -> None:
+    async with SessionManager(url, namespace=NAMESPACE) as manager:
+        made = await made_sessions(manager)
+        await manager.create(id="of nobody")
+        async with busy_writers(url):
+            report = await manager.erase(agent="bot")
+            assert report.sessions >= GUESTS
+            left = {info.id async for info in manager.iterate()}
+            assert not made & left
+        report = await manager.erase(agent="bot")
+        assert report.remaining == 0
+        assert [info.id async for info in manager.iterate()] == ["of nobody"]

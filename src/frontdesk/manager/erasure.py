@@ -1,74 +1,40 @@
-"""Removes all data of a person, an agent or a channel, in steps that can be interrupted and continued at any point.
-
-Sessions are removed one by one, forks before their source, so that what is left can always be found again."""
+"""Removes all data of a person, an agent or a channel, in steps that can be interrupted and continued at any point."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
-
-import msgspec
-
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import InvalidInputError, SessionNotFoundError
+from frontdesk.errors import InvalidInputError
 from frontdesk.keys import SessionKey
 from frontdesk.manager.directory import key_columns
-from frontdesk.manager.endings import ending
+from frontdesk.manager.session_erasure import SessionEraser, Whose
 from frontdesk.manager.states import StateCleaner
-from frontdesk.records import EndReason, ErasureReport
-from frontdesk.session.components import Components
-from frontdesk.session.handle import Handle
-from frontdesk.store import SEGMENT_SIZE, Plan, SessionQuery, SessionRow, Span
-from frontdesk.tree import plans
-from frontdesk.tree.tree import Tree
-
-_BATCH = 32
-
-
-@dataclass(frozen=True, slots=True)
-class _Whose:
-    """Whose sessions are meant; None means any, except for the thread of a whole key."""
-
-    agent: str | None
-    channel: str | None
-    peer: str | None
-    thread: str | None = None
-    is_key: bool = False
-
-    def has(self, row: SessionRow) -> bool:
-        wanted = (self.agent, row.agent), (self.channel, row.channel), (self.peer, row.peer)
-        return all(want in (None, have) for want, have in wanted) and (not self.is_key or row.thread == self.thread)
+from frontdesk.records import ErasureReport
 
 
 class Eraser:
-    """Erases sessions, and what they leave elsewhere."""
+    """Decides whose data is meant, and erases it step by step."""
 
     def __init__(self, runtime: Runtime, states: StateCleaner) -> None:
         self._runtime = runtime
-        self._states = states
+        self._sessions = SessionEraser(runtime, states)
 
     async def erase(
         self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None
     ) -> ErasureReport:
         """See `SessionManager.erase`."""
         whose = self._whose(key, agent, channel, peer)
-        total = ErasureReport()
-        for _ in range(2):  # the second look finds what was begun during the first
-            async for rows in self._pages(whose):
-                done = await asyncio.gather(*(self._erase(row.id, whose) for row in rows))
-                total = sum(done, total)
+        report = await self._sessions.erase(whose)
         await self._runtime.store.scrub(self._runtime.namespace)
-        return total
+        return report
 
-    def _whose(self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None) -> _Whose:
+    def _whose(self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None) -> Whose:
         parts = {"agent": agent, "channel": channel, "peer": peer}
         given = {what: check_text(part, what) for what, part in parts.items() if part is not None}
         if (key is None) == (not given):
             raise InvalidInputError("erase what? Give a key, or one or more of agent, channel and peer")
         if key is not None:
-            return _Whose(*key_columns(self._runtime, key), is_key=True)
+            return Whose(*key_columns(self._runtime, key))
         for what in given:
             if what not in self._runtime.settings.isolation:
                 raise InvalidInputError(
@@ -76,106 +42,4 @@ class Eraser:
                     " erase by a part that `with_isolation` names",
                     part=what,
                 )
-        return _Whose(agent, channel, peer)
-
-    async def _pages(self, whose: _Whose) -> AsyncIterator[list[SessionRow]]:
-        after: tuple[int, int] | None = None
-        while True:
-            query = SessionQuery(
-                namespace=self._runtime.namespace,
-                limit=_BATCH,
-                agent=whose.agent,
-                channel=whose.channel,
-                peer=whose.peer,
-                thread=whose.thread,
-                after=after,
-            )
-            rows = await self._runtime.store.page(query)
-            yield [row for row in rows if whose.has(row)]
-            if len(rows) < _BATCH:
-                return
-            after = rows[-1].last_active_at, rows[-1].number
-
-    async def _erase(self, session_id: str, whose: _Whose) -> ErasureReport:
-        """Erase a session, and before it what was forked from it."""
-        total = ErasureReport()
-        waiting = [session_id]
-        while waiting:
-            below = [id for id in await self._below(waiting[-1], whose) if id not in waiting]
-            if below:
-                waiting += below
-                continue
-            session_id = waiting.pop()
-            removed = await self._remove(session_id)
-            if removed is None:
-                waiting.insert(0, session_id)  # the fork in its way may be waiting itself, or is found next time
-            else:
-                total += removed
-        return total
-
-    async def _below(self, session_id: str, whose: _Whose) -> list[str]:
-        """Those that were forked from a session, oldest first, and those that were begun under it and are nobody
-        else's. Sessions of others that were begun under it stay, and forget it."""
-        rows = await self._runtime.store.trees(self._runtime.namespace, [session_id], family=True)
-        found = plans.descendants(rows[0]) if rows else []
-        query = SessionQuery(namespace=self._runtime.namespace, limit=_BATCH, parent=session_id)
-        while children := await self._runtime.store.page(query):
-            for child in children:
-                if child.agent is None or whose.has(child):
-                    found.append(child)
-                else:
-                    await self._orphan(child)
-            query = msgspec.structs.replace(query, after=(children[-1].last_active_at, children[-1].number))
-        return [row.id for row in sorted(found, key=lambda row: row.number)]
-
-    async def _orphan(self, row: SessionRow) -> None:
-        handle = Handle(self._runtime, row.id)
-        try:
-            await handle.alter(lambda row: plans.change_row(row, self._runtime.now(), parent_session_id=None))
-        except SessionNotFoundError:
-            pass  # deleted meanwhile
-
-    async def _remove(self, session_id: str) -> ErasureReport | None:
-        """Remove one session and all that is kept for it; None, and nothing is removed, if it was forked meanwhile."""
-        handle = Handle(self._runtime, session_id)
-        removed: ErasureReport | None = None
-
-        async def build(tree: Tree) -> Plan | None:
-            nonlocal removed
-            removed = None
-            if plans.descendants(tree.rows):
-                return None
-            plan = plans.erase_session(tree.rows, self._runtime.now())
-            kept = await self._runtime.store.count_rows(tree.session.number, list(_spans(plan)))
-            removed = ErasureReport(
-                sessions=1,
-                messages=kept.messages,
-                summaries=len(plan.delete_overlays),
-                block_versions=kept.documents,
-                usage_entries=kept.usage_entries,
-                queued_messages=kept.queued,
-            )
-            return plan
-
-        # Before the session: without it nobody would know where to look for what is left.
-        states = await self._forget_elsewhere(handle)
-        try:
-            async with ending(self._runtime, handle, EndReason.ERASE):
-                existed = await handle.change(build, family=True)
-        except SessionNotFoundError:
-            existed = False
-        if existed and removed is None:
-            return None
-        states += await self._forget_elsewhere(handle)
-        return replace(removed if existed and removed else ErasureReport(), states=states)
-
-    async def _forget_elsewhere(self, handle: Handle) -> int:
-        """Remove what is not kept with the session; returns how many states there were."""
-        await Components(handle).prompt.forget(handle.id)
-        return await self._states.delete(handle.id, everywhere=True)
-
-
-def _spans(plan: Plan) -> Iterator[Span]:
-    """The messages that a plan deletes."""
-    yield from plan.delete_rows
-    yield from (Span(segment, 0, SEGMENT_SIZE - 1, None) for segment in plan.delete_segments)
+        return Whose(**given)
