@@ -50,6 +50,18 @@ def run_script(script: str) -> subprocess.CompletedProcess[str]:
 # the same API
 
 
+def test_a_request_for_a_provider_is_prepared_and_tools_are_called() -> None:
+    with SessionManager("memory://").with_context("memory").with_cached_prompt() as manager:
+        session = manager.session("s")
+        session.append(said("hi"))
+        request = session.prepare("openai")
+        assert [message["role"] for message in request["messages"]] == ["system", "user"]
+        tool = session.tools()["update_context"]
+        assert "missing" in tool.call("{}")
+        assert "Written" in tool.call('{"label": "memory", "content": "Likes tea."}')
+        assert "Likes tea." in str(session.prepare("anthropic", notes="user", alternate=True)["messages"])
+
+
 def test_it_has_every_name_of_the_package() -> None:
     assert sync.__all__ == frontdesk.__all__
     assert {"Session", "SessionManager"} <= set(TWINS)

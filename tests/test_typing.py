@@ -11,7 +11,9 @@ from mypy import api
 ROOT = Path(__file__).parents[1]
 
 PROGRAM = """
+import anthropic
 import frontdesk
+import openai
 from frontdesk import MessageFormat, SessionManager, SessionStatus, sync
 from frontdesk.errors import SessionNotFoundError
 
@@ -37,6 +39,12 @@ async def use(manager: SessionManager, format: MessageFormat, maybe: MessageForm
     async with session.turn(on_busy="queue", message={"role": "user", "content": "hi"}) as maybe_turn:
         reveal_type(maybe_turn)  # turn or none
 
+    chat, claude = openai.AsyncOpenAI(), anthropic.AsyncAnthropic()
+    reveal_type(await chat.chat.completions.create(model="m", **await session.prepare("openai")))  # chat answer
+    reveal_type(await chat.responses.create(model="m", **await session.prepare("openai-responses")))  # response
+    reveal_type(await claude.messages.create(model="m", max_tokens=9, **await session.prepare("anthropic")))  # answer
+
+    await session.prepare("ui")  # not a provider
     await session.history(format="gemini")  # wrong format
     await manager.history("s", format="gemini")  # wrong format by id
     await manager.list(status="asleep")  # wrong status
@@ -50,6 +58,8 @@ def use_sync(manager: sync.SessionManager) -> None:
     session = manager.session("s")
     reveal_type(session.history())  # sync messages
     reveal_type(session.history(format="openai"))  # sync dicts
+    request = session.prepare("openai", notes="system")
+    reveal_type(openai.OpenAI().chat.completions.create(model="m", **request))  # sync chat answer
     reveal_type([info.name for info in manager.iterate(status="idle")])  # sync names
     session.history(format="gemini")  # sync wrong format
 """
@@ -70,11 +80,16 @@ REVEALED = {
     "status": "SessionStatus",
     "turn": "Turn",
     "turn or none": "Turn | None",
+    "chat answer": "openai.types.chat.chat_completion.ChatCompletion",
+    "response": "openai.types.responses.response.Response",
+    "answer": "anthropic.types.message.Message",
     "sync messages": "list[Message]",
+    "sync chat answer": "openai.types.chat.chat_completion.ChatCompletion",
     "sync dicts": "list[dict[str, Any]]",
     "sync names": "list[str]",
 }
 REFUSED = {
+    "not a provider": "call-overload",
     "wrong format": "call-overload",
     "wrong format by id": "call-overload",
     "wrong status": "arg-type",

@@ -110,8 +110,10 @@ from frontdesk.lifecycle.notes import EndingSession
 from frontdesk.lifecycle.transitions import ManagerDefault
 from frontdesk.manager.directory import ListOrder
 from frontdesk.manager.manager import AppendedList, DictList, MessageList
+from frontdesk.messages.formats import Notes
 from frontdesk.records import AnyStatus
 from frontdesk.session.components import Components
+from frontdesk.session.requests import AnthropicRequest, OpenAIRequest, OpenAIResponsesRequest
 from frontdesk.session.session import R
 from frontdesk.session.turns import Duration, Holding
 from frontdesk.session.writing import Given
@@ -399,12 +401,59 @@ class Session:
     def switch(self, leaf: str | None, *, expected_head: str | AnyHead | None = ...) -> Message | None: ...
     @overload
     def history(
-        self, *, leaf: str | None = None, last: int | None = None, max_tokens: int | None = None, format: None = None
+        self,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: None = None,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> list[Message]: ...
     @overload
     def history(
-        self, *, leaf: str | None = None, last: int | None = None, max_tokens: int | None = None, format: MessageFormat
+        self,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: MessageFormat,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> list[dict[str, Any]]: ...
+    @overload
+    def prepare(
+        self,
+        format: Literal["openai"],
+        *,
+        max_tokens: int | None = None,
+        tools: bool = True,
+        cache: bool = True,
+        notes: Notes = "user",
+        alternate: bool = False,
+    ) -> OpenAIRequest: ...
+    @overload
+    def prepare(
+        self,
+        format: Literal["openai-responses"],
+        *,
+        max_tokens: int | None = None,
+        tools: bool = True,
+        cache: bool = True,
+        notes: Notes = "user",
+        alternate: bool = False,
+    ) -> OpenAIResponsesRequest: ...
+    @overload
+    def prepare(
+        self,
+        format: Literal["anthropic"],
+        *,
+        max_tokens: int | None = None,
+        tools: bool = True,
+        cache: bool = True,
+        notes: Notes = "user",
+        alternate: bool = False,
+    ) -> AnthropicRequest: ...
     def transcript(
         self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
     ) -> Iterator[Message]:
@@ -780,6 +829,8 @@ class SessionManager:
         last: int | None = None,
         max_tokens: int | None = None,
         format: None = None,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> MessageList: ...
     @overload
     def history(
@@ -790,6 +841,8 @@ class SessionManager:
         last: int | None = None,
         max_tokens: int | None = None,
         format: MessageFormat,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> DictList: ...
     def delete_messages(
         self, id: str | SessionKey, ids: Iterable[str], *, expected_head: str | AnyHead | None = ...

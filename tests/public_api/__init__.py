@@ -26,6 +26,7 @@ from tests.public_api.listing import ListingTests
 from tests.public_api.memory import MemoryTests
 from tests.public_api.messages import MessageTests
 from tests.public_api.overlays import OverlayTests
+from tests.public_api.preparing import PreparingTests
 from tests.public_api.random_histories import RandomHistoryTests
 from tests.public_api.scopes import ScopeTests
 from tests.public_api.search import SearchTests
@@ -48,6 +49,7 @@ class PublicApiTests(
     GuardedWriteTests,
     BranchTests,
     WindowTests,
+    PreparingTests,
     OverlayTests,
     ForkTests,
     DirectoryTests,

@@ -14,10 +14,13 @@ from frontdesk.config.settings import ContextSettings, Renderer
 from frontdesk.context.blocks import ContextBlock, digest, fingerprint
 from frontdesk.context.prompt import render_prompt
 from frontdesk.context.session_blocks import SessionBlocks
+from frontdesk.messages import Message
 from frontdesk.store import TURN, PromptRow, SessionRow
 from frontdesk.tree.guards import check_fence
 
-CHANGES_PREFIX = "context-changes:"
+_CHANGES_PREFIX = "context-changes:"
+_PROMPT = "prompt"
+"""where the metadata of a message on changes names the prompt that it belongs to"""
 
 
 class _Local:
@@ -48,7 +51,7 @@ class FrozenPrompt:
     def _renderer(self) -> Renderer:
         return self._settings.renderer or render_prompt
 
-    async def freeze(self) -> str:
+    async def freeze(self) -> PromptRow:
         """Return the frozen prompt. It is rendered and stored if there is none, or if the declarations changed."""
         current = await self._fingerprint()
         frozen = await self._get()
@@ -58,7 +61,7 @@ class FrozenPrompt:
                 frozen = await self._put(session_id, await self._render(current), frozen)
         return self._count(frozen)
 
-    async def refresh(self) -> str:
+    async def refresh(self) -> PromptRow:
         """Render the prompt again from what the blocks contain now, and freeze that."""
         current = await self._fingerprint()
         session_id = await self._blocks.ensure_session()
@@ -96,18 +99,21 @@ class FrozenPrompt:
     def _is_in_store(self) -> bool:
         return self._settings.caches_prompt and self._settings.prompt_store is None
 
-    def _count(self, frozen: PromptRow) -> str:
+    def _count(self, frozen: PromptRow) -> PromptRow:
         self._local.tokens = frozen.tokens
-        return frozen.text
+        return frozen
 
-    async def changes(self) -> dict[str, Any] | None:
-        """A message with everything that has changed since the freeze, for the caller to append; None if nothing has.
+    async def current(self) -> PromptRow | None:
+        """The frozen prompt, None if there is none or if it has to be rendered again."""
+        frozen = await self._get()
+        return frozen if frozen is not None and frozen.fingerprint else None
+
+    async def changes(self, frozen: PromptRow) -> dict[str, Any] | None:
+        """A message with everything that has changed since a prompt was frozen; None if nothing has.
 
         A block that was written since counts as changed even if it has its old content again: the model may have read
-        another value in between. The id depends on what changed, so appending the same change again is a no-op."""
-        frozen = await self._get()
-        if frozen is None or not frozen.fingerprint:
-            return None
+        another value in between. The id depends on what changed, so appending the same change again is a no-op. The
+        metadata say which prompt the message belongs to: see `outdated_changes`."""
         before: dict[str, list[Any]] = msgspec.json.decode(frozen.blocks)
         blocks = await self._blocks.blocks()
         changed = [block for block in blocks if before.get(block.label) != _state(block)]
@@ -118,7 +124,12 @@ class FrozenPrompt:
         texts += [self._renderer(changed)] if changed else []
         texts += [f"No longer part of the context: {', '.join(gone)}."] if gone else []
         state = msgspec.json.encode([frozen.number, [_state(block) for block in changed], gone])
-        return {"id": CHANGES_PREFIX + digest(state), "role": "system", "content": "\n\n".join(texts)}
+        return {
+            "id": _CHANGES_PREFIX + digest(state),
+            "role": "system",
+            "content": "\n\n".join(texts),
+            "metadata": {_PROMPT: _identity(frozen)},
+        }
 
     async def _fingerprint(self) -> str:
         declared = [(source.declaration, source.kind) for source in await self._blocks.sources()]
@@ -172,6 +183,24 @@ class FrozenPrompt:
         if turn is not None:
             lease = await self._runtime.store.get_lease(self._runtime.namespace, turn.session_id, TURN)
             check_fence(*turn, None if lease is None else lease.number)
+
+
+def is_change_note(message: Message) -> bool:
+    """Whether it is a message on changes of the context that was appended."""
+    return message.role == "system" and message.id.startswith(_CHANGES_PREFIX)
+
+
+def outdated_changes(messages: Sequence[Message], frozen: PromptRow | None) -> frozenset[str]:
+    """The ids of the messages on changes that belong to another prompt than `frozen`, which contains these changes or
+    later ones. Shown to a model, they would contradict it."""
+    current = None if frozen is None else _identity(frozen)
+    notes = [message for message in messages if is_change_note(message)]
+    return frozenset(message.id for message in notes if message.metadata.get(_PROMPT) != current or current is None)
+
+
+def _identity(prompt: PromptRow) -> str:
+    """The same for prompts with the same text from the same versions of blocks, on all workers."""
+    return digest(prompt.text + prompt.blocks)
 
 
 def _next(prompt: PromptRow | None) -> int:

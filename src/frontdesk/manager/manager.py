@@ -28,7 +28,7 @@ from frontdesk.manager.states import StateCleaner
 from frontdesk.manager.sweeps import Sweeper
 from frontdesk.manager.usage import read_stats, read_usage
 from frontdesk.messages import Message, NewMessage, check_id
-from frontdesk.messages.formats import MessageFormat
+from frontdesk.messages.formats import MessageFormat, Notes
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import (
     AnyStatus,
@@ -318,6 +318,8 @@ class SessionManager(Configurable):
         last: int | None = None,
         max_tokens: int | None = None,
         format: None = None,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> MessageList: ...
 
     @overload
@@ -329,6 +331,8 @@ class SessionManager(Configurable):
         last: int | None = None,
         max_tokens: int | None = None,
         format: MessageFormat,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> DictList: ...
 
     async def history(
@@ -339,12 +343,16 @@ class SessionManager(Configurable):
         last: int | None = None,
         max_tokens: int | None = None,
         format: MessageFormat | None = None,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> MessageList | DictList:
         """`Session.history` by id."""
         session = self.session(id)
         if format is None:
             return await session.history(leaf=leaf, last=last, max_tokens=max_tokens)
-        return await session.history(leaf=leaf, last=last, max_tokens=max_tokens, format=format)
+        return await session.history(
+            leaf=leaf, last=last, max_tokens=max_tokens, format=format, notes=notes, alternate=alternate
+        )
 
     async def delete_messages(
         self, id: str | SessionKey, ids: Iterable[str], *, expected_head: str | AnyHead | None = ANY_HEAD

@@ -16,6 +16,7 @@ from frontdesk.session.background import BackgroundCompactor
 from frontdesk.session.compacting import Compactor
 from frontdesk.session.handle import Handle
 from frontdesk.session.overlays import Overlays
+from frontdesk.session.preparing import Preparer
 from frontdesk.session.reading import Reader
 from frontdesk.session.remembering import MemoryRefresher
 from frontdesk.session.removing import Remover
@@ -82,6 +83,10 @@ class Components:
     @_component
     def window(self) -> WindowReader:
         return WindowReader(self.handle)
+
+    @_component
+    def preparer(self) -> Preparer:
+        return Preparer(self.window, self.prompt)
 
     @_component
     def memory(self) -> MemoryRefresher:

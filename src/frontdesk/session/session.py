@@ -18,8 +18,8 @@ from frontdesk.config.settings import Declaration
 from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
-from frontdesk.messages import Message, NewMessage, formats
-from frontdesk.messages.formats import MessageFormat
+from frontdesk.messages import Message, NewMessage
+from frontdesk.messages.formats import MessageFormat, Notes
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SessionInfo
 from frontdesk.search.request import parse_request
@@ -27,6 +27,8 @@ from frontdesk.search.results import SearchResults
 from frontdesk.search.session_search import search_session
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
+from frontdesk.session.preparing import check_rendering
+from frontdesk.session.requests import AnthropicRequest, OpenAIRequest, OpenAIResponsesRequest, ProviderFormat
 from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
 from frontdesk.session.writing import Given
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, Scope, Store
@@ -240,7 +242,14 @@ class Session:
 
     @overload
     async def history(
-        self, *, leaf: str | None = None, last: int | None = None, max_tokens: int | None = None, format: None = None
+        self,
+        *,
+        leaf: str | None = None,
+        last: int | None = None,
+        max_tokens: int | None = None,
+        format: None = None,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> list[Message]: ...
 
     @overload
@@ -251,6 +260,8 @@ class Session:
         last: int | None = None,
         max_tokens: int | None = None,
         format: MessageFormat,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> list[dict[str, Any]]: ...
 
     async def history(
@@ -260,20 +271,89 @@ class Session:
         last: int | None = None,
         max_tokens: int | None = None,
         format: MessageFormat | None = None,
+        notes: Notes = "user",
+        alternate: bool = False,
     ) -> list[Message] | list[dict[str, Any]]:
         """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
 
         `last` keeps that many of the last messages. `max_tokens` keeps the leading system messages, summaries, and the
         current request with all its steps. What goes first: long tool outputs of earlier turns, which are shortened,
         then whole old turns, then the oldest tool outputs of the current turn. This happens in steps, so that the start
-        of the result stays the same from call to call. Returns `Message`s, or with `format` ("openai",
-        "openai-responses", "anthropic", "ui", "raw") dicts that are valid for that provider; "raw" shortens nothing.
-        Raises `MessageNotFoundError`, and `ContextOverflowError` if the current turn does not fit."""
+        of the result stays the same from call to call.
+
+        Returns `Message`s, or with `format` ("openai", "openai-responses", "anthropic", "ui", "raw") dicts that are
+        valid for that provider. No message is dropped: summaries, and system messages in the middle, are written as
+        user messages, or with `notes="system"` as system messages where the provider allows that (OpenAI).
+        `alternate=True` merges neighbours of one role, for chat templates that insist on alternation. "raw" is what
+        was appended, and shortens nothing.
+
+        Raises `InvalidInputError`, `MessageNotFoundError`, and `ContextOverflowError` if the current turn does not
+        fit."""
         check_count(last, "last")
         check_count(max_tokens, "max_tokens")
         check_format(format)
+        check_rendering(notes, alternate)
         messages = await self._parts.window.read(leaf, last, max_tokens, shortens=format != "raw")
-        return messages if format is None else formats.render(messages, format)
+        return messages if format is None else await self._parts.preparer.render(messages, format, notes, alternate)
+
+    @overload
+    async def prepare(
+        self,
+        format: Literal["openai"],
+        *,
+        max_tokens: int | None = None,
+        tools: bool = True,
+        cache: bool = True,
+        notes: Notes = "user",
+        alternate: bool = False,
+    ) -> OpenAIRequest: ...
+
+    @overload
+    async def prepare(
+        self,
+        format: Literal["openai-responses"],
+        *,
+        max_tokens: int | None = None,
+        tools: bool = True,
+        cache: bool = True,
+        notes: Notes = "user",
+        alternate: bool = False,
+    ) -> OpenAIResponsesRequest: ...
+
+    @overload
+    async def prepare(
+        self,
+        format: Literal["anthropic"],
+        *,
+        max_tokens: int | None = None,
+        tools: bool = True,
+        cache: bool = True,
+        notes: Notes = "user",
+        alternate: bool = False,
+    ) -> AnthropicRequest: ...
+
+    async def prepare(
+        self,
+        format: ProviderFormat,
+        *,
+        max_tokens: int | None = None,
+        tools: bool = True,
+        cache: bool = True,
+        notes: Notes = "user",
+        alternate: bool = False,
+    ) -> Any:
+        """The keyword arguments of a model call: the frozen prompt, history, and the definitions of `tools()`.
+
+        What has changed in the context since the prompt was frozen comes last, never between a tool call and its
+        result. No message is written. For "anthropic", `cache` sets cache breakpoints at the ends of the stable parts:
+        tools and system prompt, the last summary, and the last message. `max_tokens`, `notes` and `alternate` are those
+        of `history`.
+
+        Raises `InvalidInputError`, and `ContextOverflowError` if the current turn does not fit."""
+        offered = (await self.tools()).values() if tools else ()
+        return await self._parts.preparer.prepare(
+            format, [*offered], max_tokens=max_tokens, cache=cache, notes=notes, alternate=alternate
+        )
 
     async def transcript(
         self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
@@ -505,18 +585,19 @@ class Session:
         """The system prompt. It is rendered once, and then stays the same until `refresh_system_prompt`,
         `clear_messages`, a compaction, or a change of the declared blocks. With `with_cached_prompt`, all workers get
         the same text."""
-        return await self._parts.prompt.freeze()
+        return (await self._parts.prompt.freeze()).text
 
     async def refresh_system_prompt(self) -> str:
         """Render the prompt again from the current content of the blocks, and freeze it."""
-        return await self._parts.prompt.refresh()
+        return (await self._parts.prompt.refresh()).text
 
     async def context_changes(self) -> dict[str, Any] | None:
         """A message that says what has changed since the prompt was frozen, for you to append; None if nothing has.
 
         The frozen prompt, which the provider has cached, stays the same. Appending the same change twice does nothing.
         """
-        return await self._parts.prompt.changes()
+        frozen = await self._parts.prompt.current()
+        return None if frozen is None else await self._parts.prompt.changes(frozen)
 
     async def tools(self, *, scope: SearchScope | None = "guest") -> dict[str, Tool]:
         """The tools for the model, by name: those of the blocks, with compaction `expand_summary`, and `session_search`

@@ -34,8 +34,13 @@ def note_of(step: CallStep, rendering: Rendering) -> Note | None:
         # What a tool returned must not get the authority of a system message.
         text = "\n".join(filter(None, map(_text_of, step.pieces))) if step.pieces else message.text
         return Note(f"{_OUTPUT}{escape_tags(text)}</tool_output>", None) if text.strip() else None
-    text = _OUTDATED if message.id in rendering.outdated else message.text
+    text = system_text(message, rendering)
     return Note(f"{_SYSTEM}{escape_tags(text)}</system_message>", text) if text.strip() else None
+
+
+def system_text(message: Source, rendering: Rendering) -> str:
+    """The text of a system message; for a note that the prompt has replaced, a line that overrides nothing."""
+    return _OUTDATED if message.id in rendering.outdated else message.text
 
 
 def _text_of(piece: MessagePiece) -> str | None:

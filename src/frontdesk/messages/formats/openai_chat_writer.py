@@ -24,7 +24,7 @@ from frontdesk.messages.formats.content_blocks import (
     url_of,
 )
 from frontdesk.messages.formats.format import Rendering, Source
-from frontdesk.messages.formats.notes import note_of
+from frontdesk.messages.formats.notes import note_of, system_text
 from frontdesk.messages.formats.openai_chat_blocks import clean_block, read_block, read_call
 from frontdesk.messages.formats.pairing import CallIds, CallStep, MessagePiece, steps
 from frontdesk.messages.parts import FilePart, ToolCallPart, ToolResultPart
@@ -62,7 +62,7 @@ class _Writer:
             case "user":
                 content = self._user_content(step)
             case _:
-                content = step.message.text
+                content = system_text(step.message, self._rendering)
         if not content or (type(content) is str and not content.strip()):
             return []
         name = self._speakers.name(step.message)

@@ -22,7 +22,7 @@ from frontdesk.messages.formats.content_blocks import (
     url_of,
 )
 from frontdesk.messages.formats.format import Rendering, Source
-from frontdesk.messages.formats.notes import note_of
+from frontdesk.messages.formats.notes import note_of, system_text
 from frontdesk.messages.formats.openai_responses_items import clean_block, clean_item, read_block
 from frontdesk.messages.formats.pairing import CallIds, CallStep, MessagePiece, steps
 from frontdesk.messages.parts import FilePart, ToolCallPart, ToolResultPart
@@ -76,7 +76,7 @@ class _Writer:
                 return self._note(step)
             case "user":
                 return self._user_items(step)
-        text = step.message.text
+        text = system_text(step.message, self._rendering)
         return [(-1, {"role": step.role, "content": text})] if text.strip() else []
 
     def _note(self, step: CallStep) -> list[Placed]:
