@@ -187,7 +187,7 @@ class ScopeTests:
                     with pytest.raises(TurnLostError):
                         await write
                 answer = await (await lost.tools())["update_context"](label=scope, content="late")
-                assert "turn" in answer
+                assert answer.startswith("Error: ")
                 assert (await lost.context_block(scope)).content == "written in the turn"
         assert await session.freeze_system_prompt() == frozen
         assert [version.content for version in await session.block_history(scope)] == ["written in the turn"]
@@ -228,7 +228,7 @@ class ScopeTests:
         assert await search(ANA) == "No results found."
         async with manager.session(ANA).turn() as lost, manager.session(ANA).turn(on_busy="interrupt"):
             answer = await (await lost.tools())["update_context"](label="facts", title="late", content="late")
-            assert "turn" in answer
+            assert answer.startswith("Error: ")
         assert (await manager.session(ANA).context_block("facts")).content == ""
 
     async def test_earlier_versions_of_a_block_can_be_removed(self, house: SessionManager) -> None:
