@@ -11,6 +11,8 @@ from frontdesk.messages.formats.content_blocks import is_application_data, reada
 from frontdesk.messages.formats.excerpts import cut_middle
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"]{0,100};base64,[A-Za-z0-9+/=_-]{64,}")
+_NOT_IN_NAMES = re.compile(r"[\s\[\]<>]+")
+_MAX_NAME = 100
 _SPEAKER = re.compile(r"\n(?=\[(?:user|assistant|system|developer|tool|file|earlier summary)\b)", re.IGNORECASE)
 
 
@@ -27,10 +29,17 @@ def _lines(message: Message, names: dict[str, str], limit: int) -> Iterator[str]
     if message.is_summary:
         yield _one_speaker(f"[earlier summary] {message.text}")
         return
+    speaker = _speaker(message)
     for part in message.plain_parts:
-        line = _line(part, message.role, names, limit)
+        line = _line(part, speaker, names, limit)
         if line is not None:
             yield _one_speaker(_without_data(line))
+
+
+def _speaker(message: Message) -> str:
+    """The role, and the name of the author if it was given: several people may take part."""
+    name = _NOT_IN_NAMES.sub(" ", message.author or "")[:_MAX_NAME].strip()
+    return f"{message.role} {name}" if name else message.role
 
 
 def _one_speaker(line: str) -> str:
@@ -38,12 +47,12 @@ def _one_speaker(line: str) -> str:
     return _SPEAKER.sub("\n ", line)
 
 
-def _line(part: Part, role: str, names: dict[str, str], limit: int) -> str | None:
+def _line(part: Part, speaker: str, names: dict[str, str], limit: int) -> str | None:
     match part:
         case ReasoningPart():
             return None
         case TextPart():
-            return f"[{role}] {part.text}" if part.text.strip() else None
+            return f"[{speaker}] {part.text}" if part.text.strip() else None
         case ToolCallPart():
             names[part.id] = part.name
             arguments = part.arguments if type(part.arguments) is str else compact(part.arguments)
@@ -54,7 +63,7 @@ def _line(part: Part, role: str, names: dict[str, str], limit: int) -> str | Non
             return f"[tool result {name}] {failed}{cut_middle(_without_data(result_text(part.content)), limit)}"
         case FilePart():
             return _file_line(part, limit)
-    return _data_line(part, role, limit)
+    return _data_line(part, speaker, limit)
 
 
 def _without_data(text: str) -> str:
@@ -68,10 +77,10 @@ def _file_line(part: FilePart, limit: int) -> str:
     return f"[{label}]" if text is None else f"[{label}] {cut_middle(text, limit)}"
 
 
-def _data_line(part: DataPart, role: str, limit: int) -> str | None:
+def _data_line(part: DataPart, speaker: str, limit: int) -> str | None:
     said = readable(part)
     if said is not None:
-        return f"[{role}] {said}"
+        return f"[{speaker}] {said}"
     if is_application_data(part):
         return None
     return f"[{part.type}] {cut_middle(_without_data(compact(part.data)), limit)}"

@@ -30,6 +30,7 @@ from frontdesk.config.settings import (
     Sink,
     Strategy,
     check_answer_tokens,
+    check_memory_scope,
     threshold,
 )
 from frontdesk.errors import ConfigurationError
@@ -111,6 +112,7 @@ class Configurable:
         declarations = self._runtime.settings.context.declarations
         if any(declared.label == declaration.label for declared in declarations):
             raise ConfigurationError(f"there is a context block {declaration.label!r} already")
+        check_memory_scope(self._runtime.settings.memory, declaration)
         return self._configure_context(declarations=(*declarations, declaration))
 
     def _configure_context(self, **values: Any) -> Self:
@@ -212,26 +214,33 @@ class Configurable:
         max_extract_tokens: int = _MEMORY.max_extract_tokens,
         timeout: float = _MEMORY.timeout,
         on_error: OnError | None = None,
+        share: bool = _MEMORY.share,
     ) -> Self:
         """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
         every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
         new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
-        declared."""
+        declared, in the scope of that block.
+
+        A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
+        written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
+        read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError` otherwise."""
         if not callable(extract):
             raise ConfigurationError(f"an extractor is a callable from prompt to text, not {type(extract).__name__}")
         check_count(max_extract_tokens, "max_extract_tokens")
-        self._runtime.configure(
-            memory=MemorySettings(
-                extract=extract,
-                sink=sink,
-                label=label,
-                enabled=enabled,
-                prompt=prompt,
-                max_extract_tokens=max_extract_tokens,
-                timeout=timeout,
-                on_error=on_error,
-            )
+        memory = MemorySettings(
+            extract=extract,
+            sink=sink,
+            label=label,
+            enabled=enabled,
+            prompt=prompt,
+            max_extract_tokens=max_extract_tokens,
+            timeout=timeout,
+            on_error=on_error,
+            share=share,
         )
+        for declaration in self._runtime.settings.context.declarations:
+            check_memory_scope(memory, declaration)
+        self._runtime.configure(memory=memory)
         return self
 
     def with_lifecycle(

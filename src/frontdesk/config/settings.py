@@ -162,6 +162,7 @@ class MemorySettings:
     input_tokens: int = 60_000
     timeout: float = 60.0
     on_error: OnError | None = None
+    share: bool = False
 
     @property
     def is_on(self) -> bool:
@@ -237,6 +238,16 @@ def check_answer_tokens(max_tokens: int) -> int:
     if type(max_tokens) is not int or max_tokens < MIN_ANSWER_TOKENS:
         raise InvalidInputError(f"max_tokens must be a whole number, at least {MIN_ANSWER_TOKENS}, not {max_tokens!r}")
     return max_tokens
+
+
+def check_memory_scope(memory: MemorySettings, declaration: Declaration) -> None:
+    """Raises `ConfigurationError` if facts about one guest would go to a block that other guests read."""
+    is_target = memory.extract is not None and memory.sink is None and memory.label == declaration.label
+    if is_target and declaration.scope in ("agent", "namespace") and not memory.share:
+        raise ConfigurationError(
+            f"block {declaration.label!r} is read by all guests of its {declaration.scope}: extract facts into a block"
+            " with scope='guest', or allow it with `with_memory_refresh(..., share=True)`"
+        )
 
 
 def threshold(value: timedelta | None, what: str) -> int:

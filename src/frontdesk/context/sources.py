@@ -15,6 +15,7 @@ from frontdesk.context.blocks import BlockKind, is_writable, kind_of
 from frontdesk.context.entries import StoredEntries, StoreSearch
 from frontdesk.errors import ConfigurationError
 from frontdesk.keys import SessionKey
+from frontdesk.store import Scope
 
 SearchHistory: TypeAlias = Callable[[HistorySearch], object]
 """declaration -> the provider, for one handle, of a block that searches other conversations"""
@@ -87,6 +88,11 @@ class BlockSource:
                 f"the provider of block {self.label!r} returned {type(content).__name__}, not a text"
             )
         return content.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def stored_scope(declaration: Declaration) -> Scope:
+    """What the store's part of a block belongs to: its content, or the entries of a `StoreSearch`."""
+    return declaration.provider.scope if isinstance(declaration.provider, StoreSearch) else declaration.scope
 
 
 class SourceCache:

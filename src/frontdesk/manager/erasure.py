@@ -10,6 +10,7 @@ from frontdesk.manager.directory import key_columns
 from frontdesk.manager.session_erasure import SessionEraser, Whose
 from frontdesk.manager.states import StateCleaner
 from frontdesk.records import ErasureReport
+from frontdesk.store import OwnerQuery
 
 
 class Eraser:
@@ -25,8 +26,21 @@ class Eraser:
         """See `SessionManager.erase`."""
         whose = self._whose(key, agent, channel, peer)
         report = await self._sessions.erase(whose)
+        report += ErasureReport(block_versions=await self._delete_blocks(whose))
         await self._runtime.store.scrub(self._runtime.namespace)
         return report
+
+    async def _delete_blocks(self, whose: Whose) -> int:
+        """Delete the blocks that belong to more than one session: to the keys, guests and agents that are meant."""
+        return await self._runtime.store.delete_documents(
+            OwnerQuery(
+                namespace=self._runtime.namespace,
+                agent=whose.agent,
+                channel=whose.channel,
+                peer=whose.peer,
+                thread=whose.thread,
+            )
+        )
 
     def _whose(self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None) -> Whose:
         parts = {"agent": agent, "channel": channel, "peer": peer}

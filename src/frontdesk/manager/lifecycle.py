@@ -132,6 +132,8 @@ class Lifecycle:
         async def build(tree: Tree) -> Plan | None:
             nonlocal deleted
             deleted = is_wanted(tree.session)
+            if deleted:
+                await Components(handle).forgetter.forget_session(tree)
             return plans.delete_session(tree.rows, self._runtime.now()) if deleted else None
 
         existed = await handle.change(build, family=True)

@@ -124,6 +124,7 @@ class SessionEraser:
             removed = None
             if plans.descendants(tree.rows):
                 return None
+            await Components(handle).forgetter.forget_session(tree)
             plan = plans.erase_session(tree.rows, self._runtime.now())
             kept = await self._runtime.store.count_rows(tree.session.number, list(_spans(plan)))
             removed = ErasureReport(

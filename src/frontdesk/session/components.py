@@ -14,6 +14,7 @@ from frontdesk.search.scopes import OwnSession
 from frontdesk.session.attributes import Attributes
 from frontdesk.session.background import BackgroundCompactor
 from frontdesk.session.compacting import Compactor
+from frontdesk.session.forgetting import Forgetter
 from frontdesk.session.handle import Handle
 from frontdesk.session.overlays import Overlays
 from frontdesk.session.preparing import Preparer
@@ -90,7 +91,7 @@ class Components:
 
     @_component
     def memory(self) -> MemoryRefresher:
-        return MemoryRefresher(self.handle, self.context)
+        return MemoryRefresher(self.handle, self.context, self.forgetter)
 
     @_component
     def overlays(self) -> Overlays:
@@ -109,8 +110,12 @@ class Components:
         return Writer(self.handle, self.context, self._outside.after_append)
 
     @_component
+    def forgetter(self) -> Forgetter:
+        return Forgetter(self.handle, self.prompt)
+
+    @_component
     def remover(self) -> Remover:
-        return Remover(self.handle, self.prompt)
+        return Remover(self.handle, self.prompt, self.forgetter)
 
     def after_append(self, row: SessionRow, added: int) -> None:
         """Start what an append of `added` tokens made necessary."""

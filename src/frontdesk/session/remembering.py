@@ -3,54 +3,62 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from frontdesk.calls import call
-from frontdesk.compaction import memory
+from frontdesk.compaction import facts, memory
 from frontdesk.compaction.chunks import split_into_chunks
+from frontdesk.compaction.facts import Extraction, Progress
 from frontdesk.compaction.failures import report_failure
 from frontdesk.compaction.prompts import build_extract_prompt
 from frontdesk.compaction.summariser import ask, total_usage
-from frontdesk.config.settings import MemorySettings
+from frontdesk.config.settings import MemorySettings, Sink, check_memory_scope
 from frontdesk.context.session_blocks import SessionBlocks
-from frontdesk.errors import BlockTooLargeError, BlockVersionError, ConfigurationError, SessionNotFoundError
+from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.history import trees, views
 from frontdesk.lifecycle.leases import hold_lease
 from frontdesk.lifecycle.usage import usage_entry
 from frontdesk.messages import Message, new_id
 from frontdesk.models.windows import session_window
+from frontdesk.session.fact_notes import FactNotes
+from frontdesk.session.forgetting import Forgetter
 from frontdesk.session.handle import Handle
-from frontdesk.store.changes import RESERVED_PREFIX
-from frontdesk.tree.items import count, drop_first, position_of
+from frontdesk.session.memory_block import MemoryBlock
+from frontdesk.store import Owner, Place, Plan, Scope
+from frontdesk.tree.items import drop_first, position_of
 
 _log = logging.getLogger("frontdesk.memory")
-_LABEL = RESERVED_PREFIX + "memory"
 _LEASE = "memory"
-_MOST_FINGERPRINTS = 5_000
 _LEAST_MESSAGES = 3
 _MOST_RECENT = 50
 """ids of extracted messages that are remembered: if one of them is on the path, extraction continues after it"""
-_MOST_LEFT_OVER = 200
+_NO_BLOCK = ""
+"""the label of what goes to a sink"""
 
 
-class _Progress(msgspec.Struct, omit_defaults=True):
-    """How far extraction has come, and which facts the sink has."""
+class _Unread(NamedTuple):
+    """Messages that no extraction has read, and their places."""
 
-    recent: list[str] = []
-    left_over: list[str] = []
-    stored: list[str] = []
+    messages: list[Message]
+    places: list[Place]
+
+    @property
+    def said(self) -> list[Message]:
+        return [message for message in self.messages if message.role != "system"]
 
 
 class MemoryRefresher:
     """Extracts facts and passes them to the sink, or writes them to a context block."""
 
-    def __init__(self, handle: Handle, context: SessionBlocks) -> None:
+    def __init__(self, handle: Handle, context: SessionBlocks, forgetter: Forgetter) -> None:
         self._handle = handle
         self._runtime = handle.runtime
         self._context = context
+        self._forgetter = forgetter
+        self._notes = FactNotes(handle)
 
     async def needs_refresh(self) -> bool:
         """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
@@ -70,10 +78,10 @@ class MemoryRefresher:
         row = await self._handle.find_row()
         if row is None:
             return []
-        if settings.sink is None:
-            await self._context.source(settings.label)
+        label, scope = await self._target(settings)
         async with hold_lease(self._runtime, row.id, _LEASE):
-            return await self._extract(settings)
+            keys = await self._extract(settings, label, scope)
+            return await self._deliver(settings, label, scope, keys)
 
     def start(self, session_id: str) -> None:
         """Refresh in the background, if there are enough new messages since the last extraction."""
@@ -94,88 +102,117 @@ class MemoryRefresher:
         except SessionNotFoundError:
             pass  # deleted meanwhile: there is nothing left to extract
         except Exception as error:
-            await report_failure(_log, self._runtime.settings.memory.on_error, "memory refresh", session_id, error)
+            await report_failure(_log, self._runtime.settings.memory.on_error, "the memory refresh", session_id, error)
 
     async def _is_enough(self) -> bool:
-        return len((await self._new_messages())[0]) >= _LEAST_MESSAGES
+        return len((await self._unread(await self._notes.progress())).said) >= _LEAST_MESSAGES
 
-    # one extraction
+    async def _target(self, settings: MemorySettings) -> tuple[str, Scope]:
+        """Where facts go: the label of a block and its scope, or no label for the sink."""
+        if settings.sink is not None:
+            return _NO_BLOCK, "session"
+        declaration = (await self._context.source(settings.label)).declaration
+        check_memory_scope(settings, declaration)
+        return settings.label, declaration.scope
 
-    async def _extract(self, settings: MemorySettings) -> list[str]:
-        new, known = await self._new_messages()
-        facts = {memory.memory_fingerprint(fact): fact for fact in (*known.left_over, *await self._ask(settings, new))}
-        wanted = [fact for mark, fact in facts.items() if mark not in known.stored]
-        taken, failure = await self._hand_over(settings, wanted) if wanted else ([], None)
-        marks = [*known.stored, *(memory.memory_fingerprint(fact) for fact in taken)]
-        if new or taken:
-            recent = [*known.recent, *(message.id for message in new)][-_MOST_RECENT:]
-            left_over = [fact for fact in wanted if fact not in taken][-_MOST_LEFT_OVER:]
-            await self._store_progress(_Progress(recent, left_over, marks[-_MOST_FINGERPRINTS:]))
+    # extracting
+
+    async def _extract(self, settings: MemorySettings, label: str, scope: Scope) -> list[str]:
+        """Read what is new, and record what was found. Returns the keys of all extractions that are to be delivered."""
+        progress = await self._notes.progress()
+        unread = await self._unread(progress)
+        places = dict(zip((message.id for message in unread.messages), unread.places, strict=True))
+        keys = list(progress.left_over)
+        for chunk in split_into_chunks(unread.said, settings.input_tokens, self._runtime.settings.counter):
+            question = build_extract_prompt(chunk.text, settings.max_extract_tokens, settings.prompt)
+            answer = await ask(settings.extract, question, settings.timeout)  # type: ignore[arg-type]
+            await self.record_usage([answer])
+            found = memory.normalise_memory(answer)
+            if found:
+                runs = facts.runs_of(places[message.id] for message in chunk.messages)
+                key = await self._record(Extraction(label, scope, runs, found, found), chunk.messages)
+                keys += [] if key is None else [key]
+        if unread.messages:
+            await self._notes.change_progress(lambda now: self._advanced(now, progress, unread, keys))
+        return keys
+
+    def _advanced(self, now: Progress, before: Progress, unread: _Unread, keys: list[str]) -> Progress:
+        """The progress after an extraction; what others noted meanwhile stays."""
+        return replace(
+            now,
+            recent=[*now.recent, *(message.id for message in unread.said)][-_MOST_RECENT:],
+            again=[run for run in now.again if run not in before.again],
+            left_over=keys,
+        )
+
+    async def _record(self, extraction: Extraction, messages: Sequence[Message]) -> str | None:
+        """Note where facts came from. None if one of the messages was deleted meanwhile; the others are read again.
+
+        A deletion looks for notes, and is computed again if the session's revision has been raised since. So it either
+        finds this note, or is seen by the look at the tree here."""
+        key = await self._notes.record(extraction)
+        await self._handle.alter(lambda row: Plan(guards=((row.number, row.revision),), now=self._runtime.now()))
+        tree = await self._handle.tree(find=[message.id for message in messages])
+        if tree is not None and all(tree.find(message.id) is not None for message in messages):
+            return key
+        await self._notes.replace_extraction(key, None)
+        await self._notes.change_progress(lambda now: replace(now, again=[*now.again, *extraction.runs]))
+        return None
+
+    async def _unread(self, progress: Progress) -> _Unread:
+        """The messages on the path since the last extraction, after those that are to be read again."""
+
+        async def read() -> _Unread:
+            tree = await self._handle.tree(find=progress.recent)
+            if tree is None:
+                return _Unread([], [])
+            items = tree.lay(tree.session.head, overlays=False)
+            found = (tree.find(message_id) for message_id in reversed(progress.recent))
+            ends = [place for place in found if place is not None]
+            if progress.after_base and tree.session.base is not None:
+                ends.append(tree.session.base)
+            positions = (position_of(items, place) for place in ends)
+            start = next((position + 1 for position in positions if position is not None), 0)
+            new = [*facts.items_within(items, progress.again), *drop_first(items, start)]
+            return _Unread(await views.read_all(self._runtime, new), facts.places_of(new))
+
+        return await views.retry_if_moved(read, self._handle.name)
+
+    # delivering
+
+    async def _deliver(self, settings: MemorySettings, label: str, scope: Scope, keys: Sequence[str]) -> list[str]:
+        """Pass facts on, and note which were accepted. Returns those."""
+        if not keys:
+            return []
+        failure: Exception | None = None
+        if settings.sink is not None:
+            taken = await self._pass_to_sink(settings.sink, keys)
+        else:
+            block = MemoryBlock(self._runtime, self._context, self._notes, self._forgetter, settings, self.record_usage)
+            taken, failure = await block.add(label, scope, keys)
+        await self._note_taken(await self._notes.get_extractions(keys), taken, failed=failure is not None)
         if failure is not None:
             raise failure
         return taken
 
-    async def _ask(self, settings: MemorySettings, messages: Sequence[Message]) -> list[str]:
-        """The facts that the model finds in some messages."""
-        assert settings.extract is not None
-        facts: list[str] = []
-        for chunk in split_into_chunks(messages, settings.input_tokens, self._runtime.settings.counter):
-            question = build_extract_prompt(chunk.text, settings.max_extract_tokens, settings.prompt)
-            answer = await ask(settings.extract, question, settings.timeout)
-            await self.record_usage([answer])
-            facts += memory.normalise_memory(answer)
-        return facts
+    async def _pass_to_sink(self, sink: Sink, keys: Sequence[str]) -> list[str]:
+        owner = Owner("session", self._handle.id)
+        extractions = await self._notes.get_extractions(keys)
+        known = (await self._notes.block_facts(owner, _NO_BLOCK)).known
+        wanted = {memory.memory_fingerprint(fact): fact for each in extractions.values() for fact in each.left_over}
+        new = [fact for mark, fact in wanted.items() if mark not in known]
+        if new:
+            await call(sink, self._handle.id, new)
+        await self._notes.change_facts(owner, _NO_BLOCK, lambda notes: facts.add_facts(notes, extractions, []))
+        return new
 
-    async def _new_messages(self) -> tuple[list[Message], _Progress]:
-        """The messages on the path since the last extraction, and how far that came."""
-        row = await self._context.document(_LABEL)
-        known = _Progress() if row is None else msgspec.json.decode(row.content, type=_Progress)
-        tree = await self._handle.tree(find=known.recent)
-        if tree is None:
-            return [], known
-        items = tree.lay(tree.session.head, overlays=False)
-        places = [place for message_id in reversed(known.recent) if (place := tree.find(message_id)) is not None]
-        positions = (position_of(items, place) for place in places)
-        new = drop_first(items, next((position + 1 for position in positions if position is not None), 0))
-        messages = await views.read_items(self._runtime, new) if count(new) else []
-        return [message for message in messages if message.role != "system"], known
-
-    async def _hand_over(
-        self, settings: MemorySettings, facts: Sequence[str]
-    ) -> tuple[list[str], BlockTooLargeError | None]:
-        """Hand facts to the sink; returns those that it took, and why not all. A block takes as many as fit."""
-        if settings.sink is not None:
-            await call(settings.sink, self._handle.id, list(facts))
-            return list(facts), None
-        try:
-            await self._add_to_block(settings.label, facts)
-            return list(facts), None
-        except BlockTooLargeError as error:
-            failure = error
-        taken: list[str] = []
-        for fact in facts:
-            try:
-                await self._add_to_block(settings.label, [fact])
-            except BlockTooLargeError:
-                continue
-            taken.append(fact)
-        return taken, failure
-
-    async def _add_to_block(self, label: str, facts: Sequence[str]) -> None:
-        while True:
-            block = await self._context.block(label)
-            merged = memory.merge_memory(block.content, facts)
-            if merged == block.content:
-                return
-            try:
-                await self._context.replace(label, merged, block.version, "memory")
-                return
-            except BlockVersionError:
-                continue
-
-    async def _store_progress(self, progress: _Progress) -> None:
-        content = msgspec.json.encode(progress).decode()
-        while True:
-            row = await self._context.document(_LABEL)
-            if await self._context.put_document(_LABEL, content, 1 if row is None else row.version + 1):
-                return
+    async def _note_taken(self, extractions: Mapping[str, Extraction], taken: Sequence[str], *, failed: bool) -> None:
+        accepted = {memory.memory_fingerprint(fact) for fact in taken}
+        left_over = []
+        for key, extraction in extractions.items():
+            left = [fact for fact in extraction.left_over if memory.memory_fingerprint(fact) not in accepted]
+            left = left if failed else []
+            left_over += [key] if left else []
+            if left != extraction.left_over:
+                await self._notes.replace_extraction(key, replace(extraction, left_over=left))
+        await self._notes.change_progress(lambda now: replace(now, left_over=left_over))

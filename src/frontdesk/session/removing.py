@@ -9,6 +9,7 @@ from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.errors import InvalidMessageError, MessageNotFoundError
 from frontdesk.history import trees, views
 from frontdesk.messages import SUMMARY_PREFIX, Message, check_id
+from frontdesk.session.forgetting import Forgetter
 from frontdesk.session.handle import Handle
 from frontdesk.store import AnyHead, Plan
 from frontdesk.tree import edits, plans
@@ -21,9 +22,10 @@ ExpectedHead = str | AnyHead | None
 class Remover:
     """Removes messages for a handle, and moves its head."""
 
-    def __init__(self, handle: Handle, prompt: FrozenPrompt) -> None:
+    def __init__(self, handle: Handle, prompt: FrozenPrompt, forgetter: Forgetter) -> None:
         self._handle = handle
         self._prompt = prompt
+        self._forgetter = forgetter
 
     async def delete(self, ids: Iterable[str], expected_head: ExpectedHead) -> int:
         """Remove messages; see `Session.delete_messages`."""
@@ -39,6 +41,7 @@ class Remover:
             removed = len(places)
             if not places:
                 return None
+            await self._forgetter.forget_messages(tree, places)
             return edits.delete_messages(tree, places, self._handle.runtime.now())
 
         await self._handle.change(build, find=wanted, family=touches_others(wanted), expected_head=expected_head)
@@ -54,6 +57,7 @@ class Remover:
             if head is None:
                 return None
             (popped,) = await views.read_all(self._handle.runtime, tree.between(head, head))
+            await self._forgetter.forget_messages(tree, [head])
             return edits.delete_messages(tree, [head], self._handle.runtime.now(), {head: popped.id})
 
         def is_shared(tree: Tree) -> bool:
@@ -66,6 +70,7 @@ class Remover:
         """Remove all messages and overlays; see `Session.clear_messages`."""
 
         async def build(tree: Tree) -> Plan | None:
+            await self._forgetter.forget_all(tree)
             return plans.clear_messages(tree.rows, self._handle.runtime.now())
 
         if await self._handle.change(build, family=True, expected_head=expected_head):

@@ -85,7 +85,8 @@ class DocumentStore(Protocol):
         is none). Otherwise returns False, and changes nothing.
 
         In the same transaction, the frozen prompts of the owner's sessions that show one of the versions in `hide` are
-        dropped. Raises `TurnLostError` if the fence does not hold."""
+        dropped. Raises `SessionNotFoundError` for versions of a session that does not exist, and `TurnLostError` if the
+        fence does not hold."""
 
     async def delete_documents(self, query: OwnerQuery) -> int:
         """Delete all documents of these owners, with the owners. Returns how many versions there were."""

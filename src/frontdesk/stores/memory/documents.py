@@ -57,9 +57,14 @@ def put(
     keys[document.key] = [*versions, document] if keep_history else [document]
     if drop_prompt:
         drop(rows, number)
-    for entry in block_changed(document.label, owner.scope):
-        log.write(rows, namespace, max(number, SHARED), document.created_at, entry)
+    _log(rows, namespace, owner, document)
     return True
+
+
+def _log(rows: Rows, namespace: str, owner: Owner, document: DocumentRow) -> None:
+    number = max(_known_owner(rows, namespace, owner), SHARED)
+    for entry in block_changed(document.label, owner.scope):
+        log.write(rows, namespace, number, document.created_at, entry)
 
 
 def rewrite(
@@ -76,11 +81,14 @@ def rewrite(
     current = _versions(rows, namespace, name)
     if newest != (current[-1].version if current else 0):
         return False
-    if current:
-        keys = _keys(rows, namespace, name.owner, name.label)
-        del keys[name.key]
+    if current or versions:
+        keys = rows.documents.setdefault((namespace, _known_owner(rows, namespace, name.owner), name.label), {})
+        keys.pop(name.key, None)
         if versions:
             keys[name.key] = sorted(versions, key=lambda row: row.version)
+    for row in versions:
+        if row.version > newest:
+            _log(rows, namespace, name.owner, row)
     readers = [row for row in rows.sessions.values() if hide and owners.is_of(row, namespace, name.owner)]
     for session in readers:
         prompt = rows.prompts.get(session.number)

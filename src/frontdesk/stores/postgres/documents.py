@@ -117,12 +117,18 @@ async def rewrite(
     try:
         ns, number = await _locked(connection, namespace, name.owner, fence)
     except SessionNotFoundError:
+        if versions:
+            raise
         return newest == 0
     of = (ns, number, digest(name.label), digest(name.key))
     if newest != await connection.fetch_value(_NEWEST, *of):
         return False
     await connection.execute(f"DELETE FROM {{schema}}.documents WHERE {_OF}", *of)
     await _insert(connection, ns, number, versions)
+    for row in versions:
+        if row.version > newest:
+            entries = block_changed(row.label, name.owner.scope)
+            await log.write(connection, ns, max(number, SHARED), row.created_at, entries)
     if hide:
         await prompts.hide(connection, ns, name, hide)
     return True

@@ -174,7 +174,7 @@ class PostgresStore:
     list_documents = _read(documents.entries)
     document_versions = _read(documents.versions)
     put_document = _logged(_transaction(documents.put))
-    rewrite_document = _transaction(documents.rewrite)
+    rewrite_document = _logged(_transaction(documents.rewrite))
     delete_documents = _transaction(documents.delete_owned)
     get_prompt = _read(prompts.get)
     put_prompt = _transaction(prompts.put)

@@ -72,9 +72,13 @@ def put(
         )
     if drop_prompt:
         prompts.drop(connection, number)
+    _log(connection, namespace, number, owner, document)
+    return True
+
+
+def _log(connection: Connection, namespace: str, number: int, owner: Owner, document: DocumentRow) -> None:
     for change in block_changed(document.label, owner.scope):
         log.write(connection, namespace, max(number, sessions.SHARED), document.created_at, change)
-    return True
 
 
 def rewrite(
@@ -92,9 +96,14 @@ def rewrite(
     current = _current(connection, namespace, number, name.label, name.key)
     if newest != (0 if current is None else current.version):
         return False
+    if number is None and versions:
+        number = _known_number(connection, namespace, name.owner)
     if number is not None:
         connection.execute(f"DELETE FROM documents WHERE {_OF} AND key = ?", (number, namespace, name.label, name.key))
         connection.executemany(_INSERT, [(number, namespace, *msgspec.structs.astuple(row)) for row in versions])
+        for row in versions:
+            if row.version > newest:
+                _log(connection, namespace, number, name.owner, row)
     if hide:
         prompts.hide(connection, namespace, name, hide)
     return True

@@ -152,6 +152,8 @@ class DocumentContract:
         assert await store.rewrite_document("ns", name, [], 5)
         assert await store.document_versions("ns", name) == []
         assert await store.rewrite_document("ns", name, [], 0)
+        assert await store.rewrite_document("ns", name, [text(1, "again")], 0)
+        assert await contents(store, name) == ["again"]
 
     async def test_prompts_that_show_a_hidden_version_are_dropped_and_no_others(self, store: Store) -> None:
         keys = {"ana": "ana", "ana 2": "ana", "ben": "ben"}

@@ -1,0 +1,97 @@
+"""Reads and writes the notes about extracted facts; `compaction.facts` says what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from frontdesk.compaction import facts
+from frontdesk.compaction.facts import EXTRACTIONS, FACTS, PROGRESS, BlockFacts, Extraction, Progress
+from frontdesk.messages import new_id
+from frontdesk.session.handle import Handle
+from frontdesk.store import DocumentName, DocumentRow, Owner
+
+
+class FactNotes:
+    """The notes of one session, and of the blocks that its facts go to."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._runtime = handle.runtime
+
+    async def progress(self) -> Progress:
+        return facts.decode_progress(await self._get(await self._name(PROGRESS)))
+
+    async def change_progress(self, change: Callable[[Progress], Progress]) -> None:
+        name = await self._name(PROGRESS)
+        while True:
+            row = await self._get(name)
+            before = facts.decode_progress(row)
+            after = change(before)
+            if after == before or await self._put(name, facts.encode(after), row):
+                return
+
+    async def record(self, extraction: Extraction) -> str:
+        """Store a new extraction. Returns its key."""
+        key = new_id()
+        await self._put(await self._name(EXTRACTIONS, key), facts.encode(extraction), None)
+        return key
+
+    async def extractions(self) -> dict[str, Extraction]:
+        """All extractions of the session, also those that are withdrawn."""
+        owner = (await self._name(EXTRACTIONS)).owner
+        rows = await self._runtime.store.list_documents(self._runtime.namespace, owner, EXTRACTIONS)
+        return {row.key: facts.decode_extraction(row) for row in rows}
+
+    async def get_extractions(self, keys: Sequence[str]) -> dict[str, Extraction]:
+        """The extractions with these keys that were neither withdrawn nor removed."""
+        owner = (await self._name(EXTRACTIONS)).owner
+        names = [DocumentName(owner, EXTRACTIONS, key) for key in keys]
+        rows = await self._runtime.store.get_documents(self._runtime.namespace, names)
+        found = {row.key: facts.decode_extraction(row) for row in rows if row is not None}
+        return {key: each for key, each in found.items() if not each.withdrawn}
+
+    async def replace_extraction(self, key: str, extraction: Extraction | None) -> None:
+        """Store an extraction again, or remove it (None). One that was removed or withdrawn stays so."""
+        name = await self._name(EXTRACTIONS, key)
+        while (row := await self._get(name)) is not None:
+            if extraction is not None:
+                if facts.decode_extraction(row).withdrawn:
+                    return
+                done = await self._put(name, facts.encode(extraction), row)
+            else:
+                done = await self._runtime.store.rewrite_document(
+                    self._runtime.namespace, name, [], row.version, fence=self._handle.turn
+                )
+            if done:
+                return
+
+    async def change_facts(self, owner: Owner, label: str, change: Callable[[BlockFacts], BlockFacts]) -> None:
+        name = DocumentName(owner, FACTS, label)
+        while True:
+            row = await self._get(name)
+            before = facts.decode_facts(row)
+            after = change(before)
+            if after == before or await self._put(name, facts.encode(after), row):
+                return
+
+    async def block_facts(self, owner: Owner, label: str) -> BlockFacts:
+        return facts.decode_facts(await self._get(DocumentName(owner, FACTS, label)))
+
+    async def _name(self, label: str, key: str = "") -> DocumentName:
+        await self._handle.readable_id()
+        return DocumentName(Owner("session", self._handle.future_id), label, key)
+
+    async def _get(self, name: DocumentName) -> DocumentRow | None:
+        return (await self._runtime.store.get_documents(self._runtime.namespace, [name]))[0]
+
+    async def _put(self, name: DocumentName, content: str, before: DocumentRow | None) -> bool:
+        row = DocumentRow(
+            label=name.label,
+            key=name.key,
+            version=1 if before is None else before.version + 1,
+            content=content,
+            created_at=self._runtime.now(),
+        )
+        return await self._runtime.store.put_document(
+            self._runtime.namespace, name.owner, row, keep_history=False, fence=self._handle.turn
+        )

@@ -1,0 +1,138 @@
+"""Removes the facts that were extracted from messages, before the messages are deleted: from the block, its earlier
+versions, the notes about them, and the frozen prompts that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from frontdesk.compaction import facts, memory
+from frontdesk.compaction.facts import EXTRACTIONS, BlockFacts, Extraction
+from frontdesk.context.frozen_prompt import FrozenPrompt
+from frontdesk.session.fact_notes import FactNotes
+from frontdesk.session.handle import Handle
+from frontdesk.store import DocumentName, DocumentRow, Owner, Place
+from frontdesk.tree.owners import key_of, owner_of
+from frontdesk.tree.tree import Tree
+
+_AUTHOR = "memory"
+
+
+class Forgetter:
+    """Forgets facts for a handle. Every step can be repeated, so that a call that was interrupted can be called again.
+
+    The notes on extractions go last: as long as they are there, what they name can be found."""
+
+    def __init__(self, handle: Handle, prompt: FrozenPrompt) -> None:
+        self._handle = handle
+        self._runtime = handle.runtime
+        self._prompt = prompt
+        self._notes = FactNotes(handle)
+
+    async def forget_messages(self, tree: Tree, places: Sequence[Place]) -> None:
+        """Forget the facts that came from messages at these places. The other messages that they came from are read
+        again by the next extraction."""
+        found = await self._notes.extractions()
+        affected = {
+            key: each for key, each in found.items() if any(facts.contains(each.runs, place) for place in places)
+        }
+        if affected:
+            await self._withdraw(tree, affected)
+            runs = [run for each in affected.values() for run in each.runs]
+            await self._notes.change_progress(lambda now: replace(now, again=[*now.again, *runs]))
+            await self._remove(affected)
+
+    async def forget_all(self, tree: Tree) -> None:
+        """Forget the facts that came from any message of the session."""
+        affected = await self._notes.extractions()
+        if affected:
+            await self._withdraw(tree, affected)
+            await self._remove(affected)
+
+    async def forget_session(self, tree: Tree) -> None:
+        """The same for a session that is about to be deleted; `tree` has its family. A fact stays if another session
+        that reads the same block still has its messages, as after `compact_and_split`."""
+        found = await self._notes.extractions()
+        if not found:
+            return
+        kept = await self._kept_by_others(tree, found)
+        affected = {key: each for key, each in found.items() if key not in kept}
+        if affected:
+            await self._withdraw(tree, affected)
+        await self._remove(affected)
+
+    async def _kept_by_others(self, tree: Tree, found: Mapping[str, Extraction]) -> set[str]:
+        session = tree.session
+        names = [
+            DocumentName(Owner("session", other.id), EXTRACTIONS, key)
+            for other in tree.rows.sessions
+            if other.number != session.number
+            for key, each in found.items()
+            if owner_of(each.scope, other.id, key_of(other)) == owner_of(each.scope, session.id, key_of(session))
+        ]
+        rows = await self._runtime.store.get_documents(self._runtime.namespace, names) if names else []
+        return {row.key for row in rows if row is not None}
+
+    async def _remove(self, affected: Mapping[str, Extraction]) -> None:
+        for key in affected:
+            await self._notes.replace_extraction(key, None)
+        if affected:
+            await self._notes.change_progress(
+                lambda now: replace(now, left_over=[key for key in now.left_over if key not in affected])
+            )
+
+    async def _withdraw(self, tree: Tree, affected: Mapping[str, Extraction]) -> None:
+        for key, each in affected.items():
+            await self._notes.replace_extraction(key, replace(each, withdrawn=True))
+        session = tree.session
+        for label, scope in dict.fromkeys((each.label, each.scope) for each in affected.values()):
+            name = DocumentName(owner_of(scope, session.id, key_of(session)), label)
+            chosen = {key: each for key, each in affected.items() if (each.label, each.scope) == (label, scope)}
+            pending = await self.redact(name, chosen) if label else []
+            await self._notes.change_facts(name.owner, label, partial(_without, chosen, pending))
+        await self._prompt.forget(session.id)
+
+    async def redact(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> list[str]:
+        """Remove facts from all versions of a block. Returns the facts that are to come back and do not fit.
+
+        While an extraction is being delivered, the block gets a new version in any case: then what the delivery read
+        has changed, so that it reads again, and finds its extraction withdrawn."""
+        store, namespace = self._runtime.store, self._runtime.namespace
+        is_delivering = any(each.left_over for each in chosen.values())
+        while True:
+            decided = facts.withdraw(await self._notes.block_facts(name.owner, name.label), chosen)
+            versions = await store.document_versions(namespace, name)
+            rewritten = [replace(row, content=facts.without_lines(row.content, decided.gone)) for row in versions]
+            hide = [row.version for row, new in zip(versions, rewritten, strict=True) if row != new]
+            if not hide and not is_delivering:
+                return decided.restored
+            newest, pending = self._newest(name, rewritten, decided.restored)
+            number = versions[0].version if versions else 0
+            kept = [*rewritten[1:], newest]
+            if await store.rewrite_document(namespace, name, kept, number, hide=hide, fence=self._handle.turn):
+                return pending
+
+    def _newest(
+        self, name: DocumentName, versions: Sequence[DocumentRow], restored: Sequence[str]
+    ) -> tuple[DocumentRow, list[str]]:
+        """The new current version of a block, which replaces that of `versions`, and the facts that do not fit."""
+        declared = next((one for one in self._runtime.settings.context.declarations if one.label == name.label), None)
+        content = versions[0].content if versions else "" if declared is None else declared.default_content
+        merged = memory.merge_memory(content, restored)
+        limit = None if declared is None else declared.max_tokens
+        fits = declared is not None and (limit is None or self._runtime.settings.counter(merged) <= limit)
+        row = DocumentRow(
+            label=name.label,
+            version=versions[0].version + 1 if versions else 1,
+            content=merged if fits else content,
+            author=_AUTHOR,
+            created_at=self._runtime.now(),
+        )
+        return row, [] if fits else list(restored)
+
+
+def _without(chosen: Mapping[str, Extraction], pending: Sequence[str], notes: BlockFacts) -> BlockFacts:
+    left = facts.withdraw(notes, chosen).notes
+    return replace(left, pending=list(dict.fromkeys([*left.pending, *pending])))
