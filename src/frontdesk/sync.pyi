@@ -761,14 +761,23 @@ class SessionManager:
         """Set the name of a session. Raises `SessionNotFoundError`."""
 
     def fork(
-        self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
+        self,
+        id: str | SessionKey,
+        at: str | None = None,
+        *,
+        name: str | None = None,
+        new_id: str | None = None,
+        key: SessionKey | None = None,
     ) -> Session:
         """Create a session that starts with the history of another one, up to the message `at` (default: its head).
         Nothing is copied.
 
-        The fork has the messages, overlays, context blocks, tags and metadata that its source has now. From then on,
-        the two are independent.
-        Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
+        The fork has the messages, overlays, context blocks, frozen prompt, tags and metadata that its source has now.
+        From then on, the two are independent. Without a `key`, it has its own copies of the blocks that its source
+        shares with other sessions by its key. With a key of the same guest, it shares them. With the key of another
+        guest, it gets neither those blocks nor the frozen prompt.
+        Raises `SessionNotFoundError`, `MessageNotFoundError`, and `SessionExistsError` if the id is taken or the key
+        has a current session."""
 
     def compact_and_split(self, id: str | SessionKey, summary: str | None = None, name: str | None = None) -> Session:
         """End a session (reason `compaction`) and continue in a new one that starts with a summary of it.
@@ -1162,11 +1171,16 @@ class SessionManager:
         max_extract_tokens: int = 500,
         timeout: float = 60.0,
         on_error: OnError | None = None,
+        share: bool = False,
     ) -> Self:
         """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
         every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
         new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
-        declared."""
+        declared, in the scope of that block.
+
+        A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
+        written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
+        read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError` otherwise."""
 
     def with_lifecycle(
         self,
@@ -1300,11 +1314,16 @@ class StandaloneSession(Session):
         max_extract_tokens: int = 500,
         timeout: float = 60.0,
         on_error: OnError | None = None,
+        share: bool = False,
     ) -> Self:
         """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
         every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
         new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
-        declared."""
+        declared, in the scope of that block.
+
+        A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
+        written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
+        read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError` otherwise."""
 
     def with_lifecycle(
         self,

@@ -20,6 +20,7 @@ from tests.public_api.erasure import ErasureTests
 from tests.public_api.events import EventTests
 from tests.public_api.forks import ForkTests
 from tests.public_api.guarded_writes import GuardedWriteTests
+from tests.public_api.guest_memory import GuestMemoryTests
 from tests.public_api.hooks import HookTests
 from tests.public_api.lifecycle import ClockFixtures, LifecycleTests
 from tests.public_api.listing import ListingTests
@@ -71,6 +72,7 @@ class PublicApiTests(
     CompactionCoverageTests,
     CompactionReportTests,
     MemoryTests,
+    GuestMemoryTests,
     TurnTests,
     EventTests,
     StatesTests,

@@ -4,18 +4,21 @@ ended."""
 from __future__ import annotations
 
 from frontdesk.checks import check_summary, check_text
+from frontdesk.compaction.facts import EXTRACTIONS, FACTS, PROGRESS, Progress, encode
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import SessionNotFoundError
+from frontdesk.context.sources import stored_scope
+from frontdesk.errors import SessionExistsError, SessionNotFoundError
 from frontdesk.history import trees
 from frontdesk.keys import SessionKey
-from frontdesk.manager.directory import KeyColumns
+from frontdesk.manager.directory import KeyColumns, key_columns
 from frontdesk.manager.endings import ending
 from frontdesk.messages.ids import check_id, new_id
 from frontdesk.records import EndReason
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
-from frontdesk.store import NewSession, Plan, SessionRow, ViewRow
+from frontdesk.store import DocumentRow, ForkedDocuments, NewSession, Plan, SessionRow, ViewRow
 from frontdesk.tree import forks
+from frontdesk.tree.owners import KEY_SCOPES
 from frontdesk.tree.tree import Tree
 
 
@@ -25,26 +28,56 @@ class Forks:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    async def fork(self, ref: str | SessionKey, at: str | None, name: str | None, wanted_id: str | None) -> str:
+    async def fork(
+        self,
+        ref: str | SessionKey,
+        at: str | None,
+        name: str | None,
+        wanted_id: str | None,
+        key: SessionKey | None,
+    ) -> str:
         """A fork at a message, or at the head; see `SessionManager.fork`. Returns its id."""
         made = new_id() if wanted_id is None else check_id(wanted_id, "session id")
+        columns = key_columns(self._runtime, key)
+        takes_prompt = True
 
         def build_at_head(row: SessionRow, view: ViewRow) -> Plan | None:
-            now = self._runtime.now()
-            return forks.fork_at_head(row, view, _forked(row, made, name, now), now)
+            nonlocal takes_prompt
+            new = _forked(row, made, name, self._runtime.now(), columns)
+            documents = self._documents(row, new)
+            takes_prompt = documents.prompt
+            return forks.fork_at_head(row, view, new, new.now, documents)
 
         async def build(tree: Tree) -> Plan | None:
+            nonlocal takes_prompt
             place = tree.session.head if at is None else trees.place_of(tree, at)
-            now = self._runtime.now()
-            return forks.fork(tree, _forked(tree.session, made, name, now), place, now)
+            new = _forked(tree.session, made, name, self._runtime.now(), columns)
+            documents = self._documents(tree.session, new)
+            takes_prompt = documents.prompt
+            return forks.fork(tree, new, place, new.now, documents)
 
         source = Components(Handle(self._runtime, ref))
-        is_made = at is None and await source.handle.change_at_head(build_at_head)
-        if not is_made and not await source.handle.change(build, find=() if at is None else [at]):
-            raise SessionNotFoundError(str(ref), self._runtime.namespace)
-        await source.prompt.copy_to(made)
+        try:
+            is_made = at is None and await source.handle.change_at_head(build_at_head)
+            if not is_made and not await source.handle.change(build, find=() if at is None else [at]):
+                raise SessionNotFoundError(str(ref), self._runtime.namespace)
+        except SessionExistsError:
+            taken = await self._runtime.store.get(self._runtime.namespace, made)
+            raise SessionExistsError(made if taken else str(key), self._runtime.namespace) from None
+        if takes_prompt:
+            await source.prompt.copy_to(made)
         self._runtime.hooks.announce(made, "on_session_start")
         return made
+
+    def _documents(self, source: SessionRow, new: NewSession) -> ForkedDocuments:
+        """Which documents a fork starts with. With them go the notes about the facts in a memory block."""
+        declarations = self._runtime.settings.context.declarations
+        wide = [(one.label, scope) for one in declarations if (scope := stored_scope(one)) in KEY_SCOPES]
+        memory = self._runtime.settings.memory.label
+        wide += [(FACTS, scope) for label, scope in wide if label == memory]
+        start = Progress(after_base=True)
+        row = DocumentRow(label=PROGRESS, version=1, content=encode(start), created_at=new.now)
+        return forks.forked_documents(source, new, wide, (PROGRESS, EXTRACTIONS, FACTS), [row])
 
     async def compact_and_split(self, ref: str | SessionKey, summary: str | None, name: str | None) -> str:
         """End a session and continue in a new one; see `SessionManager.compact_and_split`. Returns the new id."""
@@ -58,8 +91,8 @@ class Forks:
         async def build(tree: Tree) -> Plan | None:
             row = tree.session
             key = KeyColumns(row.agent, row.channel, row.peer, row.thread) if row.key_current else KeyColumns()
-            now = self._runtime.now()
-            return forks.split(tree, _forked(row, made, name, now, key), EndReason.COMPACTION, now)
+            new = _forked(row, made, name, self._runtime.now(), key)
+            return forks.split(tree, new, EndReason.COMPACTION, new.now, self._documents(row, new))
 
         async with ending(self._runtime, source.handle, EndReason.COMPACTION):
             if not await source.handle.change(build):

@@ -223,15 +223,24 @@ class SessionManager(Configurable):
         await self.session(id).rename(name)
 
     async def fork(
-        self, id: str | SessionKey, at: str | None = None, *, name: str | None = None, new_id: str | None = None
+        self,
+        id: str | SessionKey,
+        at: str | None = None,
+        *,
+        name: str | None = None,
+        new_id: str | None = None,
+        key: SessionKey | None = None,
     ) -> Session:
         """Create a session that starts with the history of another one, up to the message `at` (default: its head).
         Nothing is copied.
 
-        The fork has the messages, overlays, context blocks, tags and metadata that its source has now. From then on,
-        the two are independent.
-        Raises `SessionNotFoundError`, `MessageNotFoundError`, `SessionExistsError`."""
-        return self.session(await self._forks.fork(id, at, name, new_id))
+        The fork has the messages, overlays, context blocks, frozen prompt, tags and metadata that its source has now.
+        From then on, the two are independent. Without a `key`, it has its own copies of the blocks that its source
+        shares with other sessions by its key. With a key of the same guest, it shares them. With the key of another
+        guest, it gets neither those blocks nor the frozen prompt.
+        Raises `SessionNotFoundError`, `MessageNotFoundError`, and `SessionExistsError` if the id is taken or the key
+        has a current session."""
+        return self.session(await self._forks.fork(id, at, name, new_id, key))
 
     async def compact_and_split(
         self, id: str | SessionKey, summary: str | None = None, name: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frontdesk.store import Owner, OwnerQuery, Scope, SessionRow
+from frontdesk.store import NewSession, Owner, OwnerQuery, Scope, SessionRow
 
 Key = tuple[str, str, str, str | None]
 """agent, channel, peer and thread, as a session's row has them"""
@@ -24,7 +24,7 @@ def owner_of(scope: Scope, session_id: str, key: Key | None) -> Owner:
     return Owner(scope, None, agent, channel, peer, thread if scope == "key" else None)
 
 
-def key_of(row: SessionRow) -> Key | None:
+def key_of(row: SessionRow | NewSession) -> Key | None:
     """The key of a session, whether it is the current one or not."""
     return None if row.agent is None else (row.agent, row.channel or "", row.peer or "", row.thread)
 
