@@ -115,7 +115,7 @@ async def look_back(manager: SessionManager) -> None:
     found = await manager.get(key)
     print(f"  {key} -> session {found.id if found else None}")
     await manager.add_usage("trip", input_tokens=812, output_tokens=120, cost="0.00284", model="small", usage_id="1")
-    usage = await manager.usage()
+    usage = (await manager.usage()).total
     print(f"  {usage.input_tokens} tokens in, {usage.output_tokens} out, {usage.cost} spent")
 
 

@@ -155,7 +155,7 @@ async def test_a_bad_session_id_is_refused(manager: SessionManager, bad: Any) ->
     ]
     if bad is not None:
         calls += [lambda m, s: m.create(id=bad), lambda m, s: m.fork("chat", new_id=bad)]
-        calls += [lambda m, s: m.create(parent=bad), lambda m, s: m.usage(bad)]
+        calls += [lambda m, s: m.create(parent=bad), lambda m, s: m.usage(session=bad)]
     await refused(manager, InvalidIdError, *calls)
     with pytest.raises(InvalidIdError):
         manager.session(bad)
@@ -369,7 +369,7 @@ async def test_hostile_session_ids_are_valid_and_isolated(store: Store) -> None:
     for number, name in enumerate(HOSTILE_IDS):
         assert [message.text for message in await manager.history(name)] == [f"text {number}"]
         assert [info.id for info in await manager.list(tag=name)] == [name]
-        assert (await manager.usage(name)).input_tokens == number + 1
+        assert (await manager.usage(session=name)).total.input_tokens == number + 1
     assert await manager.delete(HOSTILE_IDS[0])
     assert {info.id async for info in manager.iterate(limit=4)} == set(HOSTILE_IDS[1:])
 
@@ -411,7 +411,7 @@ async def test_hostile_namespaces_and_keys_are_valid_and_isolated(store: Store) 
         lambda manager: manager.list(created_after="2020-01-01"),
         lambda manager: manager.add_usage("chat", at="yesterday"),
         lambda manager: manager.add_usage("chat", input_tokens=True),
-        lambda manager: manager.usage(first_day="monday"),
+        lambda manager: manager.usage(since="monday"),
         lambda manager: manager.create(key="agent:web:ana"),
         lambda manager: manager.create(tags="abc"),
         lambda manager: manager.create(tags=None),

@@ -49,7 +49,7 @@ from frontdesk import (
     ToolCallPart,
     ToolResultPart,
     Usage,
-    UsageDay,
+    UsageGroup,
 )
 from frontdesk.record import Record
 
@@ -73,7 +73,7 @@ WRITTEN_MESSAGE = {
     "tokens": MESSAGE.tokens,
 }
 HIT = SearchHit("s", "m1", "user", 1.5, "**a**", NOW, key=KEY, context_before=(MESSAGE,))
-DAY = UsageDay(date(2026, 2, 3), "m", 1, 2, 3, 4, 5, Decimal("0.10"))
+DAY = UsageGroup(date(2026, 2, 3), None, "concierge", None, None, "m", 1, 2, 3, 4, 5, Decimal("0.10"))
 INFO = SessionInfo(
     id="s",
     namespace="shop",
@@ -123,13 +123,13 @@ EXAMPLES: list[Record] = [
     SearchResults((HIT,), 1, None),
     KEY,
     StateInfo("i", "sessions", 1, NOW, NOW, None),
-    Stats(1, {"active": 1}, 3, 1, 2, Decimal(3), 4096, (GrowthDay(date(2026, 2, 3), 1, 2),)),
+    Stats(1, {"active": 1}, 3, 1, 2, Decimal(3), 30, 4096, (GrowthDay(date(2026, 2, 3), 1, 2),)),
     SweepReport(ran=True, archived=2),
     NewMessage({"any": [1]}, "m1", "user", "text"),
     TextPart("a"),
     ToolCallPart("c", "look", {"q": [1, None]}),
     ToolResultPart("c", "42", is_error=True),
-    Usage.from_days((DAY,)),
+    Usage((DAY,), DAY),
     DAY,
 ]
 

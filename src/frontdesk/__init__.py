@@ -85,7 +85,8 @@ from frontdesk.records import (
     Stats,
     SweepReport,
     Usage,
-    UsageDay,
+    UsageField,
+    UsageGroup,
 )
 from frontdesk.search.results import SearchHit, SearchInfo, SearchResults
 from frontdesk.session.session import Session, StandaloneSession, Turn
@@ -190,7 +191,8 @@ __all__ = [
     "TurnBusyError",
     "TurnLostError",
     "Usage",
-    "UsageDay",
+    "UsageField",
+    "UsageGroup",
     "estimate_tokens",
     "memory_fingerprint",
     "normalise_memory",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -224,11 +224,20 @@ class SessionInfo(Record):
 _InfoDraft = draft_of(SessionInfo)
 
 
-@dataclass(frozen=True, slots=True)
-class UsageDay(Record):
-    """Tokens and cost of one day (UTC) and one model."""
+UsageField: TypeAlias = Literal["day", "session", "agent", "channel", "peer", "model"]
+"""what usage can be grouped by"""
 
-    day: date
+
+@dataclass(frozen=True, slots=True)
+class UsageGroup(Record):
+    """Tokens and cost of one group. A field is None if the totals are not grouped by it, or if it is not known: a
+    session without a key has no agent, and of deleted sessions neither the session nor the peer is kept."""
+
+    day: date | None
+    session_id: str | None
+    agent: str | None
+    channel: str | None
+    peer: str | None
     model: str | None
     input_tokens: int
     output_tokens: int
@@ -238,9 +247,13 @@ class UsageDay(Record):
     cost: Decimal
 
     @classmethod
-    def from_row(cls, row: UsageRow) -> UsageDay:
+    def from_row(cls, row: UsageRow) -> UsageGroup:
         return cls(
-            date.fromisoformat(row.day),
+            date.fromisoformat(row.day) if row.day else None,
+            row.session_id,
+            row.agent,
+            row.channel,
+            row.peer,
             row.model,
             row.input_tokens,
             row.output_tokens,
@@ -253,32 +266,16 @@ class UsageDay(Record):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
-    """Totals of usage entries, and the days and models that they consist of, oldest first."""
+    """Totals of usage entries: one row for each group, sorted by what they are grouped by, and the sum of all rows."""
 
-    days: tuple[UsageDay, ...]
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    reasoning_tokens: int
-    cost: Decimal
-
-    @classmethod
-    def from_days(cls, days: tuple[UsageDay, ...]) -> Usage:
-        return cls(
-            days=days,
-            input_tokens=sum(day.input_tokens for day in days),
-            output_tokens=sum(day.output_tokens for day in days),
-            cache_read_tokens=sum(day.cache_read_tokens for day in days),
-            cache_write_tokens=sum(day.cache_write_tokens for day in days),
-            reasoning_tokens=sum(day.reasoning_tokens for day in days),
-            cost=sum((day.cost for day in days), _NOTHING),
-        )
+    rows: tuple[UsageGroup, ...]
+    total: UsageGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Stats(Record):
-    """Totals over a namespace. `store_bytes` is the size of the whole store (0 in memory).
+    """Totals over a namespace. `context_tokens` is the sum of the `token_count` of all sessions: what their models see
+    now. `store_bytes` is the size of the whole store (0 in memory).
 
     `growth` has an entry for each of the last 30 days (UTC) on which sessions were created, oldest first.
     `hook_failures` counts failures in the hooks of this manager."""
@@ -289,6 +286,7 @@ class Stats(Record):
     input_tokens: int
     output_tokens: int
     cost: Decimal
+    context_tokens: int
     store_bytes: int
     growth: tuple[GrowthDay, ...] = ()
     hook_failures: int = 0

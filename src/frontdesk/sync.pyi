@@ -96,7 +96,8 @@ from frontdesk import (
     TurnBusyError,
     TurnLostError,
     Usage,
-    UsageDay,
+    UsageField,
+    UsageGroup,
     estimate_tokens,
     memory_fingerprint,
     normalise_memory,
@@ -217,7 +218,8 @@ __all__ = [
     "TurnBusyError",
     "TurnLostError",
     "Usage",
-    "UsageDay",
+    "UsageField",
+    "UsageGroup",
     "estimate_tokens",
     "memory_fingerprint",
     "normalise_memory",
@@ -892,11 +894,24 @@ class SessionManager:
         `cost` is stored as an exact decimal; a float is taken as it is printed. Raises `SessionNotFoundError`."""
 
     def usage(
-        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
+        self,
+        *,
+        session: str | SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        model: str | None = None,
+        since: date | None = None,
+        until: date | None = None,
+        by: Sequence[UsageField] = ...,
     ) -> Usage:
-        """Totals of one session, or of the whole namespace, per day (UTC) and model.
+        """Totals of the usage ledger, grouped by any of `day` (UTC), `session`, `agent`, `channel`, `peer` and `model`.
 
-        The totals of the namespace include sessions that have been deleted since. Raises `SessionNotFoundError`."""
+        `session` (an id, or a key for its current session), `agent`, `channel`, `peer` and `model` select entries, and
+        so do the days `since` and `until`, both included; of a datetime its day in UTC counts. One query.
+
+        The totals include sessions that have been deleted or erased since, without their session and peer. So they are
+        not among the rows that `session` or `peer` selects. Raises `SessionNotFoundError`, `InvalidInputError`."""
 
     def stats(self) -> Stats:
         """Totals over the namespace. Reads its sessions, but not their messages."""

@@ -38,6 +38,7 @@ from tests.public_api.states import StatesTests
 from tests.public_api.steps import SessionFixtures
 from tests.public_api.sweeps import SweepTests
 from tests.public_api.turns import TurnTests
+from tests.public_api.usage import UsageTests
 from tests.public_api.windows import WindowTests
 
 
@@ -75,6 +76,7 @@ class PublicApiTests(
     GuestMemoryTests,
     TurnTests,
     EventTests,
+    UsageTests,
     StatesTests,
     RandomHistoryTests,
 ):

@@ -277,9 +277,10 @@ class CompactionTests:
             await session.append_all([said(n) for n in range(11, 20)])
             with pytest.raises(CompactionError):
                 await session.compact()
-            total = await manager.usage("chat")
+            recorded = await manager.usage(session="chat", by=["model"])
+            total = recorded.total
             assert (total.input_tokens, total.output_tokens, total.reasoning_tokens) == (5000, 100, 25)
-            assert [day.model for day in total.days] == ["small"]
+            assert [row.model for row in recorded.rows] == ["small"]
 
     # the way back
 

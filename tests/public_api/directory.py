@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -285,7 +285,7 @@ class DirectoryTests:
         for each, text in ((manager, "here"), (other, "there")):
             assert [message.text for message in await each.history("s")] == [f"word {text}"]
             assert [hit.snippet for hit in await each.search("word")] == [f"**word** {text}"]
-            assert (await each.usage()).input_tokens == 5
+            assert (await each.usage()).total.input_tokens == 5
         assert await manager.get("only-there") is None
         assert [info.id for info in await manager.list()] == ["s"]
         assert (await manager.stats()).sessions == 1
@@ -305,11 +305,12 @@ class DirectoryTests:
         for _ in range(10):
             assert await manager.add_usage("s", input_tokens=3, output_tokens=2, cost="0.1", model="large")
         await manager.add_usage("s", cache_read_tokens=5, cache_write_tokens=6, reasoning_tokens=7, cost=0.2)
-        usage = await manager.usage("s")
+        usages = await manager.usage(session="s", by=("model",))
+        usage = usages.total
         assert (usage.input_tokens, usage.output_tokens) == (30, 20)
         assert (usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens) == (5, 6, 7)
         assert usage.cost == Decimal("1.2")
-        assert {day.model: day.cost for day in usage.days} == {"large": Decimal("1.0"), None: Decimal("0.2")}
+        assert {row.model: row.cost for row in usages.rows} == {"large": Decimal("1.0"), None: Decimal("0.2")}
         info = await manager.get("s")
         assert info is not None
         assert (info.input_tokens, info.output_tokens, info.cost) == (30, 20, Decimal("1.2"))
@@ -320,8 +321,8 @@ class DirectoryTests:
         entered = await asyncio.gather(*(manager.add_usage("s", input_tokens=1, usage_id="u") for _ in range(16)))
         assert sum(entered) == 1
         assert await manager.add_usage("t", input_tokens=1, usage_id="u")
-        assert (await manager.usage("s")).input_tokens == 1
-        assert (await manager.usage()).input_tokens == 2
+        assert (await manager.usage(session="s")).total.input_tokens == 1
+        assert (await manager.usage()).total.input_tokens == 2
 
     async def test_concurrent_usage_entries_lose_nothing(self, manager: SessionManager) -> None:
         session = await manager.create(id="s")
@@ -332,17 +333,6 @@ class DirectoryTests:
         info = await session.info()
         assert (info.output_tokens, info.cost, info.message_count) == (32, Decimal("0.32"), 32)
 
-    async def test_usage_is_totalled_by_day_and_includes_deleted_sessions(self, manager: SessionManager) -> None:
-        await manager.create(id="s")
-        for day in (1, 1, 2, 3):
-            await manager.add_usage("s", input_tokens=day, at=datetime(2026, 1, day, 23, 59, tzinfo=UTC))
-        assert [(day.day.day, day.input_tokens) for day in (await manager.usage()).days] == [(1, 2), (2, 2), (3, 3)]
-        some = await manager.usage(first_day=date(2026, 1, 2), last_day=date(2026, 1, 2))
-        assert some.input_tokens == 2
-        assert (await manager.usage("s", last_day=date(2026, 1, 1))).input_tokens == 2
-        await manager.delete("s")
-        assert (await manager.usage()).input_tokens == 7
-
     async def test_stats_contain_the_totals_of_the_namespace(self, manager: SessionManager) -> None:
         empty = await manager.stats()
         assert (empty.sessions, empty.messages, empty.input_tokens, empty.cost) == (0, 0, 0, Decimal(0))
@@ -352,8 +342,11 @@ class DirectoryTests:
         stats = await manager.stats()
         assert (stats.sessions, stats.by_status, stats.messages) == (2, {"active": 2}, 3)
         assert (stats.input_tokens, stats.output_tokens, stats.cost) == (4, 5, Decimal("1.5"))
+        await manager.append("t", user("m2"), parent=None)  # a new branch: its view has to be computed
+        stats = await manager.stats()
+        assert stats.context_tokens == sum(info.token_count for info in await manager.list()) > 0
         await manager.delete("s")
-        assert (await manager.stats()).messages == 1
+        assert (await manager.stats()).messages == 2
 
     async def test_search_finds_words_in_every_session_with_their_location(self, manager: SessionManager) -> None:
         await manager.append("s", user("m1", "the amber lamp"))

@@ -84,7 +84,7 @@ class ErasureTests:
         assert len(await path(other)) == 5
         assert {hit.session_id for hit in await manager.search("okapi")} == {other.id}
         assert await manager.states(Mood).get(other.id) == Mood()
-        assert (await manager.usage()).input_tokens == 10
+        assert (await manager.usage()).total.input_tokens == 10
         assert await manager.erase(peer="ada") == ErasureReport()
 
     async def test_each_filter_erases_its_matches_and_several_filters_their_intersection(

@@ -216,7 +216,7 @@ class MemoryTests:
             session = manager.session("chat")
             await fill(session, 1, 3)
             await session.refresh_memory()
-            assert (await manager.usage("chat")).input_tokens == 300
+            assert (await manager.usage(session="chat")).total.input_tokens == 300
 
     # views that fit
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from frontdesk.checks import check_text
 from frontdesk.errors import InvalidInputError
@@ -30,13 +31,14 @@ def usage_entry(
         if type(count) is not int or not 0 <= count <= MAX_TOKENS:
             raise InvalidInputError(f"{what} must be a whole number, 0 or more, not {count!r}")
     moment = now if at is None else to_microseconds(at)
+    counts: dict[str, Any] = dict(tokens)
     return UsageRow(
         id=new_id() if usage_id is None else check_id(usage_id, "usage id"),
         model=None if model is None else check_text(model, "model"),
         at=moment,
         cost=_decimal(cost),
         day=to_day(moment),
-        **tokens,
+        **counts,
     )
 
 

@@ -3,7 +3,7 @@ and to the components in this package for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Self, TypeAlias, overload
@@ -42,6 +42,7 @@ from frontdesk.records import (
     Stats,
     SweepReport,
     Usage,
+    UsageField,
 )
 from frontdesk.search import index_snapshot, indexing, vectors
 from frontdesk.search.access import Access
@@ -418,12 +419,27 @@ class SessionManager(Configurable):
         return await self._runtime.store.add_usage(self.namespace, await self._id_of(id), entry)
 
     async def usage(
-        self, id: str | SessionKey | None = None, *, first_day: date | None = None, last_day: date | None = None
+        self,
+        *,
+        session: str | SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        model: str | None = None,
+        since: date | None = None,
+        until: date | None = None,
+        by: Sequence[UsageField] = ("day",),
     ) -> Usage:
-        """Totals of one session, or of the whole namespace, per day (UTC) and model.
+        """Totals of the usage ledger, grouped by any of `day` (UTC), `session`, `agent`, `channel`, `peer` and `model`.
 
-        The totals of the namespace include sessions that have been deleted since. Raises `SessionNotFoundError`."""
-        return await read_usage(self._runtime, None if id is None else await self._id_of(id), first_day, last_day)
+        `session` (an id, or a key for its current session), `agent`, `channel`, `peer` and `model` select entries, and
+        so do the days `since` and `until`, both included; of a datetime its day in UTC counts. One query.
+
+        The totals include sessions that have been deleted or erased since, without their session and peer. So they are
+        not among the rows that `session` or `peer` selects. Raises `SessionNotFoundError`, `InvalidInputError`."""
+        session_id = None if session is None else await self._id_of(session)
+        filters = {"session_id": session_id, "agent": agent, "channel": channel, "peer": peer, "model": model}
+        return await read_usage(self._runtime, filters, since, until, by)
 
     async def stats(self) -> Stats:
         """Totals over the namespace. Reads its sessions, but not their messages."""

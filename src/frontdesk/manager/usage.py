@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import reduce
+from typing import get_args
 
+from frontdesk.checks import check_list, check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
+from frontdesk.history import trees
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.moments import DAY
-from frontdesk.records import GrowthDay, Stats, Usage, UsageDay
-from frontdesk.store import StatsQuery, UsageQuery
+from frontdesk.records import GrowthDay, Stats, Usage, UsageField, UsageGroup
+from frontdesk.store import StatsQuery, UsageQuery, UsageRow
+from frontdesk.tree.usage import add_entry
 
 _GROWTH_DAYS = 30
 
 
-async def read_usage(runtime: Runtime, session_id: str | None, first_day: date | None, last_day: date | None) -> Usage:
-    """See `SessionManager.usage`."""
+async def read_usage(
+    runtime: Runtime,
+    filters: Mapping[str, str | None],
+    since: date | None,
+    until: date | None,
+    by: Sequence[UsageField],
+) -> Usage:
+    """See `SessionManager.usage`. `filters` are values of the columns of a `UsageQuery`."""
     query = UsageQuery(
         namespace=runtime.namespace,
-        session_id=session_id,
-        first_day=None if first_day is None else _day(first_day),
-        last_day=None if last_day is None else _day(last_day),
+        by=_columns(by),
+        first_day=None if since is None else _day(since),
+        last_day=None if until is None else _day(until),
+        **{name: None if value is None else check_text(value, name) for name, value in filters.items()},
     )
-    return Usage.from_days(tuple(UsageDay.from_row(row) for row in await runtime.store.usage(query)))
+    rows = await runtime.store.usage(query)
+    total = reduce(add_entry, rows, UsageRow())
+    return Usage(tuple(map(UsageGroup.from_row, rows)), UsageGroup.from_row(total))
+
+
+def _columns(by: Sequence[UsageField]) -> tuple[str, ...]:
+    fields = check_list(by, "by")
+    for name in fields:
+        if name not in get_args(UsageField):
+            raise InvalidInputError(
+                f"usage cannot be grouped by {name!r}: choose from {', '.join(get_args(UsageField))}"
+            )
+    return tuple(dict.fromkeys("session_id" if name == "session" else name for name in fields))
 
 
 async def read_stats(runtime: Runtime) -> Stats:
@@ -45,10 +70,22 @@ async def read_stats(runtime: Runtime) -> Stats:
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
         cost=Decimal(row.cost),
+        context_tokens=row.context_tokens + await _measure(runtime, row.stale),
         store_bytes=row.store_bytes,
         growth=tuple(GrowthDay(date.fromisoformat(day), *counts) for day, counts in row.days.items()),
         hook_failures=runtime.hooks.failures,
     )
+
+
+async def _measure(runtime: Runtime, session_ids: Sequence[str]) -> int:
+    """The tokens of views that have to be computed. They are stored, so that this is done once."""
+    tokens = 0
+    for session_id in session_ids:
+        tree = await trees.load_tree(runtime, session_id)
+        if tree is not None:
+            row, _ = await trees.store_view(runtime, tree)
+            tokens += row.view_tokens
+    return tokens
 
 
 def _day(day: date) -> str:

@@ -237,6 +237,8 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
     async def add_usage(self, namespace: str, session_id: str, entry: UsageRow) -> bool:
         """Add a usage entry, and its amounts to the totals. False if the session already has an entry with this id."""
 
-    async def usage(self, query: UsageQuery) -> list[UsageRow]: ...
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        """Totals by group, also of sessions that were deleted since. Raises `SessionNotFoundError` for a `session_id`
+        that does not exist."""
 
     async def stats(self, query: StatsQuery) -> StatsRow: ...

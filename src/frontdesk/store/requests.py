@@ -337,9 +337,15 @@ class StatsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals per (day, model) of a namespace, or of one session of it."""
+    """Totals of a namespace, grouped by some of "day", "session_id", "agent", "channel", "peer" and "model", of the
+    entries that have all the given values, from the first to the last day. `tree.usage` says how they are added up."""
 
     namespace: str
+    by: tuple[str, ...] = ()
     session_id: str | None = None
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
+    model: str | None = None
     first_day: str | None = None
     last_day: str | None = None

@@ -241,7 +241,8 @@ class ViewRead(NamedTuple):
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A usage entry, or (without an id) a total. `cost` is a decimal text."""
+    """A usage entry, or (without an id) a total of a group. `cost` is a decimal text. The session and the parts of its
+    key are set in totals only."""
 
     id: str = ""
     model: str | None = None
@@ -254,11 +255,16 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     cost: str = "0"
     day: str = ""
     """ISO date in UTC"""
+    session_id: str | None = None
+    agent: str | None = None
+    channel: str | None = None
+    peer: str | None = None
 
 
 class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
     """Totals over a namespace. `sessions` are counted by status. `days` has (sessions created, their messages) by ISO
-    date in UTC."""
+    date in UTC. `context_tokens` is the sum of the views whose totals are known, and `stale` are the ids of the other
+    sessions."""
 
     sessions: dict[str, int]
     days: dict[str, tuple[int, int]]
@@ -266,6 +272,8 @@ class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     cost: str
+    context_tokens: int
+    stale: tuple[str, ...]
     store_bytes: int
 
 

@@ -1,4 +1,8 @@
-"""Pure: adds up usage entries, for all stores. Costs are decimal texts, and no digit is lost."""
+"""Pure: adds up usage entries, for all stores. Costs are decimal texts, and no digit is lost.
+
+A store keeps each entry with its session, and totals of all entries by day, model, agent and channel. The totals stay
+when a session is deleted. So the usage of deleted sessions is what the totals have more than the entries. It has no
+session and no peer any more."""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from functools import reduce
 
 from msgspec.structs import replace
 
-from frontdesk.store import UsageRow
+from frontdesk.store import UsageQuery, UsageRow
 
 _EXACT = Context(prec=1000)
+GONE_WITH_A_SESSION = ("session_id", "peer")
+"""what the totals do not have"""
 
 
 def sum_costs(*costs: str) -> str:
@@ -30,10 +36,50 @@ def add_entry(total: UsageRow, entry: UsageRow) -> UsageRow:
     )
 
 
-def totals_per_day(entries: Iterable[UsageRow]) -> list[UsageRow]:
-    """The totals of each day and model, in this order."""
-    totals: dict[tuple[str, str | None], UsageRow] = {}
+def reads_totals(query: UsageQuery) -> bool:
+    """Whether a query is about the totals: not if it selects sessions or peers, which must exist."""
+    return query.session_id is None and query.peer is None
+
+
+def reads_entries(query: UsageQuery) -> bool:
+    """Whether a query is about single sessions or peers, so that the totals alone cannot answer it."""
+    return not reads_totals(query) or any(name in query.by for name in GONE_WITH_A_SESSION)
+
+
+def group_usage(query: UsageQuery, totals: Iterable[UsageRow], entries: Iterable[UsageRow]) -> list[UsageRow]:
+    """The amounts by group, in the order of their values. `totals` and `entries` are those that the query selects, if
+    it reads them; they may be added up by group already."""
+    groups: dict[tuple[str | None, ...], UsageRow] = {}
+    entries = [*entries]
     for entry in entries:
-        key = entry.day, entry.model
-        totals[key] = add_entry(totals.get(key) or UsageRow(day=entry.day, model=entry.model), entry)
-    return sorted(totals.values(), key=lambda row: (row.day, row.model or ""))
+        _add(groups, query, entry)
+    living = {*groups}
+    for total in totals:
+        _add(groups, query, total)
+    if reads_totals(query):
+        for entry in entries:
+            _add(groups, query, _negative(replace(entry, session_id=None, peer=None)))
+    found = {key: row for key, row in groups.items() if key in living or not reads_entries(query) or _is_used(row)}
+    return [found[key] for key in sorted(found, key=lambda key: [(value is not None, value or "") for value in key])]
+
+
+def _add(groups: dict[tuple[str | None, ...], UsageRow], query: UsageQuery, row: UsageRow) -> None:
+    key = tuple(getattr(row, name) for name in query.by)
+    groups[key] = add_entry(groups.get(key) or UsageRow(**dict(zip(query.by, key, strict=True))), row)
+
+
+def _negative(row: UsageRow) -> UsageRow:
+    return replace(
+        row,
+        input_tokens=-row.input_tokens,
+        output_tokens=-row.output_tokens,
+        cache_read_tokens=-row.cache_read_tokens,
+        cache_write_tokens=-row.cache_write_tokens,
+        reasoning_tokens=-row.reasoning_tokens,
+        cost=str(-Decimal(row.cost)),
+    )
+
+
+def _is_used(row: UsageRow) -> bool:
+    counts = row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cache_write_tokens, row.reasoning_tokens
+    return any(counts) or Decimal(row.cost) != 0

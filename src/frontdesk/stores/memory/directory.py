@@ -87,6 +87,8 @@ def stats(rows: Rows, query: StatsQuery) -> StatsRow:
         input_tokens=sum(row.input_tokens for row in days),
         output_tokens=sum(row.output_tokens for row in days),
         cost=sum_costs(*(row.cost for row in days)),
+        context_tokens=sum(row.view_tokens for row in found if row.view != "stale"),
+        stale=tuple(row.id for row in found if row.view == "stale"),
         store_bytes=0,
     )
 

@@ -70,7 +70,7 @@ class Rows:
         self.lineage: dict[int, Lineage] = {}
         self.forks_of: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self.usage: dict[int, dict[str, UsageRow]] = {}
-        self.days: dict[str, dict[tuple[str, str | None], UsageRow]] = {}
+        self.days: dict[str, dict[tuple[str | None, ...], UsageRow]] = {}
         self.documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         """namespace, session number or minus that of another owner, and label -> key -> versions, oldest first"""
         self.owners: dict[tuple[str, Owner], int] = {}

@@ -207,12 +207,15 @@ CREATE TABLE {schema}.usage_entries (
     PRIMARY KEY (ns, session, id)
 );
 
--- `digest` replaces the model in the key, since that may be absent or too long for an index.
+-- Totals of all entries, which stay when a session is deleted. `digest` replaces model, agent and channel in the key,
+-- since they may be absent or too long for an index.
 CREATE TABLE {schema}.usage_days (
     ns integer NOT NULL,
     day text COLLATE "C" NOT NULL,
     digest bytea NOT NULL,
     model text COLLATE "C",
+    agent text COLLATE "C",
+    channel text COLLATE "C",
     input_tokens bigint NOT NULL,
     output_tokens bigint NOT NULL,
     cache_read_tokens bigint NOT NULL,

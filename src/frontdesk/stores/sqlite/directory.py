@@ -205,13 +205,14 @@ def stats(connection: Connection, query: StatsQuery) -> StatsRow:
         "SELECT CASE WHEN status <> 'active' THEN status"
         f" WHEN number IN ({living}) THEN 'compacting'"
         " WHEN last_active_at + coalesce(idle_after, ?) <= ? THEN 'idle' ELSE status END AS seen,"
-        f" CASE WHEN created_at >= ? THEN created_at / {DAY} END AS day, count(*), sum(message_count)"
+        f" CASE WHEN created_at >= ? THEN created_at / {DAY} END AS day, count(*), sum(message_count),"
+        " sum(CASE WHEN view <> 'stale' THEN view_tokens ELSE 0 END)"
         " FROM sessions WHERE namespace = ? GROUP BY seen, day ORDER BY seen, day",
         (query.namespace, *more, query.idle_after, query.now, query.since, query.namespace),
     ).fetchall()
     sessions: dict[str, int] = {}
     days: dict[str, tuple[int, int]] = {}
-    for status, day, number, messages in counted:
+    for status, day, number, messages, _ in counted:
         sessions[status] = sessions.get(status, 0) + number
         if day is not None:
             date = to_day(day * DAY)
@@ -220,13 +221,18 @@ def stats(connection: Connection, query: StatsQuery) -> StatsRow:
     used = connection.execute(
         "SELECT input_tokens, output_tokens, cost FROM usage_days WHERE namespace = ?", (query.namespace,)
     ).fetchall()
+    stale = connection.execute(
+        "SELECT id FROM sessions WHERE namespace = ? AND view = 'stale'", (query.namespace,)
+    ).fetchall()
     size = connection.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchall()
     return StatsRow(
         sessions=sessions,
         days=dict(sorted(days.items())),
-        messages=sum(messages for _, _, _, messages in counted),
+        messages=sum(row[3] for row in counted),
         input_tokens=sum(day[0] for day in used),
         output_tokens=sum(day[1] for day in used),
         cost=sum_costs(*(day[2] for day in used)),
+        context_tokens=sum(row[4] for row in counted),
+        stale=tuple(row[0] for row in stale),
         store_bytes=size[0][0],
     )

@@ -172,11 +172,14 @@ CREATE TABLE usage_entries (
     PRIMARY KEY (session, id)
 ) STRICT, WITHOUT ROWID;
 
+-- Totals of all entries, which stay when a session is deleted.
 CREATE TABLE usage_days (
     number INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
     day TEXT NOT NULL,
     model TEXT,
+    agent TEXT,
+    channel TEXT,
     input_tokens INTEGER NOT NULL,
     output_tokens INTEGER NOT NULL,
     cache_read_tokens INTEGER NOT NULL,
@@ -184,7 +187,7 @@ CREATE TABLE usage_days (
     reasoning_tokens INTEGER NOT NULL,
     cost TEXT NOT NULL
 ) STRICT;
-CREATE INDEX usage_days_by_day ON usage_days (namespace, day, model);
+CREATE INDEX usage_days_by_day ON usage_days (namespace, day, model, agent, channel);
 
 
 -- Versioned texts, and frozen prompts. `session` of a document is the number of a session, or minus the number of

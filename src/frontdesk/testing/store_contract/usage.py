@@ -34,7 +34,7 @@ class UsageContract:
         before = await row(store, "s")
         assert not await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=9, cost="7", day=FRIDAY))
         assert await row(store, "s") == before
-        [total] = await store.usage(UsageQuery(namespace=NAMESPACE))
+        [total] = await store.usage(UsageQuery(namespace=NAMESPACE, by=("day",)))
         assert (total.day, total.input_tokens) == (MONDAY, 3)
 
     async def test_the_same_id_in_another_session_is_another_entry(self, store: Store) -> None:
@@ -88,8 +88,8 @@ class UsageContract:
             ("s", "6", "large", TUESDAY),
         ):
             await store.add_usage(NAMESPACE, name, entry(id, model=model, day=day, **figures))
-        everywhere = await store.usage(UsageQuery(namespace=NAMESPACE))
-        in_one = await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s"))
+        everywhere = await store.usage(UsageQuery(namespace=NAMESPACE, by=("day", "model")))
+        in_one = await store.usage(UsageQuery(namespace=NAMESPACE, by=("day", "model"), session_id="s"))
 
         def table(rows: list[UsageRow]) -> list[tuple[str, str | None, int]]:
             return [(row.day, row.model, row.input_tokens) for row in rows]
@@ -111,13 +111,13 @@ class UsageContract:
         ],
     )
     async def test_a_range_of_days_includes_both_ends(
-        self, store: Store, wanted: dict[str, str], expected: list[str]
+        self, store: Store, wanted: dict[str, Any], expected: list[str]
     ) -> None:
         await store.create(new("s"))
         for day in (FRIDAY, MONDAY, TUESDAY):
             await store.add_usage(NAMESPACE, "s", entry(day, day=day, input_tokens=1))
         for session_id in (None, "s"):
-            query = UsageQuery(namespace=NAMESPACE, session_id=session_id, **wanted)
+            query = UsageQuery(namespace=NAMESPACE, by=("day",), session_id=session_id, **wanted)
             assert [total.day for total in await store.usage(query)] == expected
 
     async def test_usage_of_an_unknown_session_is_an_error(self, store: Store) -> None:
@@ -137,6 +137,22 @@ class UsageContract:
         assert await store.usage(UsageQuery(namespace=NAMESPACE, session_id="s")) == []
         assert await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=3))
 
+    async def test_totals_keep_agent_and_channel_of_deleted_sessions_but_not_the_peer(self, store: Store) -> None:
+        for name, peer in (("s", "ana"), ("t", "ben")):
+            await store.create(new(name, agent="a", channel="c", peer=peer))
+            await store.add_usage(NAMESPACE, name, entry("u1", input_tokens=3, cost="0.1", model="m"))
+        await delete_session(store, "t")
+        by = ("agent", "channel", "peer", "session_id", "model", "day")
+        rows = await store.usage(UsageQuery(namespace=NAMESPACE, by=by))
+        assert [(row.agent, row.channel, row.peer, row.session_id) for row in rows] == [
+            ("a", "c", None, None),
+            ("a", "c", "ana", "s"),
+        ]
+        assert {(row.model, row.day, row.input_tokens, row.cost) for row in rows} == {("m", MONDAY, 3, "0.1")}
+        assert await store.usage(UsageQuery(namespace=NAMESPACE, by=by, peer="ben")) == []
+        [whole] = await store.usage(UsageQuery(namespace=NAMESPACE, agent="a", channel="c", model="m"))
+        assert whole.input_tokens == 6
+
     async def test_usage_does_not_invalidate_plans(self, store: Store) -> None:
         made, _ = await store.create(new("s"))
         await store.add_usage(NAMESPACE, "s", entry("u1", input_tokens=3))
@@ -154,6 +170,10 @@ class UsageContract:
         stats = await store.stats(StatsQuery(namespace=NAMESPACE))
         assert (stats.sessions, stats.messages) == ({"active": 1, "archived": 1}, 3)
         assert (stats.input_tokens, stats.output_tokens, Decimal(stats.cost)) == (6, 8, Decimal("0.3"))
+        assert (stats.context_tokens, stats.stale) == (
+            (await row(store, "s")).view_tokens + (await row(store, "t")).view_tokens,
+            (),
+        )
         assert stats.store_bytes >= 0
 
     async def test_stats_of_an_empty_namespace_are_zero(self, store: Store) -> None:
