@@ -59,7 +59,8 @@ class MetricsStore:
             if isinstance(store, protocol):
                 for name in dir(protocol):
                     if not name.startswith("_"):
-                        setattr(self, name, _measured(getattr(store, name), name, metrics))
+                        member = getattr(store, name)
+                        setattr(self, name, _measured(member, name, metrics) if callable(member) else member)
 
 
 def with_metrics(store: S, metrics: StoreMetrics) -> S:

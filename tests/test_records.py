@@ -122,7 +122,7 @@ EXAMPLES: list[Record] = [
     SearchInfo("lexical", "english", True, 10, 0, NOW, False, "1"),
     SearchResults((HIT,), 1, None),
     KEY,
-    StateInfo("i", "sessions", 1, NOW, NOW, None),
+    StateInfo("i", "sessions", 1, NOW, NOW, None, KEY, 1),
     Stats(1, {"active": 1}, 3, 1, 2, Decimal(3), 30, 4096, (GrowthDay(date(2026, 2, 3), 1, 2),)),
     SweepReport(ran=True, archived=2),
     NewMessage({"any": [1]}, "m1", "user", "text"),

@@ -32,7 +32,7 @@ from frontdesk import (
     StoreURLError,
 )
 from frontdesk.states import DEFAULT_TTL, expiry
-from frontdesk.store import Swept
+from frontdesk.store import StateWrite, Swept
 from frontdesk.stores.memory import MemoryStore
 from tests.waiting import PATIENCE
 
@@ -139,7 +139,7 @@ class TestTypes:
         store = MemoryStore()
         async with SessionManager(store) as manager:
             states = manager.states(Model)
-            await store.create_state(states._key("chat"), '{"n": "the secret"}', None, "m")
+            await store.create_state(states._key("chat"), StateWrite('{"n": "the secret"}', "m", None))
             with pytest.raises(StateMismatchError, match=r"'chat'.*n: int_parsing") as raised:
                 await states.get("chat")
             assert "the secret" not in str(raised.value)

@@ -12,7 +12,7 @@ from bench.measure import at_once, interleave, one_by_one
 from bench.run import Run
 from bench.targets import Outcome, Table, at_least
 from frontdesk import SessionManager
-from frontdesk.store import StateKey
+from frontdesk.store import StateKey, StateWrite
 from tests.servers.redis import RedisServer
 
 _ROUNDS = 25
@@ -75,7 +75,9 @@ class CompareAndSet:
         state = msgspec.json.decode(self._text, type=State)
         self._text = msgspec.json.encode(replace(state, count=state.count + 1)).decode()
         self._count += 1
-        row = await self._store.replace_state(self._key, self._text, f"m{self._count}", self._mark)
+        row = await self._store.replace_state(
+            self._key, StateWrite(self._text, f"m{self._count}", _TTL * 1_000_000), self._mark
+        )
         assert row is not None
         self._mark = row.mark
 

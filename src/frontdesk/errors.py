@@ -351,8 +351,8 @@ class StateMismatchError(FrontdeskError):
     kind: str
     reason: str
     template = (
-        "the state {id!r} in {name!r} is not a {kind} ({reason}): give new fields a default, use another name for"
-        " another type, or delete it"
+        "the state {id!r} in {name!r} is not a {kind} ({reason}): pass a `migrate` that reads older values, give new"
+        " fields a default, or use another name for another type"
     )
 
 

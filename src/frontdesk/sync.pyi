@@ -118,6 +118,8 @@ from frontdesk.session.requests import AnthropicRequest, OpenAIRequest, OpenAIRe
 from frontdesk.session.session import R
 from frontdesk.session.turns import Duration, Holding
 from frontdesk.session.writing import Given
+from frontdesk.states.expiry import UsualTTL
+from frontdesk.states.migration import Migrate
 from frontdesk.states.orchestration import Step
 from frontdesk.states.states import T
 from frontdesk.store import AnyHead, FollowHead, Scope
@@ -1006,13 +1008,19 @@ class SessionManager:
         default: Callable[[str], T | Awaitable[T]] | None = None,
         ttl: timedelta | None = ...,
         store: StateStore | str | None = None,
+        version: int = 1,
+        migrate: Migrate[T] | None = None,
     ) -> States[T]:
-        """Typed states under `name`, one value per session id. No I/O.
+        """Typed states under `name`, one value per id, which may be that of a session. No I/O.
 
-        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict. A new state is `default(session_id)`,
-        or `kind()`. A state expires `ttl` after it was last used; None means never. Without `ttl`, the environment
-        variable SESSION_TTL_SECONDS applies, or else 30 minutes. `store` is a URL or a `StateStore`. Without `store`,
-        the environment variable FRONTDESK_STATE_URL applies, or else the manager's own store is used.
+        `kind` is a dataclass, a pydantic model, a msgspec Struct, a TypedDict or a NamedTuple. A new state is
+        `default(id)`, or `kind()`. A state expires `ttl` after it was last used; None means never. Without `ttl`, the
+        environment variable SESSION_TTL_SECONDS applies, or else 30 minutes. `store` is a URL or a `StateStore`.
+        Without `store`, the environment variable FRONTDESK_STATE_URL applies, or else the manager's own store is used.
+
+        `version` is stored with each value. A value that was written with a lower version, or that does not fit
+        `kind`, is read as `migrate(stored, version)` makes it (sync or async): `stored` is its JSON, and the result is
+        a `kind`, or JSON that fits it. The next write stores it as the current version.
         Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
 
     def register_hook(self, hook: Any, *, timeout: float = 10.0) -> None:
@@ -1369,10 +1377,12 @@ class StandaloneSession(Session):
         `ConfigurationError` for a language without a stemmer."""
 
 class States(Generic[T]):
-    """The states of one type under one name, one value per session id. Made by `SessionManager.states`.
+    """The states of one type under one name, one value per id. Made by `SessionManager.states`.
 
-    Returned values are copies: changing one does not change the stored state. An expired state counts as missing. Every
-    call may raise `InvalidIdError` and `StoreError`s; a failure of the store is never reported as "not found"."""
+    Returned values are copies: changing one does not change the stored state. An expired state counts as missing. A
+    state with the id of a session is deleted with it. A state with an `owner` is deleted by `SessionManager.erase` of
+    that guest, too; a write without an `owner` keeps the one there is. Every call may raise `InvalidIdError` and
+    `StoreError`s; a failure of the store is never reported as "not found"."""
 
     def __init__(
         self,
@@ -1383,20 +1393,40 @@ class States(Generic[T]):
         default: Callable[[str], T | Awaitable[T]] | None = None,
         ttl: timedelta | None = ...,
         store: StateStore | str | None = None,
+        version: int = 1,
+        migrate: Migrate[T] | None = None,
     ) -> None: ...
-    def create(self, id: str | None = None, *, ttl: timedelta | None = None) -> tuple[str, T]:
-        """Create a state with the default value. Without an `id`, one is generated; `ttl` applies to this state only.
+    def create(
+        self,
+        id: str | None = None,
+        *,
+        value: T | None = None,
+        ttl: timedelta | UsualTTL | None = ...,
+        owner: SessionKey | None = None,
+    ) -> tuple[str, T]:
+        """Create a state with this value, or with the default one. Without an `id`, one is generated. `ttl` applies to
+        this state only; None means that it never expires.
 
-        Raises `StateExistsError`, and `InvalidStateError` for a default that cannot be stored."""
+        Raises `StateExistsError`, and `InvalidStateError` for a value that cannot be stored."""
 
-    def get_or_create(self, id: str) -> T:
-        """The state; created with the default value if there is none. Concurrent callers get the same state."""
+    def get_or_create(self, id: str, *, owner: SessionKey | None = None) -> T:
+        """The state; created with the default value, for this owner, if there is none. Concurrent callers get the same
+        state. Raises `StateMismatchError`."""
 
     def get(self, id: str) -> T | None:
-        """The state, or None. Reading it postpones its expiry. Raises `StateMismatchError`."""
+        """The state, or None. Reading it postpones its expiry and writes nothing else. Raises `StateMismatchError`."""
 
-    def update(self, id: str, fn: Callable[[T], T | Awaitable[T]]) -> T:
-        """Replace the state by the result of `fn(state)` and return it. No other change is ever overwritten.
+    def set(
+        self, id: str, value: T, *, ttl: timedelta | UsualTTL | None = ..., owner: SessionKey | None = None
+    ) -> None:
+        """Replace the state by this value, whatever it is now, or create it. `ttl` None means that it never expires;
+        without `ttl`, a state keeps the one it has. Raises `InvalidStateError`."""
+
+    def update(
+        self, id: str, fn: Callable[[T], T | Awaitable[T]], *, create: bool = False, owner: SessionKey | None = None
+    ) -> T:
+        """Replace the state by the result of `fn(state)` and return it. No other change is ever overwritten. With
+        `create`, a state that does not exist is created from `fn` of the default value.
 
         `fn` returns the whole new state. It may be async; if it is sync, it should be quick. It may be called more than
         once: first with the state as this process knows it, and again with the stored state if that is another one. If
@@ -1412,6 +1442,18 @@ class States(Generic[T]):
 
     def info(self, id: str) -> StateInfo:
         """Information about the state. Does not postpone its expiry. Raises `StateNotFoundError`."""
+
+    def list(self, *, prefix: str = "", limit: int = 50, cursor: str | None = None) -> Page[StateInfo]:
+        """A page of the states whose ids begin with `prefix`, in the order of their ids. Does not postpone their
+        expiry. A walk over all pages returns every state that exists all the time, once. Raises `InvalidCursorError`.
+        """
+
+    def count(self) -> int:
+        """How many states there are."""
+
+    def clear(self) -> int:
+        """Remove all states under this name, batch by batch; returns how many there were. If it is interrupted, call it
+        again."""
 
 @dataclass(frozen=True, slots=True)
 class Tool:

@@ -11,7 +11,7 @@ import pytest
 from frontdesk import Session, SessionKey, SessionManager, Store, SweepReport
 from frontdesk.lifecycle.leases import hold_lease, holder
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
-from frontdesk.store import TURN, StateKey, StateStore
+from frontdesk.store import TURN, StateKey, StateStore, StateWrite
 from tests.public_api.lifecycle import ADA, HOUR, Clock, listed, status
 from tests.public_api.steps import path, say, user
 from tests.waiting import PATIENCE, eventually
@@ -226,8 +226,8 @@ class SweepTests:
     async def test_a_sweep_removes_expired_states(self, store: Store, timed: SessionManager, namespace: str) -> None:
         assert isinstance(store, StateStore)
         for number in range(30):
-            await store.create_state(StateKey(namespace, str(number), "n"), "{}", 1_000, "mark")
-        await store.create_state(StateKey(namespace, "0", "kept"), "{}", None, "mark")
+            await store.create_state(StateKey(namespace, str(number), "n"), StateWrite("{}", "mark", 1_000))
+        await store.create_state(StateKey(namespace, "0", "kept"), StateWrite("{}", "mark", None))
         await asyncio.sleep(0.01)
         assert (await timed.sweep()).states >= 30
         assert await store.peek_state(StateKey(namespace, "0", "kept")) is not None

@@ -46,7 +46,9 @@ class PostgresSchema:
 
 
 async def read_redis(client: Redis | RedisCluster) -> str:
-    """Every state is a hash."""
+    """Every state is a hash; the index consists of sorted sets."""
     async with client:
-        keys = [key async for key in client.scan_iter(_type="hash")]
-        return str([(key, await client.hgetall(key)) for key in keys])
+        hashes = [key async for key in client.scan_iter(_type="hash")]
+        indexes = [key async for key in client.scan_iter(_type="zset")]
+        entries = [await client.zrange(key, 0, -1) for key in indexes]
+        return str([[(key, await client.hgetall(key)) for key in hashes], entries])

@@ -15,7 +15,7 @@ from redis.crc import key_slot
 from frontdesk import SessionManager
 from frontdesk.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreUnavailableError, StoreURLError
 from frontdesk.messages import new_id
-from frontdesk.store import StateKey
+from frontdesk.store import StateKey, StateWrite
 from frontdesk.stores import open_state_url
 from frontdesk.stores.redis import RedisStore
 from tests.servers.redis import RedisCluster, RedisServer
@@ -97,7 +97,7 @@ class TestKeys:
     async def test_all_keys_of_one_id_are_in_one_slot_and_expire(self, store: RedisStore, redis_url: str) -> None:
         namespace = new_id()
         for name in ("sessions", "a}b{c"):
-            await store.create_state(StateKey(namespace, "{x}:y", name), "{}", HOUR, "m")
+            await store.create_state(StateKey(namespace, "{x}:y", name), StateWrite("{}", "m", HOUR))
         async with Redis.from_url(redis_url) as client:
             keys = [key async for key in client.scan_iter(f"*{namespace}*")]
             assert len(keys) == 3
@@ -115,13 +115,13 @@ class TestKeys:
                 (key,) = [key async for key in client.scan_iter(f"*{namespace}*:states")]
                 return int(await client.pttl(key))
 
-            await store.create_state(short, "{}", 60_000_000, "m")
+            await store.create_state(short, StateWrite("{}", "m", 60_000_000))
             assert await left() > 60_000
-            await store.create_state(long, "{}", HOUR, "m")
+            await store.create_state(long, StateWrite("{}", "m", HOUR))
             assert await left() > 3_600_000
             await store.touch_state(short)
             assert await left() > 3_600_000
-            await store.create_state(never, "{}", None, "m")
+            await store.create_state(never, StateWrite("{}", "m", None))
             await store.touch_state(short)
             assert await left() == -1
         assert await store.delete_states(namespace, "chat") == 3
@@ -129,7 +129,7 @@ class TestKeys:
     async def test_a_list_that_was_evicted_is_made_again_by_use(self, store: RedisStore, redis_url: str) -> None:
         namespace = new_id()
         for name in ("one", "two"):
-            await store.create_state(StateKey(namespace, "chat", name), "{}", HOUR, "m")
+            await store.create_state(StateKey(namespace, "chat", name), StateWrite("{}", "m", HOUR))
         async with Redis.from_url(redis_url) as client:
             (key,) = [key async for key in client.scan_iter(f"*{namespace}*:states")]
             await client.delete(key)
@@ -164,9 +164,11 @@ class TestFailures:
 
     async def test_a_restart_between_two_calls_causes_no_error(self, server: RedisServer) -> None:
         store = RedisStore(server.url)
-        await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "m")
+        await store.create_state(StateKey("ns", "chat", "s"), StateWrite("{}", "m", None))
         server.restart()
-        assert await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "n"), "the scripts are loaded again"
+        assert await store.create_state(StateKey("ns", "chat", "s"), StateWrite("{}", "n", None)), (
+            "the scripts are loaded again"
+        )
         await store.close()
 
     async def test_a_missing_password_is_an_error_that_shows_no_secret(self, server: RedisServer) -> None:
@@ -181,10 +183,10 @@ class TestFailures:
     async def test_a_full_server_refuses_writes_and_keeps_its_states(self, server: RedisServer) -> None:
         store = RedisStore(server.url)
         key = StateKey("ns", "chat", "s")
-        await store.create_state(key, '"kept"', None, "m")
+        await store.create_state(key, StateWrite('"kept"', "m", None))
         server.ask("CONFIG", "SET", "maxmemory", "1")
         with pytest.raises(StoreFullError):
-            await store.replace_state(key, "{}", "n", "m")
+            await store.replace_state(key, StateWrite("{}", "n", None), "m")
         server.ask("CONFIG", "SET", "maxmemory", "0")
         row = await store.get_state(key)
         assert row is not None
@@ -195,13 +197,13 @@ class TestFailures:
         server.ask("REPLICAOF", "127.0.0.1", server.port + 1)
         store = RedisStore(server.url)
         with pytest.raises(StoreReadOnlyError):
-            await store.create_state(StateKey("ns", "chat", "s"), "{}", None, "m")
+            await store.create_state(StateKey("ns", "chat", "s"), StateWrite("{}", "m", None))
         await store.close()
 
     async def test_more_callers_than_connections_wait_for_one(self, redis_url: str) -> None:
         store = RedisStore(f"{redis_url}?pool=2")
         key = StateKey(new_id(), "chat", "s")
-        await store.create_state(key, "{}", None, "m")
+        await store.create_state(key, StateWrite("{}", "m", None))
         assert all(await asyncio.gather(*(store.get_state(key) for _ in range(300))))
         await store.close()
 
@@ -263,7 +265,7 @@ class TestCluster:
         key = StateKey("ns", "chat", "s")
         with RedisCluster() as cluster:
             store = RedisStore(cluster.url)
-            await store.create_state(key, '"here"', HOUR, "m")
+            await store.create_state(key, StateWrite('"here"', "m", HOUR))
             keys = ["frontdesk:{ns:chat}:state:s", "frontdesk:{ns:chat}:states"]
             slot = key_slot(keys[0].encode())
             here = next(node for node in cluster.primaries if node.ask("CLUSTER", "COUNTKEYSINSLOT", slot))
@@ -273,7 +275,7 @@ class TestCluster:
             here.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", names[there])
             assert await store.get_state(key)
             here.ask("MIGRATE", "127.0.0.1", there.port, "", 0, 5000, "KEYS", *keys)
-            row = await store.replace_state(key, '"on its way"', "n", "m")
+            row = await store.replace_state(key, StateWrite('"on its way"', "n", HOUR), "m")
             assert row is not None
             assert row.version == 2
             for node in (there, here, *(node for node in cluster.primaries if node not in (here, there))):

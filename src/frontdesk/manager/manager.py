@@ -55,6 +55,7 @@ from frontdesk.session import Session
 from frontdesk.session.handle import Handle
 from frontdesk.session.writing import Given
 from frontdesk.states import DEFAULT_TTL, States
+from frontdesk.states.migration import Migrate
 from frontdesk.states.states import T
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, StateStore, Store
 from frontdesk.tools import Tool
@@ -572,15 +573,30 @@ class SessionManager(Configurable):
         default: Callable[[str], T | Awaitable[T]] | None = None,
         ttl: timedelta | None = DEFAULT_TTL,
         store: StateStore | str | None = None,
+        version: int = 1,
+        migrate: Migrate[T] | None = None,
     ) -> States[T]:
-        """Typed states under `name`, one value per session id. No I/O.
+        """Typed states under `name`, one value per id, which may be that of a session. No I/O.
 
-        `kind` is a dataclass, a pydantic model, a msgspec Struct or a TypedDict. A new state is `default(session_id)`,
-        or `kind()`. A state expires `ttl` after it was last used; None means never. Without `ttl`, the environment
-        variable SESSION_TTL_SECONDS applies, or else 30 minutes. `store` is a URL or a `StateStore`. Without `store`,
-        the environment variable FRONTDESK_STATE_URL applies, or else the manager's own store is used.
+        `kind` is a dataclass, a pydantic model, a msgspec Struct, a TypedDict or a NamedTuple. A new state is
+        `default(id)`, or `kind()`. A state expires `ttl` after it was last used; None means never. Without `ttl`, the
+        environment variable SESSION_TTL_SECONDS applies, or else 30 minutes. `store` is a URL or a `StateStore`.
+        Without `store`, the environment variable FRONTDESK_STATE_URL applies, or else the manager's own store is used.
+
+        `version` is stored with each value. A value that was written with a lower version, or that does not fit
+        `kind`, is read as `migrate(stored, version)` makes it (sync or async): `stored` is its JSON, and the result is
+        a `kind`, or JSON that fits it. The next write stores it as the current version.
         Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
-        return States(self._runtime, kind, name=name, default=default, ttl=ttl, store=store)
+        return States(
+            self._runtime,
+            kind,
+            name=name,
+            default=default,
+            ttl=ttl,
+            store=store,
+            version=version,
+            migrate=migrate,
+        )
 
     # hooks and life cycle
 

@@ -1,5 +1,5 @@
-"""Encoding typed values as JSON and back: with msgspec for dataclasses, msgspec structs and TypedDicts; pydantic models
-encode themselves. pydantic is never imported here: an application that has a model has imported it."""
+"""Encoding typed values as JSON and back: with msgspec for dataclasses, msgspec structs, TypedDicts and NamedTuples;
+pydantic models encode themselves. pydantic is never imported here: an application that has a model has imported it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StateCodec(Generic[T]):
             self._load = self._decoder().decode
         else:
             raise ConfigurationError(
-                f"a state is a dataclass, a pydantic model, a msgspec Struct or a TypedDict, not {kind!r}"
+                f"a state is a dataclass, a pydantic model, a msgspec Struct, a TypedDict or a NamedTuple, not {kind!r}"
             )
 
     def _decoder(self) -> msgspec.json.Decoder[T]:
@@ -53,12 +53,16 @@ class StateCodec(Generic[T]):
             ) from None
         return value
 
+    def is_instance(self, value: object) -> bool:
+        """Whether a value is of the type itself: what a subclass adds would be lost."""
+        wanted = dict if typing.is_typeddict(self._class) else self._class
+        return type(value) is wanted or bool(typing.get_args(self._kind) and isinstance(value, wanted))
+
     def encode(self, value: object, id: str) -> tuple[str, T]:
         """The text to store, and the value as it will be read back from there: a copy that no other code has.
 
         Raises `InvalidStateError` and `StateTooLargeError`."""
-        wanted = dict if typing.is_typeddict(self._class) else self._class
-        if type(value) is not wanted and not (typing.get_args(self._kind) and isinstance(value, wanted)):
+        if not self.is_instance(value):
             raise InvalidStateError(
                 f"the state {id!r} must be a {self.name}, not {type(value).__name__}: return the whole new state", id=id
             )
@@ -86,9 +90,22 @@ class StateCodec(Generic[T]):
         except (TypeError, ValueError, RecursionError) as error:
             raise StateMismatchError(id, name, self.name, _describe(error)) from None
 
+    def parse(self, text: str, id: str, name: str) -> Any:
+        """The JSON value of a stored text, whatever its type. Raises `StateMismatchError`."""
+        try:
+            return msgspec.json.decode(text)
+        except (ValueError, RecursionError):
+            raise StateMismatchError(id, name, self.name, "it is not JSON") from None
+
 
 def _is_for_msgspec(kind: type) -> bool:
-    return typing.is_typeddict(kind) or dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)
+    is_named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return (
+        is_named_tuple
+        or typing.is_typeddict(kind)
+        or dataclasses.is_dataclass(kind)
+        or issubclass(kind, msgspec.Struct)
+    )
 
 
 def _is_pydantic(kind: Any) -> bool:

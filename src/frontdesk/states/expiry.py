@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 from frontdesk.errors import ConfigurationError, FrontdeskError, InvalidInputError, StoreClosedError
 from frontdesk.pauses import sleep
 from frontdesk.reports import log_failure
-from frontdesk.store import StateStore
+from frontdesk.store import StateStore, Swept
 
 DEFAULT_TTL = timedelta(minutes=30)
 TTL_VARIABLE = "SESSION_TTL_SECONDS"
 SWEEP_SECONDS = 60.0
-SWEEP_BATCH = 500
+BATCH = 500
 
 _LONGEST = timedelta(days=36_500)
 _MICROSECOND = timedelta(microseconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
 log = logging.getLogger(__name__)
+
+
+class UsualTTL:
+    """The type of `USUAL_TTL`, which means: the time-to-live that the state has already, or else that of `states()`."""
+
+
+USUAL_TTL = UsualTTL()
 
 
 def choose_ttl(ttl: timedelta | None) -> int | None:
@@ -55,14 +63,19 @@ def _from_environment(text: str) -> int:
         ) from None
 
 
-async def sweep(store: StateStore) -> int:
-    """Remove expired states, batch by batch; returns how many were removed."""
+async def work_off(batch: Callable[[int], Awaitable[Swept]]) -> int:
+    """Remove states, batch by batch; returns how many were removed."""
     removed, more = 0, True
     while more:
-        swept, more = await store.sweep_states(SWEEP_BATCH)
+        swept, more = await batch(BATCH)
         removed += swept
         await sleep(0)
     return removed
+
+
+async def sweep(store: StateStore) -> int:
+    """Remove expired states; returns how many were removed."""
+    return await work_off(store.sweep_states)
 
 
 async def sweep_forever(store: StateStore) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from frontdesk.checks import check_list, check_text
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import ConfigurationError, InvalidInputError, StateNotFoundError
+from frontdesk.errors import ConfigurationError, InvalidInputError
 from frontdesk.messages.ids import check_id, new_id
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.record import Record
@@ -18,7 +18,6 @@ from frontdesk.states import States
 
 RECENT_TOOLS = 10
 LOGGED_TOOLS = 1_000
-_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +232,7 @@ class Orchestrator:
         def update(state: OrchestrationState) -> OrchestrationState:
             return replace(change(self._initialise(state, id)), last_accessed_at=datetime.now(UTC))
 
-        for attempt in range(_ATTEMPTS):
-            try:
-                return await self._states.update(id, update)
-            except StateNotFoundError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                await self._states.get_or_create(id)
-        raise AssertionError("the last attempt returns or raises")
+        return await self._states.update(id, update, create=True)
 
     def _initialise(self, state: OrchestrationState, id: str) -> OrchestrationState:
         """A state that was never changed starts in the default step."""

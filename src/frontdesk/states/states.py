@@ -10,33 +10,60 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from frontdesk import cursors
+from frontdesk.checks import check_count, check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import (
     ConcurrentChangeError,
     ConfigurationError,
     InvalidIdError,
+    InvalidInputError,
+    InvalidKeyError,
     StateExistsError,
     StateNotFoundError,
 )
+from frontdesk.keys import SessionKey
 from frontdesk.messages.ids import check_id, new_id
 from frontdesk.moments import to_datetime
 from frontdesk.pauses import sleep
 from frontdesk.record import Record
+from frontdesk.records import Page
 from frontdesk.states.codec import StateCodec
-from frontdesk.states.expiry import DEFAULT_TTL, check_ttl, choose_ttl, sweep_forever
-from frontdesk.states.update_queues import UpdateQueues
-from frontdesk.store import MAX_STATE_NAME, StateKey, StateRow, StateStore
+from frontdesk.states.expiry import (
+    DEFAULT_TTL,
+    USUAL_TTL,
+    UsualTTL,
+    check_ttl,
+    choose_ttl,
+    sweep_forever,
+    work_off,
+)
+from frontdesk.states.migration import Migrate, StateReader
+from frontdesk.states.update_queues import QueuedUpdate, UpdateQueues
+from frontdesk.store import (
+    MAX_STATE_NAME,
+    StateKey,
+    StateOwner,
+    StateQuery,
+    StateRow,
+    StateStore,
+    StateWrite,
+    prefix_end,
+)
 
 T = TypeVar("T")
 _ATTEMPTS = 200
 _EAGER_ATTEMPTS = 3
+_PAGE = 50
+_MAX_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class StateInfo(Record):
-    """What is known about a state apart from its value. `version` counts its writes, from 1.
+    """What is known about a state apart from its value. `version` counts its writes, from 1. `type_version` is the
+    `version` of the `states()` that wrote it last.
 
-    `expires_at` is None for a state that never expires."""
+    `expires_at` is None for a state that never expires, `owner` for one that belongs to no guest."""
 
     id: str
     name: str
@@ -44,13 +71,17 @@ class StateInfo(Record):
     created_at: datetime
     last_accessed_at: datetime
     expires_at: datetime | None
+    owner: SessionKey | None
+    type_version: int
 
 
 class States(Generic[T]):
-    """The states of one type under one name, one value per session id. Made by `SessionManager.states`.
+    """The states of one type under one name, one value per id. Made by `SessionManager.states`.
 
-    Returned values are copies: changing one does not change the stored state. An expired state counts as missing. Every
-    call may raise `InvalidIdError` and `StoreError`s; a failure of the store is never reported as "not found"."""
+    Returned values are copies: changing one does not change the stored state. An expired state counts as missing. A
+    state with the id of a session is deleted with it. A state with an `owner` is deleted by `SessionManager.erase` of
+    that guest, too; a write without an `owner` keeps the one there is. Every call may raise `InvalidIdError` and
+    `StoreError`s; a failure of the store is never reported as "not found"."""
 
     def __init__(
         self,
@@ -61,6 +92,8 @@ class States(Generic[T]):
         default: Callable[[str], T | Awaitable[T]] | None = None,
         ttl: timedelta | None = DEFAULT_TTL,
         store: StateStore | str | None = None,
+        version: int = 1,
+        migrate: Migrate[T] | None = None,
     ) -> None:
         check_id(name, "name of states")
         if len(name) > MAX_STATE_NAME:
@@ -71,6 +104,8 @@ class States(Generic[T]):
             )
         self._runtime = runtime
         self._codec = StateCodec(kind)
+        self._reader = StateReader(self._codec, version, migrate)
+        self._type_version = version
         self._name = name
         self._default = default
         self._ttl = choose_ttl(ttl)
@@ -80,69 +115,101 @@ class States(Generic[T]):
     def __repr__(self) -> str:
         return f"States({self._codec.name}, name={self._name!r}, namespace={self._runtime.namespace!r})"
 
-    async def create(self, id: str | None = None, *, ttl: timedelta | None = None) -> tuple[str, T]:
-        """Create a state with the default value. Without an `id`, one is generated; `ttl` applies to this state only.
+    async def create(
+        self,
+        id: str | None = None,
+        *,
+        value: T | None = None,
+        ttl: timedelta | UsualTTL | None = USUAL_TTL,
+        owner: SessionKey | None = None,
+    ) -> tuple[str, T]:
+        """Create a state with this value, or with the default one. Without an `id`, one is generated. `ttl` applies to
+        this state only; None means that it never expires.
 
-        Raises `StateExistsError`, and `InvalidStateError` for a default that cannot be stored."""
-        key = self._key(new_id() if id is None else id)
-        row, value = await self._create(key, self._ttl if ttl is None else check_ttl(ttl))
+        Raises `StateExistsError`, and `InvalidStateError` for a value that cannot be stored."""
+        key, belongs_to = self._key(new_id() if id is None else id), self._owner(owner)
+        row, stored = await self._create(key, value, self._ttl_or(ttl, self._ttl), belongs_to)
         if row is None:
             raise StateExistsError(key.id, key.name, key.namespace)
-        return key.id, value
+        return key.id, stored
 
-    async def get_or_create(self, id: str) -> T:
-        """The state; created with the default value if there is none. Concurrent callers get the same state."""
-        key = self._key(id)
+    async def get_or_create(self, id: str, *, owner: SessionKey | None = None) -> T:
+        """The state; created with the default value, for this owner, if there is none. Concurrent callers get the same
+        state. Raises `StateMismatchError`."""
+        key, belongs_to = self._key(id), self._owner(owner)
         for attempt in range(_ATTEMPTS):
             row = await self._store.get_state(key)
             if row is not None:
-                return self._decode(row, key)
-            row, value = await self._create(key, self._ttl)
+                return await self._reader.read(row, key)
+            row, value = await self._create(key, None, self._ttl, belongs_to)
             if row is not None:
                 return value
             await _back_off(attempt)
         raise _too_many_conflicts(key)
 
     async def get(self, id: str) -> T | None:
-        """The state, or None. Reading it postpones its expiry. Raises `StateMismatchError`."""
+        """The state, or None. Reading it postpones its expiry and writes nothing else. Raises `StateMismatchError`."""
         key = self._key(id)
         row = await self._store.get_state(key)
-        return None if row is None else self._decode(row, key)
+        return None if row is None else await self._reader.read(row, key)
 
-    async def update(self, id: str, fn: Callable[[T], T | Awaitable[T]]) -> T:
-        """Replace the state by the result of `fn(state)` and return it. No other change is ever overwritten.
+    async def set(
+        self,
+        id: str,
+        value: T,
+        *,
+        ttl: timedelta | UsualTTL | None = USUAL_TTL,
+        owner: SessionKey | None = None,
+    ) -> None:
+        """Replace the state by this value, whatever it is now, or create it. `ttl` None means that it never expires;
+        without `ttl`, a state keeps the one it has. Raises `InvalidStateError`."""
+        key, belongs_to = self._key(id), self._owner(owner)
+        text, _ = self._codec.encode(value, key.id)
+        self._ttl_or(ttl, None)
+        async with self._queues.join(await self._writable_store(), key) as update:
+            for attempt in range(_ATTEMPTS):
+                present = await self._store.peek_state(key)
+                usual = self._ttl if present is None else present.ttl
+                write = self._write_after(present, text, self._ttl_or(ttl, usual), belongs_to)
+                if await self._put(update, key, present, write):
+                    return
+                await _back_off(attempt)
+        raise _too_many_conflicts(key)
+
+    async def update(
+        self,
+        id: str,
+        fn: Callable[[T], T | Awaitable[T]],
+        *,
+        create: bool = False,
+        owner: SessionKey | None = None,
+    ) -> T:
+        """Replace the state by the result of `fn(state)` and return it. No other change is ever overwritten. With
+        `create`, a state that does not exist is created from `fn` of the default value.
 
         `fn` returns the whole new state. It may be async; if it is sync, it should be quick. It may be called more than
         once: first with the state as this process knows it, and again with the stored state if that is another one. If
         it raises for the stored state, that error is raised and nothing is written. Raises `StateNotFoundError`,
         `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if other changes came first every time.
         """
-        key = self._key(id)
-        store = self._store
-        async with self._queues.join(store, key) as (queue, current):
+        key, belongs_to = self._key(id), self._owner(owner)
+        store = await self._writable_store()
+        async with self._queues.join(store, key) as update:
+            current = update.row
             cached = self._queues.take_cached(store, key) if current is None else None
             for attempt in range(_ATTEMPTS):
                 if cached is None and current is None:
-                    asked_at = queue.tick()
-                    current = await store.get_state(key)
-                    queue.hand_on(current, asked_at)
-                    if current is None:
-                        raise StateNotFoundError(key.id, key.name, key.namespace)
+                    current = await self._current(update, key, create=create)
                 base = cached or current
-                assert base is not None
                 try:
-                    text, value = self._codec.encode(await _resolve(fn(self._decode(base, key))), key.id)
+                    text, value = await self._changed(update, key, base, fn, attempt)
                 except Exception:
                     if cached is None:
                         raise
                     cached = None  # the cached row may be outdated: only an error for the stored state counts
                     continue
-                asked_at = queue.tick()
-                queue.hand_on(None, asked_at)
-                written = await store.replace_state(key, text, _mark(), base.mark)
-                if written is not None:
-                    queue.hand_on(written, asked_at)
-                    self._queues.cache(store, key, written)
+                ttl = self._ttl if base is None else base.ttl
+                if await self._put(update, key, base, self._write_after(base, text, ttl, belongs_to)):
                     return value
                 if cached is None:
                     await _back_off(attempt)
@@ -165,14 +232,32 @@ class States(Generic[T]):
         row = await self._store.peek_state(key)
         if row is None:
             raise StateNotFoundError(key.id, key.name, key.namespace)
-        return StateInfo(
-            id=key.id,
-            name=key.name,
-            version=row.version,
-            created_at=to_datetime(row.created_at),
-            last_accessed_at=to_datetime(row.accessed_at),
-            expires_at=None if row.expires_at is None else to_datetime(row.expires_at),
-        )
+        return self._info(key.id, row)
+
+    async def list(self, *, prefix: str = "", limit: int = _PAGE, cursor: str | None = None) -> Page[StateInfo]:
+        """A page of the states whose ids begin with `prefix`, in the order of their ids. Does not postpone their
+        expiry. A walk over all pages returns every state that exists all the time, once. Raises `InvalidCursorError`.
+        """
+        check_count(limit, "limit", most=_MAX_PAGE)
+        if limit is None:
+            raise InvalidInputError("limit must be a whole number, not None")
+        namespace = self._runtime.namespace
+        call = ["states", namespace, self._name, check_text(prefix, "prefix")]
+        after = "" if cursor is None else str(cursors.unseal(cursor, call)[0])
+        query = StateQuery(namespace, self._name, limit + 1, prefix, prefix_end(prefix), after)
+        found = await self._store.list_states(query)
+        shown = [self._info(listed.id, listed.row) for listed in found[:limit]]
+        return Page(shown, cursors.seal([shown[-1].id], call) if len(found) > limit else None)
+
+    async def count(self) -> int:
+        """How many states there are."""
+        return await self._store.count_states(self._runtime.namespace, self._name)
+
+    async def clear(self) -> int:
+        """Remove all states under this name, batch by batch; returns how many there were. If it is interrupted, call it
+        again."""
+        store = self._store
+        return await work_off(lambda limit: store.clear_states(self._runtime.namespace, self._name, limit))
 
     @property
     def _store(self) -> StateStore:
@@ -182,24 +267,88 @@ class States(Generic[T]):
         self._runtime.background.spawn(sweep_forever(store), f"sweep states {id(store)}", endless=True)
         return store
 
+    async def _writable_store(self) -> StateStore:
+        return self._store
+
     def _key(self, id: str) -> StateKey:
         return StateKey(self._runtime.namespace, check_id(id, "state id"), self._name)
 
-    def _decode(self, row: StateRow, key: StateKey) -> T:
-        return self._codec.decode(row.value, key.id, key.name)
+    def _owner(self, owner: SessionKey | None) -> StateOwner | None:
+        if owner is None:
+            return None
+        if not isinstance(owner, SessionKey):
+            raise InvalidKeyError(f"an owner is a SessionKey, not {type(owner).__name__}")
+        return StateOwner(*self._runtime.address(owner).parts)
 
-    async def _create(self, key: StateKey, ttl: int | None) -> tuple[StateRow | None, T]:
-        default = self._codec.default() if self._default is None else await _resolve(self._default(key.id))
-        text, value = self._codec.encode(default, key.id)
-        return await self._store.create_state(key, text, ttl, _mark()), value
+    def _ttl_or(self, ttl: timedelta | UsualTTL | None, usual: int | None) -> int | None:
+        if isinstance(ttl, UsualTTL):
+            return usual
+        return None if ttl is None else check_ttl(ttl)
+
+    def _info(self, id: str, row: StateRow) -> StateInfo:
+        return StateInfo(
+            id=id,
+            name=self._name,
+            version=row.version,
+            created_at=to_datetime(row.created_at),
+            last_accessed_at=to_datetime(row.accessed_at),
+            expires_at=None if row.expires_at is None else to_datetime(row.expires_at),
+            owner=None if row.owner is None else SessionKey(*row.owner),
+            type_version=row.type_version,
+        )
+
+    async def _new_value(self, key: StateKey) -> T:
+        value: T = self._codec.default() if self._default is None else await _resolve(self._default(key.id))
+        return value
+
+    async def _create(
+        self, key: StateKey, value: T | None, ttl: int | None, owner: StateOwner | None
+    ) -> tuple[StateRow | None, T]:
+        text, stored = self._codec.encode(await self._new_value(key) if value is None else value, key.id)
+        store = await self._writable_store()
+        return await store.create_state(key, self._write_after(None, text, ttl, owner)), stored
+
+    def _write_after(self, base: StateRow | None, text: str, ttl: int | None, owner: StateOwner | None) -> StateWrite:
+        """The write that follows a row: the owner stays, unless another one is given."""
+        if owner is None and base is not None:
+            owner = base.owner
+        return StateWrite(text, secrets.token_hex(8), ttl, self._type_version, owner)
+
+    async def _current(self, update: QueuedUpdate, key: StateKey, *, create: bool) -> StateRow | None:
+        asked_at = update.queue.tick()
+        row = await self._store.get_state(key)
+        update.queue.hand_on(row, asked_at)
+        if row is None and not create:
+            raise StateNotFoundError(key.id, key.name, key.namespace)
+        return row
+
+    async def _changed(
+        self, update: QueuedUpdate, key: StateKey, base: StateRow | None, fn: Callable[[T], Any], attempt: int
+    ) -> tuple[str, T]:
+        """What `fn` makes of a row, or of a new value: the text to store and the value."""
+        result = fn(await self._new_value(key) if base is None else await self._reader.read(base, key))
+        if inspect.isawaitable(result):
+            result = await update.wait(result, attempt)
+        return self._codec.encode(result, key.id)
+
+    async def _put(self, update: QueuedUpdate, key: StateKey, base: StateRow | None, write: StateWrite) -> bool:
+        """Write what follows a row; False if that is not the current one any more."""
+        store, queue = self._store, update.queue
+        asked_at = queue.tick()
+        queue.hand_on(None, asked_at)
+        if base is None:
+            written = await store.create_state(key, write)
+        else:
+            written = await store.replace_state(key, write, base.mark)
+        if written is None:
+            return False
+        queue.hand_on(written, asked_at)
+        self._queues.cache(store, key, written)
+        return True
 
 
 async def _resolve(result: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
-
-
-def _mark() -> str:
-    return secrets.token_hex(8)
 
 
 async def _back_off(attempt: int) -> None:

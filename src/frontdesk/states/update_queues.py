@@ -6,17 +6,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from frontdesk.errors import InvalidInputError
 from frontdesk.store import StateKey, StateRow
 
+T = TypeVar("T")
 _MAX_CACHED_ROWS = 256
 _MAX_CACHED_VALUE = 16_384
+_PATIENCE = 0.05
+_MOST_PATIENCE = 5.0
 
 
 class UpdateQueue:
@@ -43,6 +46,43 @@ class UpdateQueue:
     def row_for(self, waiting_since: int) -> StateRow | None:
         """The row that was handed on, if it was asked for after that moment."""
         return self._row if self._asked_at > waiting_since else None
+
+
+class QueuedUpdate:
+    """An update at the front of its queue. `row` is the row to start from, if one was handed on."""
+
+    def __init__(self, queue: UpdateQueue) -> None:
+        self.queue = queue
+        self.row: StateRow | None = None
+        self._is_first = False
+
+    async def enter(self) -> None:
+        waiting_since = self.queue.tick()
+        await self.queue.lock.acquire()
+        self._is_first = True
+        self.row = self.queue.row_for(waiting_since)
+
+    def leave(self) -> None:
+        if self._is_first:
+            self._is_first = False
+            self.queue.lock.release()
+
+    async def wait(self, result: Awaitable[T], attempt: int) -> T:
+        """Await what an update function returned. If that takes long, other updates of the state go on meanwhile.
+
+        An update that lost to them has twice the patience at its next attempt, so that it is not overtaken for ever."""
+        task = asyncio.ensure_future(result)
+        try:
+            await asyncio.wait([task], timeout=min(_PATIENCE * 2**attempt, _MOST_PATIENCE))
+            if not task.done():
+                self.leave()
+                await asyncio.wait([task])
+                await self.enter()
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        return await task
 
 
 _running_updates: ContextVar[frozenset[UpdateQueue]] = ContextVar("frontdesk_running_updates", default=frozenset())
@@ -74,17 +114,18 @@ class UpdateQueues:
                 self._written.popitem(last=False)
 
     @asynccontextmanager
-    async def join(self, store: object, key: StateKey) -> AsyncIterator[tuple[UpdateQueue, StateRow | None]]:
-        """Wait in the queue of a state. Yields the queue, and the row to start from, if one was handed on.
+    async def join(self, store: object, key: StateKey) -> AsyncIterator[QueuedUpdate]:
+        """Wait in the queue of a state.
 
         Raises `InvalidInputError` inside an update of the same state, which would wait for itself."""
         queue = self._queues.setdefault((asyncio.get_running_loop(), id(store), key), UpdateQueue())
         if queue in (running := _running_updates.get()):
             raise InvalidInputError(f"the state {key.id!r} is updated inside its own update: return the new value")
-        waiting_since = queue.tick()
-        async with queue.lock:
-            token = _running_updates.set(running | {queue})
-            try:
-                yield queue, queue.row_for(waiting_since)
-            finally:
-                _running_updates.reset(token)
+        update = QueuedUpdate(queue)
+        token = _running_updates.set(running | {queue})
+        try:
+            await update.enter()
+            yield update
+        finally:
+            update.leave()
+            _running_updates.reset(token)

@@ -87,7 +87,19 @@ from frontdesk.store.rows import (
     ViewRow,
     ViewState,
 )
-from frontdesk.store.states import MAX_STATE_NAME, StateKey, StateRow, StateStore, Swept
+from frontdesk.store.states import (
+    MAX_STATE_NAME,
+    ListedState,
+    OwnerFilter,
+    StateKey,
+    StateOwner,
+    StateQuery,
+    StateRow,
+    StateStore,
+    StateWrite,
+    Swept,
+    prefix_end,
+)
 from frontdesk.store.vectors import Near, NewVector, VectorRow, VectorStore
 
 __all__ = [
@@ -136,6 +148,7 @@ __all__ = [
     "LeaseStore",
     "LeaseWanted",
     "Lineage",
+    "ListedState",
     "Near",
     "NewChange",
     "NewEdit",
@@ -147,6 +160,7 @@ __all__ = [
     "OverlayRow",
     "Owner",
     "OwnerQuery",
+    "OwnerFilter",
     "Phrase",
     "Piece",
     "Place",
@@ -162,8 +176,11 @@ __all__ = [
     "SessionSelection",
     "Span",
     "StateKey",
+    "StateOwner",
+    "StateQuery",
     "StateRow",
     "StateStore",
+    "StateWrite",
     "StatsQuery",
     "StatsRow",
     "Store",
@@ -178,4 +195,5 @@ __all__ = [
     "ViewRead",
     "ViewRow",
     "ViewState",
+    "prefix_end",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from frontdesk.errors import StoreClosedError
-from frontdesk.store import StateKey, StateRow, Swept
+from frontdesk.store import ListedState, OwnerFilter, StateKey, StateQuery, StateRow, StateWrite, Swept
 from frontdesk.stores.memory import (
     append,
     directory,
@@ -55,6 +55,10 @@ class MemoryStore:
             if self._closed:
                 raise StoreClosedError("the memory store was closed: open it again")
             return operation(self._rows, *args, **kwargs)
+
+    @property
+    def url(self) -> None:
+        """Nobody else can open a store in memory."""
 
     async def open(self) -> None:
         self._closed = False
@@ -134,17 +138,29 @@ class MemoryStore:
     async def touch_state(self, key: StateKey) -> bool:
         return self.run(lambda rows: rows.states.get(key) is not None)
 
-    async def create_state(self, key: StateKey, value: str, ttl: int | None, mark: str) -> StateRow | None:
-        return self.run(lambda rows: rows.states.create(key, value, ttl, mark))
+    async def create_state(self, key: StateKey, write: StateWrite) -> StateRow | None:
+        return self.run(lambda rows: rows.states.create(key, write))
 
-    async def replace_state(self, key: StateKey, value: str, mark: str, seen: str) -> StateRow | None:
-        return self.run(lambda rows: rows.states.replace(key, value, mark, seen))
+    async def replace_state(self, key: StateKey, write: StateWrite, seen: str) -> StateRow | None:
+        return self.run(lambda rows: rows.states.replace(key, write, seen))
+
+    async def list_states(self, query: StateQuery) -> list[ListedState]:
+        return self.run(lambda rows: rows.states.page(query))
+
+    async def count_states(self, namespace: str, name: str) -> int:
+        return self.run(lambda rows: rows.states.count(namespace, name))
 
     async def delete_state(self, key: StateKey) -> bool:
         return self.run(lambda rows: rows.states.delete(key))
 
     async def delete_states(self, namespace: str, id: str) -> int:
         return self.run(lambda rows: rows.states.delete_all(namespace, id))
+
+    async def clear_states(self, namespace: str, name: str, limit: int) -> Swept:
+        return self.run(lambda rows: rows.states.clear(namespace, name, limit))
+
+    async def delete_owned_states(self, namespace: str, owners: OwnerFilter, limit: int) -> Swept:
+        return self.run(lambda rows: rows.states.delete_owned(namespace, owners, limit))
 
     async def sweep_states(self, limit: int) -> Swept:
         return self.run(lambda rows: rows.states.sweep(limit))

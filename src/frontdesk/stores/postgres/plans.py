@@ -63,7 +63,7 @@ _SET_VIEW = (
 )
 _DELETE_STATES = (
     "DELETE FROM {schema}.states t USING {schema}.sessions s WHERE s.ns = $1 AND s.number = ANY($2::bigint[])"
-    " AND t.ns = s.ns AND t.id = s.id"
+    " AND t.ns = s.ns AND t.id = s.id AND t.id <> ''"
 )
 _OF_SESSIONS = (
     *("views", "session_tags", "session_metadata", "usage_entries", "documents", "prompts"),

@@ -289,25 +289,33 @@ CREATE TABLE {schema}.leases (
 CREATE INDEX leases_by_end ON {schema}.leases (ns, name, expires_at) WHERE holder <> '';
 
 
--- Typed states with time-to-live. They belong to ids, which need not be those of sessions that exist.
+-- Typed states with time-to-live. They belong to ids, which need not be those of sessions that exist, and to the guest
+-- with the key in `agent`, `channel`, `peer` and `thread`, if it is known.
 --
 -- A state expires `ttl` after `accessed_at`. `due` is when the sweep checks whether it has. Reading a state moves only
 -- `accessed_at`, so that it rewrites neither the value nor an index; the sweep moves `due`.
 
 CREATE TABLE {schema}.states (
     ns integer NOT NULL,
-    id text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
     mark text NOT NULL,
     version bigint NOT NULL,
     ttl bigint,
     created_at bigint NOT NULL,
     accessed_at bigint NOT NULL,
     due bigint,
+    type_version bigint NOT NULL,
+    agent text COLLATE "C",
+    channel text COLLATE "C",
+    peer text COLLATE "C",
+    thread text COLLATE "C",
     value text NOT NULL,
-    PRIMARY KEY (ns, id, name)
+    PRIMARY KEY (ns, name, id)
 ) WITH (fillfactor = 80);
 
+CREATE INDEX states_by_id ON {schema}.states (ns, id) WHERE id <> '';
+CREATE INDEX states_by_owner ON {schema}.states (ns, peer) WHERE peer IS NOT NULL;
 CREATE INDEX states_by_due ON {schema}.states (due) WHERE due IS NOT NULL;
 
 

@@ -43,7 +43,7 @@ from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.engine import Engine, Lane
 from frontdesk.stores.postgres.notices import NOTIFY, Notices, channel_of
 from frontdesk.stores.postgres.schema import migrate, quote_schema
-from frontdesk.stores.postgres.url import check_options, describe, parse_url
+from frontdesk.stores.postgres.url import check_options, describe, parse_url, public_url
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -104,6 +104,7 @@ class PostgresStore:
         check_options(pool, timeout)
         self._schema = quote_schema(schema)
         self._described = describe(dsn)
+        self._url = public_url(dsn, schema)
         self._engine = Engine(dsn, self._schema, pool=pool, pooler=pooler, timeout=timeout, prepare=migrate)
         self._bell = Bell()
         self._appends: WeakKeyDictionary[Lane, Appends] = WeakKeyDictionary()
@@ -122,6 +123,10 @@ class PostgresStore:
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._described!r}, schema={self._schema})"
+
+    @property
+    def url(self) -> str:
+        return self._url
 
     async def open(self) -> None:
         self._engine.reopen()
@@ -240,8 +245,12 @@ class PostgresStore:
     touch_state = _read(states.touch)
     create_state = _read(states.create)
     replace_state = _read(states.replace)
+    list_states = _read(states.page)
+    count_states = _read(states.count)
     delete_state = _once(states.delete)
     delete_states = _once(states.delete_all)
+    clear_states = _once(states.clear)
+    delete_owned_states = _once(states.delete_owned)
     sweep_states = _read(states.sweep)
 
     # the search index

@@ -32,6 +32,7 @@ _DRIVERS = (
     "target_session_attrs",
     "user",
 )
+_PLACE = ("host", "port", "database", "dbname", "service")
 _MOST_CONNECTIONS = 1000
 _PORT = 5432
 
@@ -98,3 +99,16 @@ def describe(dsn: str) -> str:
         return f"{host}:{port}/{unquote(parts.path.strip('/')) or named}"
     except ValueError:
         return "an unknown address"
+
+
+def public_url(dsn: str, schema: str) -> str:
+    """A URL of host, port, database and schema, which identifies the store; without user, password and options."""
+    try:
+        parts = urlsplit(dsn)
+        given = [(name, value) for name, value in parse_qsl(parts.query) if name in _PLACE]
+        host = parts.netloc.rpartition("@")[2]
+        if host and parts.port is None and "port" not in dict(given):
+            host = f"{host}:{_PORT}"
+        return f"postgresql://{host}{parts.path}?{urlencode([*given, ('schema', schema)])}"
+    except ValueError:
+        return "postgresql://"

@@ -111,7 +111,7 @@ class Clients:
             raise failure
 
     async def close(self) -> None:
-        for client in self._clients.values():
+        for client in [*self._clients.values()]:
             await client.aclose()
 
 

@@ -14,6 +14,7 @@ from redis import exceptions as redis_errors
 
 from frontdesk.errors import (
     StoreClosedError,
+    StoreCorruptError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
@@ -21,7 +22,7 @@ from frontdesk.errors import (
 )
 from frontdesk.pauses import sleep
 from frontdesk.stores.redis.clients import Clients, client_factory
-from frontdesk.stores.redis.scripts import Script
+from frontdesk.stores.redis.scripts import DAMAGED, Script
 from frontdesk.stores.redis.url import RedisAddress
 
 _RETRY_SECONDS = 0.5
@@ -197,4 +198,6 @@ def translate(error: BaseException, address: str, *, uncertain: bool = False) ->
         return StoreUnavailableError(f"Redis did not answer in time{happened}")
     if isinstance(error, _CONNECTION_LOST + _CLUSTER_CHANGING):
         return StoreUnavailableError(f"Redis at {address} cannot be reached ({name}){happened}", address=address)
+    if str(error).startswith((DAMAGED, "WRONGTYPE")):
+        return StoreCorruptError("Redis keeps something else than a state under this key: delete it")
     return StoreError(f"Redis returned an error ({name}: {str(error).partition(' ')[0]})")

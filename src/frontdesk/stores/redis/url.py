@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from frontdesk.errors import StoreURLError
 
@@ -26,6 +26,13 @@ class RedisAddress(NamedTuple):
 
     def __str__(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self.nodes) + ("" if self.cluster else f"/{self.database}")
+
+    @property
+    def url(self) -> str:
+        """A URL of the servers and the database, without user, password and options."""
+        scheme = ("rediss" if self.tls else "redis") + ("+cluster" if self.cluster else "")
+        nodes = (f"[{host}]:{port}" if ":" in host else f"{quote(host)}:{port}" for host, port in sorted(self.nodes))
+        return f"{scheme}://{','.join(nodes)}" + ("" if self.cluster else f"/{self.database}")
 
 
 def parse_url(url: str) -> tuple[RedisAddress, dict[str, Any]]:

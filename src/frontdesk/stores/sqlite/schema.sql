@@ -248,7 +248,8 @@ CREATE TABLE leases (
 CREATE INDEX leases_by_end ON leases (namespace, name, expires_at);
 
 
--- Typed states with time-to-live. They belong to ids, which need not be those of sessions that exist.
+-- Typed states with time-to-live. They belong to ids, which need not be those of sessions that exist, and to the guest
+-- with the key in `agent`, `channel`, `peer` and `thread`, if it is known.
 --
 -- A state expires `ttl` after `accessed_at`. `due` is when the sweep checks whether it has. Reading a state moves only
 -- `accessed_at`, so that it rewrites neither the value nor an index; the sweep moves `due`. The columns that are read
@@ -257,18 +258,25 @@ CREATE INDEX leases_by_end ON leases (namespace, name, expires_at);
 CREATE TABLE states (
     number INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
-    id TEXT NOT NULL,
     name TEXT NOT NULL,
+    id TEXT NOT NULL,
     mark TEXT NOT NULL,
     version INTEGER NOT NULL,
     ttl INTEGER,
     created_at INTEGER NOT NULL,
     accessed_at INTEGER NOT NULL,
     due INTEGER,
+    type_version INTEGER NOT NULL,
+    agent TEXT,
+    channel TEXT,
+    peer TEXT,
+    thread TEXT,
     value TEXT NOT NULL,
-    UNIQUE (namespace, id, name)
+    UNIQUE (namespace, name, id)
 ) STRICT;
 
+CREATE INDEX states_by_id ON states (namespace, id);
+CREATE INDEX states_by_owner ON states (namespace, peer) WHERE peer IS NOT NULL;
 CREATE INDEX states_by_due ON states (due) WHERE due IS NOT NULL;
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from frontdesk.errors import StoreURLError
 from frontdesk.stores.sqlite import (
@@ -109,6 +109,10 @@ class SQLiteStore:
             readers=_number(options, "readers", 4),
         )
 
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{quote(self.path)}"
+
     async def open(self) -> None:
         self.engine.reopen()
         await self.engine.read(lambda connection: None)
@@ -193,8 +197,12 @@ class SQLiteStore:
     touch_state = _write(states.touch)
     create_state = _write(states.create)
     replace_state = _write(states.replace)
+    list_states = _read(states.page)
+    count_states = _read(states.count)
     delete_state = _write(states.delete)
     delete_states = _write(states.delete_all)
+    clear_states = _write(states.clear)
+    delete_owned_states = _write(states.delete_owned)
     sweep_states = _write(states.sweep)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from frontdesk.store import StateKey, StateRow, StateStore
 from frontdesk.testing.inputs import StoredText
-from frontdesk.testing.state_contract.steps import HOUR, MILLISECOND, make, make_expired, mark, pass_time
+from frontdesk.testing.state_contract.steps import HOUR, MILLISECOND, make, make_expired, pass_time, written
 
 
 class Clock(NamedTuple):
@@ -43,7 +43,7 @@ class ExpiryContract:
         made = await make(store, key, ttl=HOUR + 7)
         read = await store.get_state(key)
         assert read is not None
-        replaced = await store.replace_state(key, "{}", mark(), made.mark)
+        replaced = await store.replace_state(key, written(ttl=made.ttl), made.mark)
         assert replaced is not None
         assert read.ttl == replaced.ttl == HOUR + 7
 
@@ -72,7 +72,7 @@ class ExpiryContract:
     ) -> None:
         old = await make(store, key, '"old"', MILLISECOND)
         await pass_time(4 * MILLISECOND)
-        assert await store.replace_state(key, '"changed"', mark(), old.mark) is None
+        assert await store.replace_state(key, written('"changed"'), old.mark) is None
         new = await make(store, key, '"new"', None)
         assert (new.value, new.version, new.ttl) == ('"new"', 1, None)
         assert new.created_at > old.created_at

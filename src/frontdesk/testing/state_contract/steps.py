@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from frontdesk.messages.ids import new_id
-from frontdesk.store import StateKey, StateRow, StateStore
+from frontdesk.store import StateKey, StateOwner, StateRow, StateStore, StateWrite
 
 HOUR = 3_600_000_000
 MILLISECOND = 1_000
@@ -30,8 +30,20 @@ def mark() -> str:
     return f"mark-{next(_marks)}"
 
 
-async def make(store: StateStore, key: StateKey, value: str = "{}", ttl: int | None = HOUR) -> StateRow:
-    row = await store.create_state(key, value, ttl, mark())
+def written(
+    value: str = "{}", mark_: str | None = None, ttl: int | None = None, owner: StateOwner | None = None
+) -> StateWrite:
+    return StateWrite(value, mark() if mark_ is None else mark_, ttl, owner=owner)
+
+
+async def make(
+    store: StateStore,
+    key: StateKey,
+    value: str = "{}",
+    ttl: int | None = HOUR,
+    owner: StateOwner | None = None,
+) -> StateRow:
+    row = await store.create_state(key, written(value, ttl=ttl, owner=owner))
     assert row is not None
     return row
 

@@ -12,7 +12,7 @@ import pytest
 from frontdesk.errors import StoreClosedError
 from frontdesk.store import StateKey, StateStore
 from frontdesk.testing.inputs import HOSTILE_IDS
-from frontdesk.testing.state_contract.steps import HOUR, make, mark
+from frontdesk.testing.state_contract.steps import HOUR, make, mark, written
 
 
 class StorageContract:
@@ -25,13 +25,13 @@ class StorageContract:
         assert await store.get_state(key) is None
         assert await store.peek_state(key) is None
         assert not await store.touch_state(key)
-        assert await store.replace_state(key, "{}", mark(), mark()) is None
+        assert await store.replace_state(key, written(), mark()) is None
         assert not await store.delete_state(key)
         assert await store.delete_states(key.namespace, key.id) == 0
 
     async def test_creating_an_existing_state_changes_nothing(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, '"first"')
-        assert await store.create_state(key, '"second"', None, mark()) is None
+        assert await store.create_state(key, written('"second"')) is None
         assert await store.peek_state(key) == made
 
     async def test_any_text_comes_back_exactly(self, store: StateStore, key: StateKey) -> None:
@@ -94,7 +94,7 @@ class StorageContract:
         for call in (store.get_state(key), store.peek_state(key), store.touch_state(key), store.delete_state(key)):
             with pytest.raises(StoreClosedError):
                 await call
-        for change in (store.create_state(key, "{}", None, mark()), store.replace_state(key, "{}", mark(), mark())):
+        for change in (store.create_state(key, written()), store.replace_state(key, written(), mark())):
             with pytest.raises(StoreClosedError):
                 await change
         with pytest.raises(StoreClosedError):

@@ -19,7 +19,7 @@ from frontdesk.errors import (
 )
 from frontdesk.manager.manager import SessionManager
 from frontdesk.states import States
-from frontdesk.store import StateKey, StateStore
+from frontdesk.store import StateKey, StateStore, StateWrite
 from frontdesk.testing.state_contract.steps import MILLISECOND, pass_time
 
 
@@ -285,7 +285,7 @@ class TypedStateContract:
         self, states: States[Basket], store: StateStore, namespace: str
     ) -> None:
         key = StateKey(namespace, "chat", "sessions")
-        await store.create_state(key, '{"count": "the secret"}', None, "x")
+        await store.create_state(key, StateWrite('{"count": "the secret"}', "x", None))
         for call in (states.get("chat"), states.update("chat", add_one), states.get_or_create("chat")):
             with pytest.raises(StateMismatchError, match="'chat'") as raised:
                 await call

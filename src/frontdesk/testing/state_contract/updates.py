@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from frontdesk.store import StateKey, StateStore
-from frontdesk.testing.state_contract.steps import MILLISECOND, make, mark, pass_time
+from frontdesk.testing.state_contract.steps import MILLISECOND, make, mark, pass_time, written
 
 
 class UpdateContract:
     async def test_replacing_the_current_state_raises_its_version(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, '"first"')
         await pass_time(MILLISECOND)
-        second = await store.replace_state(key, '"second"', mark(), made.mark)
+        second = await store.replace_state(key, written('"second"'), made.mark)
         assert second is not None
         assert (second.value, second.version, second.created_at) == ('"second"', 2, made.created_at)
         assert second.accessed_at > made.accessed_at
@@ -20,20 +20,20 @@ class UpdateContract:
 
     async def test_replacing_an_outdated_state_changes_nothing(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key)
-        second = await store.replace_state(key, '"second"', mark(), made.mark)
-        assert await store.replace_state(key, '"third"', mark(), made.mark) is None
+        second = await store.replace_state(key, written('"second"'), made.mark)
+        assert await store.replace_state(key, written('"third"'), made.mark) is None
         assert await store.peek_state(key) == second
 
     async def test_a_repeated_write_takes_effect_once(self, store: StateStore, key: StateKey) -> None:
         """As a client does that lost the answer."""
         first, second = mark(), mark()
-        made = await store.create_state(key, '"first"', None, first)
-        again = await store.create_state(key, '"first"', None, first)
+        made = await store.create_state(key, written('"first"', first))
+        again = await store.create_state(key, written('"first"', first))
         assert made is not None
         assert again is not None
         assert (again.version, again.mark) == (made.version, made.mark) == (1, first)
         for _ in range(2):
-            replaced = await store.replace_state(key, '"second"', second, first)
+            replaced = await store.replace_state(key, written('"second"', second), first)
             assert replaced is not None
             assert (replaced.version, replaced.mark, replaced.value) == (2, second, '"second"')
 
@@ -44,18 +44,18 @@ class UpdateContract:
         await store.delete_state(key)
         new = await make(store, key, '"new"')
         assert new.version == old.version
-        assert await store.replace_state(key, '"changed"', mark(), old.mark) is None
+        assert await store.replace_state(key, written('"changed"'), old.mark) is None
         assert await store.peek_state(key) == new
 
     async def test_of_many_concurrent_creates_one_succeeds(self, store: StateStore, key: StateKey) -> None:
-        made = await asyncio.gather(*(store.create_state(key, str(n), None, mark()) for n in range(40)))
+        made = await asyncio.gather(*(store.create_state(key, written(str(n))) for n in range(40)))
         winners = [row for row in made if row is not None]
         assert len(winners) == 1
         assert await store.peek_state(key) == winners[0]
 
     async def test_of_many_concurrent_replacements_one_succeeds(self, store: StateStore, key: StateKey) -> None:
         seen = await make(store, key)
-        made = await asyncio.gather(*(store.replace_state(key, str(n), mark(), seen.mark) for n in range(40)))
+        made = await asyncio.gather(*(store.replace_state(key, written(str(n)), seen.mark) for n in range(40)))
         winners = [row for row in made if row is not None]
         assert len(winners) == 1
         assert await store.peek_state(key) == winners[0]
@@ -72,7 +72,7 @@ class UpdateContract:
             key = StateKey(namespace, f"chat{number}", "sessions")
             seen = await make(store, key)
             reads = [store.get_state(key), store.touch_state(key), store.peek_state(key)]
-            writes = [store.replace_state(key, "1", mark(), seen.mark) for _ in range(3)]
+            writes = [store.replace_state(key, written("1"), seen.mark) for _ in range(3)]
             delete = store.delete_states(namespace, key.id) if number % 2 else store.delete_state(key)
             await asyncio.gather(*reads, *writes, delete, store.get_state(key), store.touch_state(key))
             assert await store.peek_state(key) is None
@@ -84,7 +84,7 @@ class UpdateContract:
             while True:
                 row = await store.get_state(key)
                 assert row is not None
-                if await store.replace_state(key, str(int(row.value) + 1), mark(), row.mark):
+                if await store.replace_state(key, written(str(int(row.value) + 1)), row.mark):
                     return
 
         async def look() -> None:
