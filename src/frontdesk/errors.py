@@ -43,6 +43,7 @@ FrontdeskError
 └── StoreError                    the storage engine reported an error
     ├── StoreClosedError
     ├── StoreUnavailableError     cannot be reached or stayed locked; trying again may help
+    │   └── StateStoreMissingError    the namespace keeps states in a store that this manager cannot open
     ├── StoreReadOnlyError
     ├── StoreFullError            disk or quota exhausted
     ├── StoreCorruptError         the file is not a valid database
@@ -389,6 +390,21 @@ class StoreClosedError(StoreError):
 
 class StoreUnavailableError(StoreError):
     """The store cannot be reached, or stayed locked for longer than its time-out; trying again may help."""
+
+
+@_declared
+class StateStoreMissingError(StoreUnavailableError):
+    """The namespace keeps states in another store, which this manager was not given and cannot open without help. So it
+    cannot delete what is there. `url` names the store, without user and password."""
+
+    namespace: str
+    url: str
+    reason: str
+    template = (
+        "namespace {namespace!r} keeps states in {url}, which this manager cannot open ({reason}): name it as the"
+        " `store` of `manager.states(...)` or in FRONTDESK_STATE_URL, and call again; if the store does not exist any"
+        " more, call `forget_state_store`"
+    )
 
 
 class StoreReadOnlyError(StoreError):

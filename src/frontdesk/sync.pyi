@@ -78,6 +78,7 @@ from frontdesk import (
     StateMismatchError,
     StateNotFoundError,
     StateStore,
+    StateStoreMissingError,
     StateTooLargeError,
     Stats,
     Store,
@@ -199,6 +200,7 @@ __all__ = [
     "StateMismatchError",
     "StateNotFoundError",
     "StateStore",
+    "StateStoreMissingError",
     "StateTooLargeError",
     "States",
     "Stats",
@@ -1022,6 +1024,12 @@ class SessionManager:
         `kind`, is read as `migrate(stored, version)` makes it (sync or async): `stored` is its JSON, and the result is
         a `kind`, or JSON that fits it. The next write stores it as the current version.
         Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
+
+    def forget_state_store(self, url: str) -> bool:
+        """Forget that the namespace keeps states in another store, because that store does not exist any more. `url` is
+        that of the `StateStoreMissingError`. False if it was not recorded.
+
+        States that are still there are not found by `delete` and `erase` any more."""
 
     def register_hook(self, hook: Any, *, timeout: float = 10.0) -> None:
         """Call the methods of an object when something happens. It has one or more of `on_session_start(session)`,

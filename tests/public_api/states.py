@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from frontdesk import SessionKey, SessionManager, Store
+import pytest
+
+from frontdesk import SessionKey, SessionManager, StateStoreMissingError, Store
 from tests.public_api.steps import say
 
 
@@ -76,3 +79,71 @@ class StatesTests:
             changes = [notes.update(id, count) for _ in range(5)]
             await asyncio.gather(*changes, manager.delete(id), notes.get(id), return_exceptions=True)
             assert await notes.get(id) is None
+
+    async def test_an_erasure_removes_the_states_that_a_guest_owns(self, manager: SessionManager) -> None:
+        ada, ben = SessionKey("bot", "web", "ada"), SessionKey("bot", "web", "ben")
+        notes = manager.states(Note, name="users", ttl=None)
+        await notes.create("mail:ada@example.org", owner=ada)
+        await notes.create("thread", owner=replace(ada, thread="t"))
+        await notes.create("other agent", owner=replace(ada, agent="other"))
+        await notes.create("ben", owner=ben)
+        await notes.create("nobody")
+        assert (await manager.erase(key=replace(ada, thread="t"))).states == 1
+        assert (await manager.erase(key=ada)).states == 1
+        assert [info.id for info in await notes.list()] == ["ben", "nobody", "other agent"]
+        assert (await manager.erase(peer="ada")).states == 1
+        assert (await manager.erase(agent="bot")).states == 1
+        assert [info.id for info in await notes.list()] == ["nobody"]
+
+    async def test_owners_are_compared_as_isolation_stores_them(self, store: Store, namespace: str) -> None:
+        async with SessionManager(store, namespace=namespace).with_isolation("agent", "peer") as manager:
+            notes = manager.states(Note)
+            await notes.create("a", owner=SessionKey("bot", "web", "ada", "t"))
+            assert (await manager.erase(key=SessionKey("bot", "phone", "ada"))).states == 1
+
+    async def test_a_manager_that_never_named_a_store_of_states_deletes_and_erases_what_is_there(
+        self, store: Store, namespace: str, tmp_path: Path
+    ) -> None:
+        url = f"sqlite:///{tmp_path}/it's%20states.db?readers=2"
+        ada = SessionKey("bot", "web", "ada")
+        async with SessionManager(store, namespace=namespace) as manager:
+            notes = manager.states(Note, store=url)
+            for id in ("deleted", "erased"):
+                await manager.create(id=id, key=replace(ada, thread=id))
+                await notes.create(id)
+            await notes.create("no session")
+            await notes.create("mail:ada", owner=ada)
+            await notes.create("kept")
+        async with SessionManager(store, namespace=namespace) as other:
+            assert await other.delete("deleted")
+            assert not await other.delete("no session")
+            assert (await other.erase(peer="ada")).states == 2
+        async with SessionManager(store, namespace=namespace) as manager:
+            assert [info.id for info in await manager.states(Note, store=url).list()] == ["kept"]
+
+    async def test_a_store_of_states_that_cannot_be_opened_is_named_before_anything_is_deleted(
+        self, store: Store, namespace: str, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "states.db"
+        ada = SessionKey("bot", "web", "ada")
+        async with SessionManager(store, namespace=namespace) as manager:
+            await manager.states(Note, store=f"sqlite:///{path}").create("chat")
+            await manager.create(id="chat", key=ada)
+        moved = path.rename(tmp_path / "moved.db")
+        async with SessionManager(store, namespace=namespace) as manager:
+            for call in (manager.erase(peer="ada"), manager.delete("chat"), manager.delete("unknown")):
+                with pytest.raises(StateStoreMissingError) as raised:
+                    await call
+                assert (raised.value.url, raised.value.namespace) == (f"sqlite:///{path}", namespace)
+            assert await manager.get("chat")
+            assert not path.exists(), "no empty store is created in its place"
+            moved.rename(path)
+            assert (await manager.erase(peer="ada")).states == 1
+            path.unlink()
+        async with SessionManager(store, namespace=namespace) as manager:
+            await manager.create(id="chat")
+            with pytest.raises(StateStoreMissingError) as missing:
+                await manager.delete("chat")
+            assert await manager.forget_state_store(missing.value.url)
+            assert not await manager.forget_state_store(missing.value.url)
+            assert await manager.delete("chat")

@@ -106,6 +106,11 @@ class Runtime:
             self._state_stores[id(wanted)] = wanted
         return wanted
 
+    def keep_state_store(self, store: StateStore) -> StateStore:
+        """Add a store of states that was opened by its `url`, and close it with the manager. Returns the one that is
+        there already, if there is one."""
+        return self._state_stores.setdefault(store.url or "", store)
+
     def other_state_stores(self) -> list[StateStore]:
         """The state stores of this manager, except the store of the sessions."""
         if os.environ.get(STATE_URL_VARIABLE):

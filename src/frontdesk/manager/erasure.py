@@ -10,7 +10,7 @@ from frontdesk.manager.directory import key_columns
 from frontdesk.manager.session_erasure import SessionEraser, Whose
 from frontdesk.manager.states import StateCleaner
 from frontdesk.records import ErasureReport
-from frontdesk.store import OwnerQuery
+from frontdesk.store import OwnerFilter, OwnerQuery
 
 
 class Eraser:
@@ -18,6 +18,7 @@ class Eraser:
 
     def __init__(self, runtime: Runtime, states: StateCleaner) -> None:
         self._runtime = runtime
+        self._states = states
         self._sessions = SessionEraser(runtime, states)
 
     async def erase(
@@ -25,8 +26,11 @@ class Eraser:
     ) -> ErasureReport:
         """See `SessionManager.erase`."""
         whose = self._whose(key, agent, channel, peer)
+        await self._states.reach()
         report = await self._sessions.erase(whose)
         report += ErasureReport(block_versions=await self._delete_blocks(whose))
+        owners = OwnerFilter(whose.agent, whose.channel, whose.peer, whose.thread)
+        report += ErasureReport(states=await self._states.delete_owned(owners))
         await self._runtime.store.scrub(self._runtime.namespace)
         return report
 

@@ -122,12 +122,14 @@ class Lifecycle:
         except SessionNotFoundError:
             existed = False
         if not existed and (session_id := await handle.readable_id()) is not None:
+            await self._states.reach()
             await self._states.delete(session_id, everywhere=True)
         return existed
 
     async def delete_if(self, handle: Handle, is_wanted: Callable[[SessionRow], bool]) -> bool:
         """Delete a session if its row is as wanted at that moment; returns whether it was."""
         deleted = False
+        await self._states.reach()
 
         async def build(tree: Tree) -> Plan | None:
             nonlocal deleted

@@ -85,7 +85,7 @@ class SessionManager(Configurable):
         simulations."""
         runtime = self._runtime = Runtime(store, namespace, max_message_bytes, clock)
         runtime.hooks.session_for = lambda session_id: Session(runtime, session_id)
-        states = StateCleaner(runtime)
+        states = self._states = StateCleaner(runtime)
         self._directory = Directory(runtime)
         self._forks = Forks(runtime)
         self._lifecycle = Lifecycle(runtime, states)
@@ -597,6 +597,13 @@ class SessionManager(Configurable):
             version=version,
             migrate=migrate,
         )
+
+    async def forget_state_store(self, url: str) -> bool:
+        """Forget that the namespace keeps states in another store, because that store does not exist any more. `url` is
+        that of the `StateStoreMissingError`. False if it was not recorded.
+
+        States that are still there are not found by `delete` and `erase` any more."""
+        return await self._states.forget(url)
 
     # hooks and life cycle
 

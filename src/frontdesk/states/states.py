@@ -39,6 +39,7 @@ from frontdesk.states.expiry import (
     work_off,
 )
 from frontdesk.states.migration import Migrate, StateReader
+from frontdesk.states.recorded_stores import RecordedStores
 from frontdesk.states.update_queues import QueuedUpdate, UpdateQueues
 from frontdesk.store import (
     MAX_STATE_NAME,
@@ -268,7 +269,9 @@ class States(Generic[T]):
         return store
 
     async def _writable_store(self) -> StateStore:
-        return self._store
+        store = self._store
+        await self._runtime.shared(RecordedStores).record(self._runtime, store)
+        return store
 
     def _key(self, id: str) -> StateKey:
         return StateKey(self._runtime.namespace, check_id(id, "state id"), self._name)

@@ -174,6 +174,15 @@ class ErasureStore(Protocol):
     async def count_rows(self, session: int, spans: Sequence[Span]) -> RowCounts:
         """How many messages there are in these spans, and how many other rows a session has."""
 
+    async def add_state_store(self, namespace: str, url: str) -> None:
+        """Record that a namespace keeps states in another store, by the URL that identifies it. Idempotent."""
+
+    async def state_stores(self, namespace: str) -> list[str]:
+        """The other stores that a namespace keeps states in, as they were recorded."""
+
+    async def forget_state_store(self, namespace: str, url: str) -> bool:
+        """Remove the record of a store of states. False if there was none."""
+
     async def scrub(self, namespace: str) -> None:
         """Remove what deletions leave behind: log entries of deleted sessions, and bytes that the engine would only
         overwrite later. Works in steps, so that other changes can continue. Can be repeated if interrupted."""

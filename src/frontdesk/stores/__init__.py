@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from frontdesk.errors import StoreURLError
 from frontdesk.store import StateStore, Store
@@ -40,6 +41,16 @@ def open_state_url(url: str) -> StateStore:
     if not isinstance(store, StateStore):
         raise StoreURLError(f"the store of {scheme}:// keeps no states")
     return store
+
+
+def reopen_state_url(url: str) -> StateStore:
+    """The store of states with this `url`, not yet opened: one that exists, nothing is created.
+
+    Raises `StoreURLError`."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite" and not os.path.exists(unquote(parts.path.removeprefix("/"))):
+        raise StoreURLError("there is no such file on this machine")
+    return open_state_url(url)
 
 
 def _unknown(scheme: str, schemes: list[str]) -> StoreURLError:

@@ -86,6 +86,8 @@ class Rows:
         self.waiters: dict[LeaseKey, list[Waiter]] = {}
         self.queued: dict[LeaseKey, dict[str, StoredMessage]] = {}
         self.states = StateRows()
+        self.state_stores: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """namespace -> URLs of other stores that keep its states"""
         self.bell = Bell()
 
     def get(self, namespace: str, session_id: str) -> SessionRow | None:

@@ -162,5 +162,14 @@ class MemoryStore:
     async def delete_owned_states(self, namespace: str, owners: OwnerFilter, limit: int) -> Swept:
         return self.run(lambda rows: rows.states.delete_owned(namespace, owners, limit))
 
+    async def add_state_store(self, namespace: str, url: str) -> None:
+        self.run(lambda rows: rows.state_stores[namespace].setdefault(url))
+
+    async def state_stores(self, namespace: str) -> list[str]:
+        return self.run(lambda rows: [*rows.state_stores.get(namespace, ())])
+
+    async def forget_state_store(self, namespace: str, url: str) -> bool:
+        return self.run(lambda rows: rows.state_stores[namespace].pop(url, "") is None)
+
     async def sweep_states(self, limit: int) -> Swept:
         return self.run(lambda rows: rows.states.sweep(limit))

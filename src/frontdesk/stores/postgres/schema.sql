@@ -318,6 +318,13 @@ CREATE INDEX states_by_id ON {schema}.states (ns, id) WHERE id <> '';
 CREATE INDEX states_by_owner ON {schema}.states (ns, peer) WHERE peer IS NOT NULL;
 CREATE INDEX states_by_due ON {schema}.states (due) WHERE due IS NOT NULL;
 
+-- The other stores that a namespace keeps states in, so that an erasure finds all of them. A URL contains no password.
+CREATE TABLE {schema}.state_stores (
+    ns integer NOT NULL,
+    url text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ns, url)
+);
+
 
 -- The change log. Entries hold numbers and, in `detail`, a few names, but never the content of a message. Entries of a
 -- deleted session are not returned any more; those with a detail are deleted with it, the others by trimming.

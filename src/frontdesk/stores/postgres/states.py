@@ -121,6 +121,21 @@ async def sweep(connection: Connection, limit: int) -> Swept:
     return Swept(removed, checked == limit)
 
 
+async def add_store(connection: Connection, namespace: str, url: str) -> None:
+    statement = "INSERT INTO {schema}.state_stores SELECT {schema}.namespace($1), $2 ON CONFLICT DO NOTHING"
+    await connection.execute(statement, namespace, url)
+
+
+async def stores(connection: Connection, namespace: str) -> list[str]:
+    statement = f"SELECT url FROM {{schema}}.state_stores WHERE ns = {HERE} ORDER BY url"
+    return [url for (url,) in await connection.fetch(statement, namespace)]
+
+
+async def forget_store(connection: Connection, namespace: str, url: str) -> bool:
+    statement = f"DELETE FROM {{schema}}.state_stores WHERE ns = {HERE} AND url = $2"
+    return await connection.execute(statement, namespace, url) == 1
+
+
 async def _delete_some(connection: Connection, condition: str, namespace: str, limit: int, *values: object) -> Swept:
     deleted = await connection.fetch(_DELETE_SOME % condition, namespace, limit, *values)
     return Swept(sum(was_live for (was_live,) in deleted), len(deleted) == limit)

@@ -252,6 +252,9 @@ class PostgresStore:
     clear_states = _once(states.clear)
     delete_owned_states = _once(states.delete_owned)
     sweep_states = _read(states.sweep)
+    add_state_store = _read(states.add_store)
+    state_stores = _read(states.stores)
+    forget_state_store = _once(states.forget_store)
 
     # the search index
 

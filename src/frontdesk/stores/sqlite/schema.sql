@@ -279,6 +279,13 @@ CREATE INDEX states_by_id ON states (namespace, id);
 CREATE INDEX states_by_owner ON states (namespace, peer) WHERE peer IS NOT NULL;
 CREATE INDEX states_by_due ON states (due) WHERE due IS NOT NULL;
 
+-- The other stores that a namespace keeps states in, so that an erasure finds all of them. A URL contains no password.
+CREATE TABLE state_stores (
+    namespace TEXT NOT NULL,
+    url TEXT NOT NULL,
+    PRIMARY KEY (namespace, url)
+) STRICT, WITHOUT ROWID;
+
 
 -- The change log. Entries hold numbers and, in `detail`, a few names, but never the content of a message. Entries of a
 -- deleted session are not returned any more; those with a detail are deleted with it, the others by trimming.

@@ -135,6 +135,20 @@ def sweep(connection: Connection, limit: int) -> Swept:
     return Swept(len(expired), len(rows) == limit)
 
 
+def add_store(connection: Connection, namespace: str, url: str) -> None:
+    connection.execute("INSERT OR IGNORE INTO state_stores (namespace, url) VALUES (?, ?)", (namespace, url))
+
+
+def stores(connection: Connection, namespace: str) -> list[str]:
+    rows = connection.execute("SELECT url FROM state_stores WHERE namespace = ? ORDER BY url", (namespace,))
+    return [url for (url,) in rows]
+
+
+def forget_store(connection: Connection, namespace: str, url: str) -> bool:
+    statement = "DELETE FROM state_stores WHERE namespace = ? AND url = ? RETURNING 1"
+    return bool(connection.execute(statement, (namespace, url)).fetchall())
+
+
 def _delete(connection: Connection, condition: str, values: tuple[object, ...]) -> tuple[int, int]:
     """Delete rows; how many of them were live, and how many there were."""
     rows = connection.execute(f"DELETE FROM states WHERE {condition} RETURNING {_LIVE}", (*values, now())).fetchall()

@@ -204,6 +204,9 @@ class SQLiteStore:
     clear_states = _write(states.clear)
     delete_owned_states = _write(states.delete_owned)
     sweep_states = _write(states.sweep)
+    add_state_store = _write(states.add_store)
+    state_stores = _read(states.stores)
+    forget_state_store = _write(states.forget_store)
 
 
 def _number(options: dict[str, str], name: str, default: N) -> N:

@@ -22,6 +22,7 @@ from frontdesk.testing.store_contract.reads import ReadContract
 from frontdesk.testing.store_contract.search_index import SearchIndexContract
 from frontdesk.testing.store_contract.sessions import SessionContract
 from frontdesk.testing.store_contract.shared_content import SharedContentContract
+from frontdesk.testing.store_contract.state_stores import StateStoresContract
 from frontdesk.testing.store_contract.turns import TurnContract
 from frontdesk.testing.store_contract.usage import UsageContract
 from frontdesk.testing.store_contract.vectors import VectorContract
@@ -40,6 +41,7 @@ class StoreContract(
     LeaseContract,
     TurnContract,
     LifecycleContract,
+    StateStoresContract,
     SearchIndexContract,
     ChangeLogContract,
     ConcurrencyContract,
