@@ -18,7 +18,7 @@ from frontdesk.keys import SessionKey
 from frontdesk.messages.ids import check_id
 from frontdesk.messages.tokens import MESSAGE_TOKENS
 from frontdesk.store import MAX_NAMESPACE, StateStore, Store
-from frontdesk.stores import open_state_url, open_url
+from frontdesk.stores import open_state_url, open_url, reopen_state_url
 
 T = TypeVar("T")
 Clock = Callable[[], datetime]
@@ -106,10 +106,18 @@ class Runtime:
             self._state_stores[id(wanted)] = wanted
         return wanted
 
-    def keep_state_store(self, store: StateStore) -> StateStore:
-        """Add a store of states that was opened by its `url`, and close it with the manager. Returns the one that is
-        there already, if there is one."""
-        return self._state_stores.setdefault(store.url or "", store)
+    async def reopen_state_store(self, url: str) -> None:
+        """Open the store of states with this `url`, which must exist, and close it with the manager.
+
+        Raises `StoreURLError` and `StoreError`."""
+        store = reopen_state_url(url)
+        try:
+            await store.open()
+        except BaseException:
+            await store.close()
+            raise
+        if self._state_stores.setdefault(url, store) is not store:
+            await store.close()  # another task was first
 
     def other_state_stores(self) -> list[StateStore]:
         """The state stores of this manager, except the store of the sessions."""

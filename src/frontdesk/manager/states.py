@@ -3,16 +3,14 @@ and when they expire."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import ConfigurationError, StateStoreMissingError, StoreError
+from frontdesk.errors import StateStoreMissingError, StoreError, StoreURLError
 from frontdesk.states.expiry import sweep, work_off
 from frontdesk.states.recorded_stores import RecordedStores
 from frontdesk.store import OwnerFilter, StateStore
-from frontdesk.stores import reopen_state_url
 
 
 class StateCleaner:
@@ -31,21 +29,10 @@ class StateCleaner:
         Raises `StateStoreMissingError`. To be called before anything is deleted."""
         recorded = await self._runtime.store.state_stores(self._runtime.namespace)
         for url in set(recorded) - {store.url for store in self._stores(everywhere=True)}:
-            await self._reopen(url)
-
-    async def _reopen(self, url: str) -> None:
-        try:
-            store = reopen_state_url(url)
-        except ConfigurationError as error:
-            raise StateStoreMissingError(self._runtime.namespace, url, str(error)) from None
-        try:
-            await store.open()
-        except StoreError as error:
-            with suppress(StoreError):
-                await store.close()
-            raise StateStoreMissingError(self._runtime.namespace, url, str(error)) from None
-        if self._runtime.keep_state_store(store) is not store:
-            await store.close()
+            try:
+                await self._runtime.reopen_state_store(url)
+            except (StoreURLError, StoreError) as error:
+                raise StateStoreMissingError(self._runtime.namespace, url, str(error)) from None
 
     async def forget(self, url: str) -> bool:
         """See `SessionManager.forget_state_store`."""
