@@ -31,6 +31,7 @@ from tests.public_api.preparing import PreparingTests
 from tests.public_api.random_histories import RandomHistoryTests
 from tests.public_api.scopes import ScopeTests
 from tests.public_api.search import SearchTests
+from tests.public_api.search_attack import SearchAttackTests
 from tests.public_api.search_scopes import SearchScopeTests
 from tests.public_api.search_tools import SearchToolTests
 from tests.public_api.semantic_search import SemanticSearchTests
@@ -67,6 +68,7 @@ class PublicApiTests(
     SearchTests,
     SearchToolTests,
     SearchScopeTests,
+    SearchAttackTests,
     SemanticSearchTests,
     BackgroundCompactionTests,
     CompactionTests,

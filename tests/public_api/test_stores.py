@@ -39,6 +39,10 @@ class TestPostgres(PublicApiTests):
     long_examples = 500
 
     @pytest.fixture
+    def guest_count(self) -> int:
+        return 600
+
+    @pytest.fixture
     async def store(self, database: str) -> AsyncIterator[Store]:
         store = open_url(database)
         yield store
