@@ -417,3 +417,32 @@ def test_guarded_writes_work_without_an_event_loop() -> None:
         assert session.switch("m1", expected_head=None).id == "m1"
         session.clear_messages(expected_head="m1")
         assert session.pop() is None
+
+
+def test_hooks_are_passed_the_sync_session() -> None:
+    seen: list[Any] = []
+
+    class Hook:
+        def on_message(self, session: Session, message: frontdesk.Message) -> None:
+            seen.append((type(session), session.id, [each.id for each in session.history()], message.id))
+
+        async def on_session_start(self, session: frontdesk.Session) -> None:
+            seen.append((type(session), (await session.info()).id))
+
+        def on_session_end(self, session: Session, reason: str) -> None:
+            session.set_metadata(reason=reason)
+
+    hook, other = Hook(), Hook()
+    with SessionManager("memory://") as manager:
+        manager.register_hook(hook=hook)
+        with pytest.raises(frontdesk.ConfigurationError, match="registered already"):
+            manager.register_hook(hook, timeout=2)
+        assert not manager.unregister_hook(other)
+        manager.append("chat", {"id": "m1", "role": "user", "content": "Hi"})
+        manager.archive("chat")
+        assert seen == [(frontdesk.Session, "chat"), (Session, "chat", ["m1"], "m1")]
+        assert manager.session("chat").info().metadata == {"reason": "archive"}
+        assert manager.stats().hook_failures == 0
+        assert manager.unregister_hook(hook)
+        with pytest.raises(frontdesk.ConfigurationError, match="object has none"):
+            manager.register_hook(object())

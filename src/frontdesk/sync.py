@@ -18,6 +18,7 @@ import typing
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import frontdesk
 from frontdesk.errors import ConfigurationError
@@ -223,6 +224,35 @@ def _to_async(value: Any) -> Any:
     return list(value) if isinstance(value, Iterator) and not hasattr(value, "read") else value
 
 
+class _Hook:
+    """A hook of a sync manager. Its plain methods run in threads of their own, and are passed sync objects. Its async
+    methods run on the event loop, where they need the async ones."""
+
+    def __init__(self, hook: Any) -> None:
+        self._hook = hook
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._hook, name)
+        if not callable(method) or inspect.iscoroutinefunction(method):
+            return method
+        return lambda *values: method(*(_to_sync(value, _Twin) for value in values))
+
+
+_hooks: WeakValueDictionary[int, _Hook] = WeakValueDictionary()
+"""by the id of the hook: the same one is registered and unregistered"""
+
+
+def _to_hook(hook: Any) -> _Hook:
+    known = _hooks.get(id(hook))
+    if known is None:
+        known = _hooks[id(hook)] = type(type(hook).__name__, (_Hook,), {})(hook)  # named as the hook, for the log
+    return known
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {"register_hook": _to_hook, "unregister_hook": _to_hook}
+"""for methods whose first argument is not passed on as it is"""
+
+
 class _Twin:
     """The base of all sync classes: wraps an async object."""
 
@@ -277,11 +307,13 @@ def _make_getter(name: str) -> Any:
 
 
 def _make_method(name: str, source: Any = None) -> Any:
+    first = _CONVERTERS.get(name, _to_async)
+
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         function = getattr(source or self._inner, name)
-        return _to_sync(
-            function(*map(_to_async, args), **{key: _to_async(value) for key, value in kwargs.items()}), self
-        )
+        given = [*map(first, args[:1]), *map(_to_async, args[1:])]
+        named = {key: (first if key == "hook" else _to_async)(value) for key, value in kwargs.items()}
+        return _to_sync(function(*given, **named), self)
 
     return call
 

@@ -616,7 +616,9 @@ class SessionManager(Configurable):
         in the background. Only the end of a session waits for its hooks, which are called before anything changes. A
         hook that raises, or takes longer than `timeout` seconds, is cancelled, logged and counted
         (`stats().hook_failures`), and the operation continues. Raises `ConfigurationError` if the object has none of
-        these methods, or is already registered."""
+        these methods, or is already registered.
+
+        In `frontdesk.sync`, plain methods are passed the sync `Session`, and async methods the async one."""
         self._runtime.hooks.register(hook, timeout)
 
     def unregister_hook(self, hook: Any) -> bool:
