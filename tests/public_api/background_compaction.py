@@ -431,6 +431,37 @@ class BackgroundCompactionTests:
                 await breathe()
         assert len(model.prompts) <= 2
 
+    # deletions
+
+    async def test_a_hidden_summary_is_made_again_in_the_background(self, store: Store, namespace: str) -> None:
+        model = Scripted("the pin is 4711", "no pin")
+        async with compacting(store, namespace, model) as manager:
+            session = manager.session("chat")
+            await fill(session, 1, 8)
+            await compacted(session)
+            model.hold()
+            await session.delete_messages(["m3"])
+            assert await summaries(session) == []
+            await model.asked(2)
+            assert await summaries(session) == []
+            model.release()
+            await compacted(session)
+            assert await summaries(session) == ["no pin"]
+            assert model.shown[1] == ["m2", "m4", "m5", "m6"]
+
+    async def test_a_hidden_summary_is_made_again_after_a_failure(self, store: Store, namespace: str) -> None:
+        model = Scripted("the pin is 4711", *[OSError("down")] * 3)
+        failed = asyncio.Event()
+        async with compacting(store, namespace, model, on_error=lambda *_: failed.set()) as manager:
+            session = manager.session("chat")
+            await fill(session, 1, 8)
+            await compacted(session)
+            await session.delete_messages(["m3"])
+            await failed.wait()
+            assert await summaries(session) == []
+            assert await session.compact() is not None
+            assert await summaries(session) == ["summary 5"]
+
     # strategies
 
     async def test_truncate_hides_messages_without_a_model(self, store: Store, namespace: str) -> None:

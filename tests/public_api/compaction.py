@@ -175,7 +175,40 @@ class CompactionTests:
             assert "secret" not in model.prompts[1]
             assert model.shown[1] == ["m2", *(f"m{n}" for n in range(4, 13))]
             assert await covered_by(session, made.id) == model.shown[1]
-            assert [each.stale for each in await session.compactions()] == [True, False]
+            assert [each.stale for each in await session.compactions()] == [False]
+
+    async def test_a_summary_under_which_messages_were_deleted_is_made_again_from_what_is_left(
+        self, store: Store, namespace: str
+    ) -> None:
+        model = Scripted("the pin is 4711")
+        async with compacting(store, namespace, model, auto=False) as manager:
+            session = await filled(manager, 8)
+            await session.compact()
+            await session.delete_messages(["m3"])
+            assert await kept(session) == ["m1", "m7", "m8"]
+            made = await session.compact()
+            assert made is not None
+            assert await kept(session) == ["m1", "*", "m7", "m8"]
+            assert model.shown[1] == ["m2", "m4", "m5", "m6"]
+            assert "4711" not in model.prompts[1]
+            assert await covered_by(session, made.id) == model.shown[1]
+            assert [(each.id, each.stale) for each in await session.compactions()] == [(made.id, False)]
+            assert await session.compact() is None
+
+    async def test_a_summary_of_a_changed_message_stays_and_is_made_again_at_the_next_compaction(
+        self, store: Store, namespace: str
+    ) -> None:
+        model = Scripted()
+        async with compacting(store, namespace, model, auto=False) as manager:
+            session = await filled(manager, 8)
+            await session.compact()
+            await session.update_message({**said(3), "content": "m3 was changed"})
+            assert (await view(session))[1] == "summary 1"
+            assert [each.stale for each in await session.compactions()] == [True]
+            await session.compact()
+            assert (await view(session))[1] == "summary 2"
+            assert "m3 was changed" in model.prompts[1]
+            assert await session.compact() is None
 
     async def test_messages_before_a_manually_added_summary_are_compacted_too(
         self, store: Store, namespace: str

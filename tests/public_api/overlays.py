@@ -11,6 +11,7 @@ from frontdesk import (
     Message,
     MessageNotFoundError,
     Session,
+    SessionManager,
 )
 from tests.public_api.steps import ids, path, say, system, user, view
 
@@ -164,21 +165,72 @@ class OverlayTests:
             await expanded(six, "none")
 
     @pytest.mark.parametrize("gone", ["m2", "m3", "m4"])
-    async def test_deleting_under_an_overlay_marks_it_stale_and_does_not_undo_it(self, six: Session, gone: str) -> None:
+    async def test_deleting_under_a_summary_hides_it_and_does_not_undo_it(self, six: Session, gone: str) -> None:
         await six.add_compaction("sum", "m2", "m4")
         await six.delete_messages([gone])
         left = [each for each in ("m2", "m3", "m4") if each != gone]
         [compaction] = await six.compactions()
         assert (compaction.from_id, compaction.to_id, compaction.stale) == (left[0], left[-1], True)
-        assert await view(six) == ["m1", "sum", "m5", "m6"]
+        assert (compaction.kind, compaction.summary, compaction.tokens) == ("truncate", None, 0)
+        assert await view(six) == ["m1", "m5", "m6"]
         assert await expanded(six, compaction.id) == left
+        assert (await six.info()).token_count == sum(message.tokens for message in await six.history())
+        await six.undo_compaction(compaction.id)
+        assert ids(await six.history()) == [each for each in ("m1", "m2", "m3", "m4", "m5", "m6") if each != gone]
 
-    async def test_deleting_the_head_under_an_overlay_does_not_undo_it(self, six: Session) -> None:
+    async def test_deleting_the_head_under_a_summary_does_not_undo_it(self, six: Session) -> None:
         await six.add_compaction("sum", "m2", "m6")
-        await six.delete_messages(["m6"])
-        assert await view(six) == ["m1", "sum"]
+        await six.pop()
+        assert await view(six) == ["m1"]
         await say(six, "m7")
-        assert await view(six) == ["m1", "sum", "m7"]
+        assert await view(six) == ["m1", "m7"]
+
+    async def test_deleting_hides_every_summary_that_was_made_from_the_message(self, six: Session) -> None:
+        await six.add_compaction("inner", "m2", "m3")
+        await six.add_compaction("other", "m5", "m5")
+        await six.add_compaction("outer", "m1", "m5")
+        await six.delete_messages(["m3"])
+        assert {made.summary for made in await six.compactions()} == {None, "other"}
+        assert await view(six) == ["m6"]
+
+    async def test_what_was_deleted_is_in_no_summary_that_search_or_a_tool_shows(self, six: Session) -> None:
+        await six.add_compaction("the pin is 4711", "m1", "m5")
+        assert [hit.kind for hit in await six.search("4711")] == ["summary"]
+        await six.delete_messages(["m3"])
+        assert list(await six.search("4711")) == []
+        assert all(made.summary is None for made in await six.compactions())
+        await say(six, "4711 was said")
+        assert [hit.message_id for hit in await six.search("4711")] == ["4711 was said"]
+
+    @pytest.mark.parametrize("indexed", [True, False])
+    async def test_a_fork_that_did_not_delete_still_sees_its_summary(
+        self, manager: SessionManager, six: Session, indexed: bool
+    ) -> None:
+        await six.add_compaction("the pin is 4711", "m1", "m5")
+        fork = await manager.fork(six.id, new_id="fork")
+        if indexed:
+            assert len(await manager.search("4711")) == 1
+        await six.delete_messages(["m3"])
+        assert await view(six) == ["m6"]
+        assert await view(fork) == ["the pin is 4711", "m6"]
+        assert [made.summary for made in await six.compactions()] == [None]
+        assert [made.summary for made in await fork.compactions()] == ["the pin is 4711"]
+        assert list(await six.search("4711")) == []
+        assert [hit.session_id for hit in await fork.search("4711")] == ["fork"]
+        assert [hit.session_id for hit in await manager.search("4711")] == ["fork"]
+        late = await manager.fork(six.id, new_id="late")
+        assert await view(late) == ["m6"]
+        await fork.delete_messages(["m2"])
+        assert await view(fork) == ["m6"]
+        assert list(await manager.search("4711")) == []
+
+    async def test_a_hidden_range_can_be_summarised_again_by_hand(self, six: Session) -> None:
+        await six.add_compaction("the pin is 4711", "m1", "m5")
+        await six.delete_messages(["m1"])
+        await six.add_compaction("no pin", "m2", "m5")
+        assert [made.summary for made in await six.compactions()] == ["no pin"]
+        assert (await six.info()).compaction_count == 1
+        assert await view(six) == ["no pin", "m6"]
 
     async def test_an_overlay_is_removed_when_all_its_messages_are_deleted(self, six: Session) -> None:
         await six.add_compaction("sum", "m2", "m3")

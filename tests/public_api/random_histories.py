@@ -35,7 +35,7 @@ class Cover:
     """An overlay of the model: the remaining messages of its range, in order."""
 
     id: str
-    summary: str
+    summary: str | None
     nodes: list[Node]
     stale: bool = False
 
@@ -67,7 +67,8 @@ class Conversation:
                 taken |= set(cover.nodes)
                 start = shown.index(cover.nodes[0])
                 shown[start : start + len(cover.nodes)] = [cover]
-        return [SUMMARY_PREFIX + item.id if isinstance(item, Cover) else item.id for item in shown]
+        visible = [item for item in shown if not isinstance(item, Cover) or item.summary is not None]
+        return [SUMMARY_PREFIX + item.id if isinstance(item, Cover) else item.id for item in visible]
 
     def append(self, parent: Node | None, message_id: str, role: str, text: str) -> None:
         if self.find(message_id) is None:
@@ -90,6 +91,7 @@ class Conversation:
         for cover in self.covers:
             if node in cover.nodes:
                 cover.nodes.remove(node)
+                cover.summary = None
         self.covers = [cover for cover in self.covers if cover.nodes]
 
     def _mark(self, node: Node) -> None:
@@ -225,7 +227,10 @@ class SessionMachine(RuleBasedStateMachine):
             with pytest.raises(InvalidRangeError):
                 self.run(work)
             return
-        model.covers.append(Cover(self.run(work).id, text, way[max(first, lead) :]))
+        made = Cover(self.run(work).id, text, way[max(first, lead) :])
+        is_replaced = [cover.summary is None and set(cover.nodes) <= set(made.nodes) for cover in model.covers]
+        model.covers = [cover for cover, gone in zip(model.covers, is_replaced, strict=True) if not gone]
+        model.covers.append(made)
 
     @precondition(lambda self: any(model.covers for model in self.model.values()))
     @rule(number=choice, which=choice)

@@ -52,3 +52,5 @@ class CompactionState:
         self.pauses = Pauses()
         self.running: dict[str, bool] = {}
         """the sessions that are being compacted, and whether to check them again afterwards"""
+        self.hidden: set[str] = set()
+        """the sessions with a summary under which messages were deleted, and which was not made again yet"""

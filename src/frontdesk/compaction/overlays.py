@@ -201,6 +201,7 @@ async def to_compactions(runtime: Runtime, tree: Tree, overlays: Sequence[Overla
     for index, row in enumerate(overlays):
         whole, first, last = pieces[3 * index : 3 * index + 3]
         if whole.overlay is not None and first.messages and last.messages:
-            shown = msgspec.structs.replace(whole.overlay, stale=row.stale)
+            text = whole.overlay.summary if row.kind == "summary" else None
+            shown = msgspec.structs.replace(row, summary=text, details=whole.overlay.details)
             found.append(Compaction.from_row(shown, first.messages[0].id, last.messages[0].id))
     return found

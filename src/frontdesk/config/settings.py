@@ -144,6 +144,11 @@ class CompactionSettings:
         return self.summarize is not None or self.strategy != "summarize"
 
     @property
+    def can_summarise(self) -> bool:
+        """Whether summaries are made."""
+        return self.summarize is not None and self.strategy != "truncate"
+
+    @property
     def is_automatic(self) -> bool:
         """Whether full views are compacted in the background."""
         return self.auto and self.can_compact

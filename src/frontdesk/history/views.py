@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError
 from frontdesk.history.trees import items_at_head, load_tree, measure, place_of, store_view
 from frontdesk.messages import Message
-from frontdesk.store import Item, Piece
+from frontdesk.store import Item, OverlayItem, Piece
 from frontdesk.tree.items import batches, count, last_items
 from frontdesk.tree.tree import Tree
 
@@ -44,17 +44,34 @@ async def read_view(
     return await retry_if_moved(read, session_id)
 
 
-async def load_view(runtime: Runtime, session_id: str) -> LoadedView | None:
-    """The view at the head with its tree; None without a session. Nothing is stored, even if the view was stale."""
+async def load_view(runtime: Runtime, session_id: str, *, cut: bool = False) -> LoadedView | None:
+    """The view at the head with its tree; None without a session. Nothing is stored, even if the view was stale.
+
+    With `cut` there is also an empty summary in place of each one that is cut, and so is hidden from readers."""
 
     async def read() -> LoadedView | None:
         tree = await load_tree(runtime, session_id)
         if tree is None:
             return None
-        items = items_at_head(tree)
-        return LoadedView(tree, items, await read_all(runtime, items))
+        hidden = {row.number: row for row in tree.overlays if row.is_cut} if cut else {}
+        items = tree.lay(tree.session.head, cut=True) if hidden else items_at_head(tree)
+        messages = await read_all(runtime, items)
+        for index, overlay in _overlays_of(items):
+            if overlay.number in hidden:
+                row = hidden[overlay.number]
+                messages[index] = Message.summary(row.id, "", 0, row.created_at, messages[index].parent_id)
+        return LoadedView(tree, items, messages)
 
     return await retry_if_moved(read, session_id)
+
+
+def _overlays_of(items: Sequence[Item]) -> Iterator[tuple[int, OverlayItem]]:
+    """The overlays among some items, each with the index of its message."""
+    index = 0
+    for item in items:
+        if isinstance(item, OverlayItem):
+            yield index, item
+        index += count((item,))
 
 
 async def _read_at_head(runtime: Runtime, session_id: str, last: int | None) -> list[Message] | None:

@@ -111,7 +111,7 @@ def sees(tree: Tree, match: IndexMatch) -> bool:
     """Whether a session sees a text: a message that it has not replaced, its own replacement, or a summary."""
     kind, number, _ = match.address
     if kind == "overlay":
-        return any(overlay.number == number for overlay in tree.overlays)
+        return tree.shows_summary(number)
     if match.place is None or not tree.sees(match.place):
         return False
     edit = tree.replaced.get(match.place)

@@ -52,14 +52,22 @@ class BackgroundCompactor:
             self._memory.start(row.id)
         if not settings.is_automatic or self._state.pauses.holds(row.id, time.monotonic()):
             return
-        if not self._compactor.is_full(row, used):
-            return
+        if row.id in self._state.hidden or self._compactor.is_full(row, used):
+            self._start(row.id)
+
+    def after_cut(self) -> None:
+        """Start to make a summary again under which messages were deleted. After a failure the next append does."""
+        self._state.hidden.add(self._handle.id)
+        if not self._state.pauses.holds(self._handle.id, time.monotonic()):
+            self._start(self._handle.id)
+
+    def _start(self, session_id: str) -> None:
         running = self._state.running
-        if row.id in running:
-            running[row.id] = True
+        if session_id in running:
+            running[session_id] = True
         else:
-            running[row.id] = False
-            self._runtime.background.spawn(self._run(row.id), f"compact {row.id} {new_id()}")
+            running[session_id] = False
+            self._runtime.background.spawn(self._run(session_id), f"compact {session_id} {new_id()}")
 
     async def _run(self, session_id: str) -> None:
         """Compact, and again if an append asked for it meanwhile: what was read then may have been too little."""
@@ -75,6 +83,9 @@ class BackgroundCompactor:
     async def _compact_while_full(self, session_id: str) -> None:
         pauses, runtime = self._state.pauses, self._runtime
         try:
+            while await self._compactor.remake() is not None:
+                pass
+            self._state.hidden.discard(session_id)
             if await runtime.store.get_lease(runtime.namespace, session_id, COMPACTION_LEASE) is not None:
                 return
             while not pauses.holds(session_id, time.monotonic()) and await self._compactor.needs_compaction():
@@ -85,7 +96,7 @@ class BackgroundCompactor:
                     # What must stay is too long by itself: the next append is no reason to ask the model again.
                     pauses.failed(session_id, time.monotonic())
         except SessionNotFoundError:
-            pass  # deleted meanwhile: there is nothing left to compact
+            self._state.hidden.discard(session_id)  # deleted meanwhile: there is nothing left to compact
         except Exception as error:
             pauses.failed(session_id, time.monotonic())
             await self._compactor.report(session_id, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from frontdesk.history import trees, views
 from frontdesk.history.views import LoadedView
 from frontdesk.lifecycle.leases import hold_lease
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
-from frontdesk.messages import Message
+from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.models.windows import session_window
 from frontdesk.records import CompactionResult, ContextUsage
@@ -97,7 +97,17 @@ class Compactor:
         """Compact the view now, or wait for a compaction that is already running. None if there is too little to
         gain."""
         summariser = Summariser(self._settings, self._runtime.settings.counter, instructions, prompt)
-        return await self._compact(summariser, trigger)
+        return await self._compact(summariser, trigger, self._choose)
+
+    async def remake(self) -> CompactionResult | None:
+        """Make a summary again that is hidden because messages were deleted from its range. None if there is none."""
+        tree = await self._handle.tree()
+        if not self._settings.can_summarise or tree is None:
+            return None
+        if not any(overlay.is_cut for _, _, overlay in tree.outermost(tree.path(tree.session.head))):
+            return None
+        summariser = Summariser(self._settings, self._runtime.settings.counter)
+        return await self._compact(summariser, "deletion", _cut_range)
 
     async def on_overflow(self, error: BaseException) -> bool:
         """Compact harder if the error means that the context was too long. Returns whether to try the call again."""
@@ -107,7 +117,7 @@ class Compactor:
             return False
         try:
             summariser = Summariser(self._settings, self._runtime.settings.counter)
-            return await self._compact(summariser, "overflow", harder=True) is not None
+            return await self._compact(summariser, "overflow", self._choose_harder) is not None
         except Exception as failure:
             await self.report(session_id, failure)
             return False
@@ -116,8 +126,16 @@ class Compactor:
         """Report a failure that no caller sees."""
         await report_failure(_log, self._settings.on_error, "compaction", session_id, error)
 
+    def _choose(self, view: LoadedView) -> Range | None:
+        """What to compact: a range of the view, or else a summary that is not true any more."""
+        chosen = choose_range(self._settings, view.messages, self.window(view.tree.session))
+        return _stale_range(view) if chosen is None and self._settings.can_summarise else chosen
+
+    def _choose_harder(self, view: LoadedView) -> Range | None:
+        return choose_range(self._settings, view.messages, self.window(view.tree.session), harder=True)
+
     async def _compact(
-        self, summariser: Summariser, trigger: Trigger, *, harder: bool = False
+        self, summariser: Summariser, trigger: Trigger, choose: Callable[[LoadedView], Range | None]
     ) -> CompactionResult | None:
         before = await self._handle.find_row()
         if before is None:
@@ -125,13 +143,13 @@ class Compactor:
         lease = hold_lease(self._runtime, before.id, COMPACTION_LEASE)
         async with lease, report_run(self._runtime, before.id, trigger) as run:
             for _ in range(_TRIES):
-                view = await views.load_view(self._runtime, before.id)
+                view = await views.load_view(self._runtime, before.id, cut=True)
                 if view is None:
                     raise SessionNotFoundError(self._handle.name, self._runtime.namespace)
                 if (joined := _compacted_since(view.tree, before.revision)) is not None:
                     made = await overlays.to_compactions(self._runtime, view.tree, [joined])
                     return CompactionResult.of(made[0]) if made else None
-                part = choose_range(self._settings, view.messages, self.window(view.tree.session), harder=harder)
+                part = choose(view)
                 if part is None:
                     return None
                 self._memory.start(before.id)
@@ -153,8 +171,12 @@ class Compactor:
             raise RangeChangedError
         pauses, session_id = self._runtime.shared(CompactionState).pauses, view.tree.session.id
         shown = _messages(view, part)
+        replaced = sum(message.tokens for message in shown)
+        if _stale_range(view, part) is not None:
+            # It is made from more than what is shown, and takes the place of that.
+            replaced = max(replaced, sum(message.tokens for message in source), 2 * MIN_TOKENS)
         try:
-            summary = await self._summarise(summariser, source, sum(message.tokens for message in shown))
+            summary = await self._summarise(summariser, source, replaced)
         except Exception as error:
             runs = [Range(part.first + run.first, part.first + run.last) for run in tool_runs(shown)]
             if self._settings.strategy != "hybrid" or not runs:
@@ -191,7 +213,7 @@ class Compactor:
 
         None if there is nothing to summarise, or nothing but a summary, which the other session inherits."""
         session_id = await self._handle.readable_id()
-        view = None if session_id is None else await views.load_view(self._runtime, session_id)
+        view = None if session_id is None else await views.load_view(self._runtime, session_id, cut=True)
         lead = 0 if view is None else leading_system(view.messages)
         if view is None or lead == len(view.messages):
             return None
@@ -226,6 +248,23 @@ def _compacted_since(tree: Tree, revision: int) -> OverlayRow | None:
         if overlay.tree == tree.session.tree and overlay.revision > revision and overlay.details != "{}":
             return overlay
     return None
+
+
+def _stale_range(view: LoadedView, within: Range | None = None) -> Range | None:
+    """The first summary of a view (or of a part of it) that was not made from what it covers now."""
+    stale = {SUMMARY_PREFIX + overlay.id for overlay in view.tree.overlays if overlay.stale}
+    return _first_summary(view, stale, within)
+
+
+def _cut_range(view: LoadedView) -> Range | None:
+    """The first summary of a view that is hidden."""
+    return _first_summary(view, {SUMMARY_PREFIX + overlay.id for overlay in view.tree.overlays if overlay.is_cut})
+
+
+def _first_summary(view: LoadedView, among: Collection[str], within: Range | None = None) -> Range | None:
+    first, last = within or Range(0, len(view.messages) - 1)
+    found = (index for index in range(first, last + 1) if view.messages[index].id in among)
+    return next((Range(index, index) for index in found), None)
 
 
 def _messages(view: LoadedView, part: Range) -> list[Message]:

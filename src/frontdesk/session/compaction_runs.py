@@ -16,8 +16,9 @@ from frontdesk.store import NewChange, changes
 
 _log = logging.getLogger("frontdesk.compaction")
 
-Trigger = Literal["automatic", "manual", "overflow"]
-"""why a compaction runs: the view was full, the caller asked for it, or a model refused a call as too long"""
+Trigger = Literal["automatic", "manual", "overflow", "deletion"]
+"""why a compaction runs: the view was full, the caller asked for it, a model refused a call as too long, or messages
+were deleted under a summary, which has to be made again"""
 
 
 class CompactionRun:

@@ -115,13 +115,19 @@ class Components:
 
     @_component
     def remover(self) -> Remover:
-        return Remover(self.handle, self.prompt, self.forgetter)
+        return Remover(self.handle, self.prompt, self.forgetter, self._outside.after_cut)
 
     def after_append(self, row: SessionRow, added: int) -> None:
         """Start what an append of `added` tokens made necessary."""
         settings = self.handle.runtime.settings
         if settings.memory.is_on or settings.compaction.is_automatic:
             self.background.after_append(row, added)
+
+    def after_cut(self) -> None:
+        """Start to make a summary again under which messages were deleted."""
+        settings = self.handle.runtime.settings.compaction
+        if settings.is_automatic and settings.can_summarise:
+            self.background.after_cut()
 
     @_component
     def toolbox(self) -> Toolbox:

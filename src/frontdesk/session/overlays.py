@@ -88,7 +88,7 @@ class Overlays:
         Raises `RangeChangedError` if the messages that the draft was made from are not there any more, and as `add`
         does."""
         compaction_id = new_id()
-        if known is not None:
+        if known is not None and not _replaces_shared(known.tree):
             overlay = self._overlay(compaction_id, draft, known)
             if await self._handle.apply(plans.add_overlay(known.tree, overlay, overlay.created_at)):
                 return await self._laid(Compaction.from_row(overlay, known.from_id, known.to_id))
@@ -102,7 +102,7 @@ class Overlays:
             made = Compaction.from_row(overlay, covered.from_id, covered.to_id)
             return plans.add_overlay(tree, overlay, overlay.created_at)
 
-        await self._handle.change(build, find=[from_id, to_id])
+        await self._handle.change(build, find=[from_id, to_id], family=_replaces_shared)
         if made is None:
             raise MessageNotFoundError(from_id, self._handle.name)
         return await self._laid(made)
@@ -156,3 +156,8 @@ class Overlays:
         terms = tokeniser(self._runtime.settings.search)
         ranked = rank_texts(question, map(searchable_text, hidden), terms, consecutive=True)
         return [hidden[index] for index, _ in ranked]
+
+
+def _replaces_shared(tree: Tree) -> bool:
+    """Whether a new overlay may take the place of one that other sessions see, too."""
+    return any(overlay.is_cut and sharing.is_shared(tree, overlay) for overlay in tree.overlays)

@@ -22,10 +22,14 @@ ExpectedHead = str | AnyHead | None
 class Remover:
     """Removes messages for a handle, and moves its head."""
 
-    def __init__(self, handle: Handle, prompt: FrozenPrompt, forgetter: Forgetter) -> None:
+    def __init__(
+        self, handle: Handle, prompt: FrozenPrompt, forgetter: Forgetter, after_cut: Callable[[], None]
+    ) -> None:
         self._handle = handle
         self._prompt = prompt
         self._forgetter = forgetter
+        self._after_cut = after_cut
+        """called when messages were deleted under a summary, which is hidden now"""
 
     async def delete(self, ids: Iterable[str], expected_head: ExpectedHead) -> int:
         """Remove messages; see `Session.delete_messages`."""
@@ -33,37 +37,46 @@ class Remover:
         for message_id in wanted:
             if message_id.startswith(SUMMARY_PREFIX):
                 raise InvalidMessageError(f"{message_id!r} is a summary, not a message: use `undo_compaction`")
-        removed = 0
+        removed, is_cut = 0, False
 
         async def build(tree: Tree) -> Plan | None:
-            nonlocal removed
+            nonlocal removed, is_cut
             places = [place for message_id in wanted if (place := tree.find(message_id)) is not None]
             removed = len(places)
             if not places:
                 return None
             await self._forgetter.forget_messages(tree, places)
-            return edits.delete_messages(tree, places, self._handle.runtime.now())
+            plan = edits.delete_messages(tree, places, self._handle.runtime.now())
+            is_cut = edits.cuts_summaries(plan)
+            return plan
 
         await self._handle.change(build, find=wanted, family=touches_others(wanted), expected_head=expected_head)
+        if is_cut:
+            self._after_cut()
         return removed
 
     async def pop(self, expected_head: ExpectedHead) -> Message | None:
         """Remove the message at the head; see `Session.pop`."""
         popped: Message | None = None
+        is_cut = False
 
         async def build(tree: Tree) -> Plan | None:
-            nonlocal popped
+            nonlocal popped, is_cut
             popped, head = None, tree.session.head
             if head is None:
                 return None
             (popped,) = await views.read_all(self._handle.runtime, tree.between(head, head))
             await self._forgetter.forget_messages(tree, [head])
-            return edits.delete_messages(tree, [head], self._handle.runtime.now(), {head: popped.id})
+            plan = edits.delete_messages(tree, [head], self._handle.runtime.now(), {head: popped.id})
+            is_cut = edits.cuts_summaries(plan)
+            return plan
 
         def is_shared(tree: Tree) -> bool:
             return tree.session.head is not None and edits.touches_others(tree, [tree.session.head])
 
         await self._handle.change(build, family=is_shared, expected_head=expected_head)
+        if is_cut:
+            self._after_cut()
         return popped
 
     async def clear(self, expected_head: ExpectedHead) -> None:

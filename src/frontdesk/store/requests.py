@@ -249,6 +249,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     add_overlays: tuple[NewOverlay, ...] = ()
     mark_overlays: tuple[int, ...] = ()
     """overlays to mark stale in their own row"""
+    cut_overlays: tuple[int, ...] = ()
+    """summaries that nobody sees any more, because messages were deleted from their ranges: see `OverlayRow.cut`"""
     delete_overlays: tuple[int, ...] = ()
     drop_prompt: bool = False
     """drop the frozen prompt, so that it is rendered again"""

@@ -97,7 +97,9 @@ class SegmentRow(msgspec.Struct, frozen=True):
 class OverlayRow(msgspec.Struct, frozen=True, kw_only=True):
     """An overlay. `revision` is that of its owner when it was made: a fork sees the overlays made before it.
 
-    `summary` is left out (None) where only the shape of a tree is loaded."""
+    `stale`: a message in the range of a summary was changed since. A summary from whose range messages were deleted is
+    *cut*: it has become a "truncate" that is stale, and has no text. `summary` is also left out (None) where only the
+    shape of a tree is loaded."""
 
     number: int
     tree: int
@@ -112,8 +114,19 @@ class OverlayRow(msgspec.Struct, frozen=True, kw_only=True):
     summary: str | None = None
     details: str = "{}"
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was a summary, and messages were deleted from its range."""
+        return self.stale and self.kind == "truncate"
 
-EditKind = Literal["removed", "replaced", "adjusted", "overlay-gone", "overlay-stale"]
+    def cut(self) -> OverlayRow:
+        """The same overlay once messages were deleted from its range."""
+        if self.kind != "summary":
+            return self
+        return msgspec.structs.replace(self, kind="truncate", stale=True, tokens=0, summary=None)
+
+
+EditKind = Literal["removed", "replaced", "adjusted", "overlay-gone", "overlay-stale", "overlay-cut"]
 
 
 class EditRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,8 +135,9 @@ class EditRow(msgspec.Struct, frozen=True, kw_only=True):
     - "removed": this tree does not see the messages `first..last`; their rows are deleted, too, unless others see them.
     - "replaced": this tree sees `message` in place of the row at `first`, which others still see as it was.
     - "adjusted": the row at `first` was changed in place and `tokens` is what to add to the running sums from there on.
-    - "overlay-gone", "overlay-stale": about overlay `overlay`, whose row others still see as it was; a stale one may
-      have a new end at (`segment`, `first`). Segment numbers start at 1, so 0 means none.
+    - "overlay-gone", "overlay-stale", "overlay-cut": about overlay `overlay`, whose row others still see as it was. Of
+      one that is cut, messages were deleted: it may have a new end at (`segment`, `first`). Segment numbers start at 1,
+      so 0 means none.
 
     For "replaced", too, `tokens` is the difference from the row.
     """

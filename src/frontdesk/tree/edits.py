@@ -3,7 +3,7 @@ sees) and what is recorded as an edit (what others see, too)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from frontdesk.store import (
 from frontdesk.tree.items import count
 from frontdesk.tree.sharing import (
     Guards,
+    cut_texts,
     hidden_row,
     is_shared,
     joined,
@@ -62,7 +63,7 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
     """
     session, segment, others = tree.session, tree.segments[place.segment], other_trees(tree)
     change = message.tokens - tokens_before
-    stale, marks = _mark_stale(tree, tree, tree.covering([place]), others)
+    stale, marks = _mark_stale(tree, tree.covering([place]), others)
     common: _Common = {"guards": release_guards(tree, others, [place], ()), "now": now, "mark_overlays": stale}
     old = tree.replaced.get(place)
     if old or tree.shares(place):
@@ -144,17 +145,18 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int, ids: Mapping[
     grown, merged = _grown(tree, runs)  # 4..6, in place of the edit that removed 6, and 7..9
     after = Tree(_with_removed(tree, runs), session)
     covering = tree.covering(places)
-    # Nothing is left of 7..8: that overlay goes. Of 2..4 something is left: that one becomes stale, and ends at 3.
+    # Nothing is left of 7..8: that overlay goes. Of 2..4 something is left: that one is cut, and ends at 3.
     gone = [overlay for overlay in covering if not count(after.between(overlay.start, overlay.end))]
-    stale, marks = _mark_stale(tree, after, [overlay for overlay in covering if overlay not in gone], others)
     # The row of an overlay that only A sees goes. One that B sees, too, is only gone for A.
     own_gone = {overlay.number for overlay in gone if sees_alone(tree, overlay, others)}
+    cut = cut_texts(tree, [overlay for overlay in covering if overlay.number not in own_gone], others)
+    marks = _mark_cut(after, [overlay for overlay in covering if overlay not in gone], cut)
     head = after.at_or_before(session.head)  # 3
     values: Columns = {**unknown_view(head), "updated_at": now}
     if head != session.head:
         values["head"] = head
     return Plan(
-        guards=release_guards(tree, others, places, gone),
+        guards=release_guards(tree, others, places, covering),
         now=now,
         # An append at the same moment would follow a message that is removed.
         head=session.head if head != session.head else None,
@@ -170,7 +172,7 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int, ids: Mapping[
             for number in {place.segment for place in places}
             if tree.owns(number) and after.last_in(number) != tree.last_in(number)
         ),
-        mark_overlays=stale,
+        cut_overlays=cut,
         delete_overlays=tuple(own_gone),
         add_edits=(
             *(NewEdit(kind="removed", segment=run.segment, first=run.first, last=run.last) for run in grown),
@@ -184,6 +186,11 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int, ids: Mapping[
         ),
         log=(*changes.messages_deleted(runs, ids), *map(changes.compaction_removed, gone)),
     )
+
+
+def cuts_summaries(plan: Plan) -> bool:
+    """Whether a deletion may hide a summary, which is to be made again."""
+    return bool(plan.cut_overlays) or any(edit.kind == "overlay-cut" for edit in plan.add_edits)
 
 
 def _own_edits(tree: Tree, kind: str) -> list[EditRow]:
@@ -232,21 +239,30 @@ def _with_removed(tree: Tree, runs: Iterable[Span]) -> TreeRows:
 
 
 def _mark_stale(
-    tree: Tree, after: Tree, overlays: Iterable[OverlayRow], others: Sequence[Tree]
+    tree: Tree, overlays: Iterable[OverlayRow], others: Sequence[Tree]
 ) -> tuple[tuple[int, ...], tuple[NewEdit, ...]]:
-    """(overlays to be marked in their own row, marks for those that others see or that lose their last message)."""
+    """(summaries to be marked in their own row, marks for those that others see): a message of theirs has changed."""
     own: list[int] = []
     marks: list[NewEdit] = []
     for overlay in overlays:
-        end = after.at_or_before(overlay.end)
-        if end is not None and end != overlay.end:
-            # Its last message goes: it ends at the one before. That is said by an edit even if nobody else sees it.
-            at = end.position
-            marks.append(NewEdit(kind="overlay-stale", overlay=overlay.number, segment=end.segment, first=at, last=at))
-        elif overlay.stale:
+        if overlay.stale or overlay.kind != "summary":
             continue
-        elif sees_alone(tree, overlay, others):
+        if sees_alone(tree, overlay, others):
             own.append(overlay.number)
         else:
             marks.append(NewEdit(kind="overlay-stale", overlay=overlay.number))
     return tuple(own), tuple(marks)
+
+
+def _mark_cut(after: Tree, overlays: Iterable[OverlayRow], cut: Collection[int]) -> tuple[NewEdit, ...]:
+    """Marks for overlays from whose ranges messages are deleted, except for those that are `cut` in their own row. If
+    the last message goes, an overlay ends at the one before. That is said by an edit even if nobody else sees it."""
+    marks: list[NewEdit] = []
+    for overlay in overlays:
+        end = after.at_or_before(overlay.end)
+        if end is not None and end != overlay.end:
+            at = end.position
+            marks.append(NewEdit(kind="overlay-cut", overlay=overlay.number, segment=end.segment, first=at, last=at))
+        elif overlay.kind == "summary" and overlay.number not in cut:
+            marks.append(NewEdit(kind="overlay-cut", overlay=overlay.number))
+    return tuple(marks)

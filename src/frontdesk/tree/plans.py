@@ -6,19 +6,22 @@ A plan that changes what is seen leaves the view "stale"; the next reader comput
 
 from __future__ import annotations
 
-from typing import Unpack
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from msgspec.structs import replace
 
 from frontdesk.store import (
     AnyHead,
     Columns,
+    EditItem,
     NewEdit,
     NewOverlay,
     OverlayRow,
     Place,
     Plan,
     SessionRow,
+    Span,
     TreeRows,
     ViewRow,
     changes,
@@ -26,6 +29,8 @@ from frontdesk.store import (
 from frontdesk.tree.forks import with_path_known
 from frontdesk.tree.release import release, release_tree_guards
 from frontdesk.tree.sharing import (
+    Guards,
+    cut_texts,
     guard,
     other_trees,
     release_guards,
@@ -87,8 +92,32 @@ def switch(tree: Tree, leaf: Place | None, now: int) -> Plan:
 
 
 def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
-    """Add an overlay over a range."""
-    return replace(_cover(tree, overlay, now, {"compacted_at": now}), drop_prompt=True)
+    """Add an overlay over a range. It takes the place of the cut ones in that range, which were waiting to be made
+    again. Wants the whole family where others may see one of those."""
+    plan = replace(_cover(tree, overlay, now, {"compacted_at": now}), drop_prompt=True)
+    replaced = cut_between(tree, overlay.start, overlay.end)
+    if not replaced:
+        return plan
+    return replace(
+        plan,
+        **_released_overlays(tree, replaced),
+        add={"compaction_count": 1 - len(replaced)},
+        log=(*plan.log, *map(changes.compaction_removed, replaced)),
+    )
+
+
+def cut_between(tree: Tree, start: Place, end: Place) -> list[OverlayRow]:
+    """The cut overlays of which everything that is left is in a range."""
+    return [
+        row for row in tree.overlays if row.is_cut and tree.precedes(row.end, end) and _begins_after(tree, row, start)
+    ]
+
+
+def _begins_after(tree: Tree, overlay: OverlayRow, start: Place) -> bool:
+    """Whether the first message that is left of an overlay is at a place or after it."""
+    first = tree.covered_items(overlay)[0]
+    assert isinstance(first, Span | EditItem)
+    return tree.precedes(start, first.place if isinstance(first, EditItem) else Place(first.segment, first.first))
 
 
 def reset(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
@@ -109,19 +138,38 @@ def _cover(tree: Tree, overlay: NewOverlay, now: int, values: Columns) -> Plan:
 
 def remove_overlay(tree: Tree, overlay: OverlayRow, now: int) -> Plan:
     """Remove an overlay; what it covered is seen again. Wants the whole family where others may see the overlay."""
-    others = other_trees(tree)
-    # Nobody else sees it: its row goes, and what edits say of it. Otherwise it is only gone for this session.
-    alone = sees_alone(tree, overlay, others)
     return Plan(
-        guards=release_guards(tree, others, (), [overlay]),
         now=now,
         set={**unknown_view(tree.session.head), "updated_at": now},
         add={"compaction_count": -1},
-        delete_overlays=(overlay.number,) if alone else (),
-        add_edits=() if alone else (NewEdit(kind="overlay-gone", overlay=overlay.number),),
-        delete_edits=tuple(edit.number for edit in tree.rows.edits if alone and edit.overlay == overlay.number),
         log=(changes.compaction_removed(overlay),),
+        **_released_overlays(tree, [overlay]),
     )
+
+
+class _ReleasedOverlays(TypedDict):
+    """Fields of a `Plan`."""
+
+    guards: Guards
+    delete_overlays: tuple[int, ...]
+    cut_overlays: tuple[int, ...]
+    add_edits: tuple[NewEdit, ...]
+    delete_edits: tuple[int, ...]
+
+
+def _released_overlays(tree: Tree, overlays: Sequence[OverlayRow]) -> _ReleasedOverlays:
+    """What a session writes to release overlays. If nobody else sees one, its row goes, and what edits say of it.
+    Otherwise it is only gone for this session, and its text goes if the others do not see that."""
+    others = other_trees(tree)
+    deleted = {overlay.number for overlay in overlays if sees_alone(tree, overlay, others)}
+    kept = [overlay for overlay in overlays if overlay.number not in deleted]
+    return {
+        "guards": release_guards(tree, others, (), overlays),
+        "delete_overlays": tuple(deleted),
+        "cut_overlays": cut_texts(tree, kept, others),
+        "add_edits": tuple(NewEdit(kind="overlay-gone", overlay=overlay.number) for overlay in kept),
+        "delete_edits": tuple(edit.number for edit in tree.rows.edits if edit.overlay in deleted),
+    }
 
 
 # whole sessions

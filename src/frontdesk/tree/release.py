@@ -25,6 +25,7 @@ class Released(NamedTuple):
     delete_rows: tuple[Span, ...]
     set_shared: tuple[Place, ...]
     delete_overlays: tuple[int, ...]
+    cut_overlays: tuple[int, ...]
     delete_edits: tuple[int, ...]
     replace_rows: tuple[tuple[Place, StoredMessage, int], ...]
     delete_lineage: tuple[int, ...]
@@ -38,6 +39,7 @@ def release(rows: TreeRows, leaving: SessionRow) -> Released:
     # No living session sees a message of it: if C goes, segment 3. If A goes, segment 1 stays, since B and C see 0..5.
     dropped = {segment.number for segment in rows.segments if visible[segment.number] < 0}
     overlays = {overlay.number for tree in trees for overlay in tree.overlays}
+    summaries = {overlay.number for tree in trees for overlay in tree.overlays if overlay.kind == "summary"}
     replacing = {edit.number for tree in trees for place, edit in tree.replaced.items() if tree.sees(place)}
     inherited, lineage = _inheritance(rows, living)
 
@@ -72,6 +74,12 @@ def release(rows: TreeRows, leaving: SessionRow) -> Released:
             if segment.number not in dropped and shared[segment.number] != segment.shared
         ),
         delete_overlays=tuple(row.number for row in rows.overlays if row.number not in overlays),
+        # A's summary covers 2..4, and B deleted 3: if A goes, nobody sees the text.
+        cut_overlays=tuple(
+            row.number
+            for row in rows.overlays
+            if row.kind == "summary" and row.number in overlays and row.number not in summaries
+        ),
         delete_edits=tuple(row.number for row in rows.edits if not is_kept(row)),
         # A saw the row of 4 as it is, B replaced it. If A goes, nobody sees what the row says.
         replace_rows=tuple(row for place in replaced for row in hidden_row(place, trees)),

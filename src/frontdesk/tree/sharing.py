@@ -43,6 +43,19 @@ def sees_alone(tree: Tree, overlay: OverlayRow, others: Sequence[Tree]) -> bool:
     return not any(overlay.number == seen.number for other in others for seen in other.overlays)
 
 
+def cut_texts(tree: Tree, overlays: Iterable[OverlayRow], others: Sequence[Tree]) -> tuple[int, ...]:
+    """Those of some summaries whose texts no session sees once this one has released them. Others may still see such an
+    overlay, without its text."""
+    kinds = {row.number: row.kind for row in tree.rows.overlays}
+
+    def is_seen(overlay: OverlayRow) -> bool:
+        if not tree.rows.sessions:
+            return is_shared(tree, overlay)
+        return any(other.shows_summary(overlay.number) for other in others)
+
+    return tuple(row.number for row in overlays if kinds[row.number] == "summary" and not is_seen(row))
+
+
 def superseded(tree: Tree, places: Iterable[Place], others: Sequence[Tree]) -> tuple[int, ...]:
     """The replacements at these places that no session sees once this one has released its own."""
 
@@ -129,7 +142,9 @@ class Witnesses:
         self.of(lambda tree: tree.sees(place) and tree.replaced.get(place) == shown)
 
     def of_overlay(self, number: int) -> None:
+        """The same for an overlay, and for its text."""
         self.of(lambda tree: any(overlay.number == number for overlay in tree.overlays))
+        self.of(lambda tree: tree.shows_summary(number))
 
     def of_reach(self, segment: int, position: int) -> None:
         self.of(lambda tree: tree.reach(segment) >= position)

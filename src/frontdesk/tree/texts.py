@@ -15,7 +15,7 @@ def removed_texts(plan: Plan) -> list[Range]:
         *((Address("message", span.segment, span.first), span.last) for span in plan.delete_rows),
         *((Address("message", segment), SEGMENT_SIZE - 1) for segment in plan.delete_segments),
         *((Address("edit", number), 0) for number in plan.delete_edits),
-        *((Address("overlay", number), 0) for number in plan.delete_overlays),
+        *((Address("overlay", number), 0) for number in (*plan.delete_overlays, *plan.cut_overlays)),
         *((Address("session", number), 0) for number in plan.delete_sessions),
     ]
     if "name" in plan.set or "summary" in plan.set:

@@ -58,15 +58,18 @@ class Tree(Visibility):
 
         Where several edits mark an overlay, the nearest one wins: they are sorted so that it comes last."""
         gone = {edit.overlay for edit in self.edits if edit.kind == "overlay-gone"}
-        marks = sorted((edit for edit in self.edits if edit.kind == "overlay-stale"), key=self.distance, reverse=True)
-        stale = {edit.overlay for edit in marks}
-        ends = {edit.overlay: Place(edit.segment, edit.first) for edit in marks if edit.segment}
+        stale = {edit.overlay for edit in self.edits if edit.kind == "overlay-stale"}
+        cuts = sorted((edit for edit in self.edits if edit.kind == "overlay-cut"), key=self.distance, reverse=True)
+        cut = {edit.overlay for edit in cuts}
+        ends = {edit.overlay: Place(edit.segment, edit.first) for edit in cuts if edit.segment}
         seen = []
         for overlay in self.rows.overlays:
             if overlay.number in gone or not self.inherits(overlay.tree, overlay.revision):
                 continue
             if overlay.number in stale:
-                overlay = replace(overlay, stale=True, end=ends.get(overlay.number, overlay.end))
+                overlay = replace(overlay, stale=True)
+            if overlay.number in cut:
+                overlay = replace(overlay.cut(), end=ends.get(overlay.number, overlay.end))
             if self.reaches(overlay.start) and self.reaches(overlay.end):
                 seen.append(overlay)
         return sorted(seen, key=lambda overlay: -overlay.number)
@@ -122,14 +125,23 @@ class Tree(Visibility):
         path.reverse()
         return path
 
+    def shows_summary(self, number: int) -> bool:
+        """Whether the session sees the text of an overlay."""
+        return any(overlay.number == number and overlay.kind == "summary" for overlay in self.overlays)
+
     def lay(
-        self, leaf: Place | None, *, overlays: bool = True, among: Sequence[OverlayRow] | None = None
+        self,
+        leaf: Place | None,
+        *,
+        overlays: bool = True,
+        among: Sequence[OverlayRow] | None = None,
+        cut: bool = False,
     ) -> list[Item]:
         """The items from the root to a leaf: all messages, or the outermost overlays (only those `among` some, if
         given) and the messages that none of them covers.
 
         At the head: 0 of segment 1, overlay 7, 4 of segment 1, and 0..3 of segment 2. An overlay that only hides what
-        it covers (it truncates, or resets) is no item."""
+        it covers (it truncates, or resets) is no item; but with `cut`, one that used to be a summary is."""
         path = self.path(leaf)
         covers = self.outermost(path, among) if overlays else []
         items: list[Item] = []
@@ -142,7 +154,7 @@ class Tree(Visibility):
                 first_covered = start[1] if index == start[0] else 0
                 last_covered = end[1] if index == end[0] else SEGMENT_END
                 self._lay_run(items, segment, position, min(first_covered - 1, last))
-                if index == start[0] and overlay.kind == "summary":
+                if index == start[0] and (overlay.kind == "summary" or (cut and overlay.is_cut)):
                     before = self.before(overlay.start)
                     items.append(OverlayItem(number=overlay.number, tokens=overlay.tokens, before=before))
                 position = last_covered + 1

@@ -83,6 +83,8 @@ def _change_overlays(rows: Rows, session: SessionRow, plan: Plan, revision: int)
         added.append(number)
     for number in plan.mark_overlays:
         rows.overlays[number] = replace(rows.overlays[number], stale=True)
+    for number in plan.cut_overlays:
+        rows.overlays[number] = rows.overlays[number].cut()
     for number in plan.delete_overlays:
         del rows.overlays_of[rows.overlays.pop(number).tree][number]
     return added

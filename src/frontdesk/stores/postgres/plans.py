@@ -160,6 +160,11 @@ async def _change_overlays(connection: Connection, ns: int, session: SessionRow,
     numbers = await _numbers(connection, _ADD_OVERLAYS, ns, added)
     mark = "UPDATE {schema}.overlays SET stale = true WHERE ns = $1 AND number = ANY($2::bigint[])"
     await _run(connection, mark, ns, plan.mark_overlays)
+    cut = (
+        "UPDATE {schema}.overlays SET kind = 'truncate', stale = true, tokens = 0, summary = NULL"
+        " WHERE ns = $1 AND number = ANY($2::bigint[])"
+    )
+    await _run(connection, cut, ns, plan.cut_overlays)
     await _delete(connection, "overlays", "number", ns, plan.delete_overlays)
     return numbers
 

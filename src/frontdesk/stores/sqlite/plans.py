@@ -130,6 +130,8 @@ def _change_overlays(connection: Connection, session: SessionRow, plan: Plan, re
         )
         added += [number for (number,) in made]
     _each(connection, "UPDATE overlays SET stale = 1 WHERE number = ?", plan.mark_overlays)
+    cut = "UPDATE overlays SET kind = 'truncate', stale = 1, tokens = 0, summary = NULL WHERE number = ?"
+    _each(connection, cut, plan.cut_overlays)
     _each(connection, "DELETE FROM overlays WHERE number = ?", plan.delete_overlays)
     return added
 

@@ -31,6 +31,11 @@ class Cover:
     covered: list[str]
     stale: bool = False
 
+    def cut(self) -> None:
+        """A message of it was deleted: a summary is hidden, and its text is gone."""
+        if self.kind == "summary":
+            self.kind, self.summary, self.tokens, self.stale = "truncate", None, 0, True
+
 
 @dataclass
 class Shown:
@@ -85,7 +90,7 @@ class Conversation:
     def replace(self, id: str, text: str, tokens: int) -> None:
         self.notes[id].text, self.notes[id].tokens = text, tokens
         for cover in self.covers:
-            cover.stale = cover.stale or id in cover.covered
+            cover.stale = cover.stale or (cover.kind == "summary" and id in cover.covered)
 
     def delete(self, ids: Iterable[str]) -> None:
         for id in ids:
@@ -98,7 +103,7 @@ class Conversation:
             for cover in self.covers:
                 if id in cover.covered:
                     cover.covered.remove(id)
-                    cover.stale = True
+                    cover.cut()
         self.covers = [cover for cover in self.covers if cover.covered]
 
     def clear(self) -> None:
@@ -112,7 +117,14 @@ class Conversation:
 
     def cover(self, id: str, kind: Kind, summary: str | None, tokens: int, start: str, end: str) -> None:
         path = self.path(end)
-        self.covers.append(Cover(id, kind, summary, tokens, path[path.index(start) :]))
+        covered = path[path.index(start) :]
+        is_waiting = [cover.stale and cover.kind == "truncate" for cover in self.covers]
+        self.covers = [
+            cover
+            for cover, waits in zip(self.covers, is_waiting, strict=True)
+            if not (waits and set(cover.covered) <= set(covered))
+        ]
+        self.covers.append(Cover(id, kind, summary, tokens, covered))
 
     def uncover(self, id: str) -> None:
         self.covers = [cover for cover in self.covers if cover.id != id]

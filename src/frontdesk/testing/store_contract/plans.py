@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from frontdesk.store import NewEdit, NewOverlay, Place, Plan, Span, Store, ViewRow
+from frontdesk.store import NewEdit, NewOverlay, OverlayItem, Place, Plan, Span, Store, ViewRow
+from frontdesk.testing.inputs import StoredText
 from frontdesk.testing.store_contract.steps import (
     NOW,
     add,
+    at,
     change,
     cover,
     delete,
@@ -28,7 +30,7 @@ from frontdesk.testing.store_contract.steps import (
     uncover,
     view,
 )
-from frontdesk.tree import plans
+from frontdesk.tree import edits, plans
 
 
 class PlanContract:
@@ -247,25 +249,76 @@ class PlanContract:
         await cover(store, "s", "o", "m1", "m2", summary=None)
         assert await view(store, "s") == ["m3"]
 
-    async def test_a_change_under_an_overlay_makes_it_stale(self, store: Store) -> None:
+    async def test_a_change_under_a_summary_makes_it_stale_and_a_deletion_cuts_it(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3", "m4")
         await cover(store, "s", "first", "m1", "m1")
         await cover(store, "s", "second", "m2", "m3")
         await delete(store, "s", "m2")
         await replace(store, "s", message("m1", "changed"))
-        assert {overlay.id: overlay.stale for overlay in (await tree(store, "s")).overlays} == {
-            "first": True,
-            "second": True,
-        }
-        assert await view(store, "s") == ["first", "second", "m4"]
+        seen = {overlay.id: (overlay.kind, overlay.stale) for overlay in (await tree(store, "s")).overlays}
+        assert seen == {"first": ("summary", True), "second": ("truncate", True)}
+        assert await view(store, "s") == ["first", "m4"]
+
+    async def test_the_text_of_a_cut_summary_stays_only_while_another_session_sees_it(
+        self, store: Store, stored_text: StoredText
+    ) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await cover(store, "s", "o", "m1", "m2", summary="the pin is 4711")
+        await fork(store, "s", "f")
+        await delete(store, "s", "m1")
+        assert await view(store, "s") == ["m3"]
+        assert await view(store, "f") == ["o", "m3"]
+        [piece] = await store.read([OverlayItem((await tree(store, "f")).overlays[0].number, 0, None)])
+        assert piece.overlay is not None
+        assert piece.overlay.summary == "the pin is 4711"
+        await delete(store, "f", "m2")
+        assert await view(store, "f") == ["m3"]
+        [piece] = await store.read([OverlayItem(piece.overlay.number, 0, None)])
+        assert piece.overlay is not None
+        assert piece.overlay.summary is None
+        assert "4711" not in await stored_text()
+
+    async def test_the_text_of_a_cut_summary_goes_with_the_last_session_that_sees_it(
+        self, store: Store, stored_text: StoredText
+    ) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await cover(store, "s", "o", "m1", "m2", summary="the pin is 4711")
+        await fork(store, "s", "f")
+        await delete(store, "f", "m1")
+        await delete_session(store, "s")
+        assert [overlay.kind for overlay in (await tree(store, "f")).overlays] == ["truncate"]
+        assert "4711" not in await stored_text()
+
+    async def test_of_two_sessions_that_cut_a_summary_at_once_one_removes_its_text(
+        self, store: Store, stored_text: StoredText
+    ) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        await cover(store, "s", "o", "m1", "m2", summary="the pin is 4711")
+        await fork(store, "s", "f")
+        seen = [await tree(store, session_id, "m1", family=True) for session_id in ("s", "f")]
+        made = [edits.delete_messages(each, [at(each, "m1")], NOW) for each in seen]
+        assert [await store.apply(plan) for plan in made] == [True, False]
+        await delete(store, "f", "m1")
+        assert "4711" not in await stored_text()
+
+    async def test_a_new_overlay_takes_the_place_of_the_cut_ones_in_its_range(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3", "m4")
+        await cover(store, "s", "inner", "m1", "m2")
+        await cover(store, "s", "outer", "m1", "m3")
+        await delete(store, "s", "m1")
+        await cover(store, "s", "again", "m2", "m3")
+        assert [overlay.id for overlay in (await tree(store, "s")).overlays] == ["again"]
+        assert (await row(store, "s")).compaction_count == 1
+        await uncover(store, "s", "again")
+        assert await view(store, "s") == ["m2", "m3", "m4"]
 
     async def test_an_overlay_survives_the_deletion_of_its_last_message_but_not_of_all(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3")
         await cover(store, "s", "o", "m2", "m3")
         await delete(store, "s", "m3")
-        assert await view(store, "s") == ["m1", "o"]
+        assert await view(store, "s") == ["m1"]
         await add(store, "s", "m4")
-        assert await view(store, "s") == ["m1", "o", "m4"]
+        assert await view(store, "s") == ["m1", "m4"]
         await delete(store, "s", "m2")
         assert await view(store, "s") == ["m1", "m4"]
         assert (await row(store, "s")).compaction_count == 0
@@ -301,7 +354,8 @@ class PlanContract:
             NewEdit(kind="replaced", segment=segment, first=1, last=1, tokens=-2, message=message("m2", "x")),
             NewEdit(kind="adjusted", segment=segment, first=0, last=0, tokens=2**33),
             NewEdit(kind="overlay-gone", overlay=77),
-            NewEdit(kind="overlay-stale", overlay=78, segment=segment, first=1, last=1),
+            NewEdit(kind="overlay-stale", overlay=78),
+            NewEdit(kind="overlay-cut", overlay=78, segment=segment, first=1, last=1),
         )
         guard = ((session.number, session.revision),)
         assert await store.apply(Plan(guards=guard, now=NOW, add_edits=given))

@@ -162,7 +162,7 @@ class StoreMachine(RuleBasedStateMachine):
             id = self._fresh("o")
             summary, tokens = (self._fresh("s"), 7) if kind == "summary" else (None, 0)
 
-            def build(tree: Tree) -> Plan:
+            def build(tree: Tree) -> Plan | None:
                 first, last = self._place(tree, start), self._place(tree, end)
                 assert first is not None
                 assert last is not None
@@ -170,9 +170,13 @@ class StoreMachine(RuleBasedStateMachine):
                 overlay = NewOverlay(
                     id=id, kind=kind, start=first, end=last, summary=summary, tokens=tokens, created_at=self._tick()
                 )
+                replaced = plans.cut_between(tree, first, last)
+                if any(sharing.is_shared(tree, row) for row in replaced) and not tree.rows.sessions:
+                    return None
                 return plans.add_overlay(tree, overlay, self._tick())
 
             self._change(name, build, find=[start, end])
+            self._logged[name].update(cover.id for cover in self._model[name].covers)
             self._model[name].cover(id, kind, summary, tokens, start, end)
             self._logged[name].add(id)
 
@@ -323,8 +327,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert await self._read(view) == model.view(leaf)
             assert count(view) == len(model.view(leaf))
             assert await self._tokens(tree, view) == sum(shown.tokens for shown in model.view(leaf))
-        assert [(overlay.id, overlay.stale) for overlay in tree.overlays] == [
-            (cover.id, cover.stale) for cover in reversed(model.covers)
+        assert [(overlay.id, overlay.kind, overlay.stale) for overlay in tree.overlays] == [
+            (cover.id, cover.kind, cover.stale) for cover in reversed(model.covers)
         ]
         for overlay, cover in zip(tree.overlays, reversed(model.covers), strict=True):
             assert [shown.id for shown in await self._read(tree.covered_items(overlay))] == cover.covered
