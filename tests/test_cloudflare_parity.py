@@ -29,7 +29,7 @@ Those that `tests.public_api` tests on every store are only listed (without the 
 | addCompaction replaces range in getHistory | an_overlay_replaces_its_range_in_the_view_and_the_range_stays |
 | new overlay supersedes old one; insertion order on ties | the_newer_of_two_over_the_same_range_wins |
 | keeps sibling branch compaction overlays isolated | sibling_branches_do_not_share_overlays |
-| deleting an overlay endpoint brought the range back | deleting_under_an_overlay_marks_it_stale_... |
+| deleting an overlay endpoint brought the range back | deleting_under_a_summary_hides_it_and_does_not_undo_it |
 | fromMessageId and range order not validated | ends_that_are_not_a_range_are_refused |
 | echoed compaction_ message stored as a row (#1984) | a_summary_can_never_be_written_back_as_a_message |
 | iterative compaction filters synthetic compaction_ IDs | the_id_of_a_summary_as_an_end_means_the_range_it_covers |

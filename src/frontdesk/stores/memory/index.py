@@ -50,7 +50,9 @@ def _source(rows: Rows, text: IndexText) -> tuple[Place | None, int] | None:
         return None if edit is None else (Place(edit.segment, edit.first), _family_of(rows, edit.segment))
     if kind == "overlay":
         overlay = rows.overlays.get(number)
-        return None if overlay is None else (None, _family_of(rows, overlay.start.segment, overlay.end.segment))
+        if overlay is None or overlay.kind != "summary":
+            return None
+        return (None, _family_of(rows, overlay.start.segment, overlay.end.segment))
     session = rows.sessions.get(number)
     if session is None or (session.name, session.summary) != text.content:
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from frontdesk.errors import ConfigurationError
 from frontdesk.store import Address, IndexState, Near, NewVector, Range, SessionSelection, VectorRow
@@ -97,5 +96,6 @@ def _is_there(rows: Rows, new: NewVector) -> bool:
     if kind == "message":
         row = rows.messages.get(number, {}).get(position)
         return row is not None and new.content in (None, row.message.raw)
-    tables: dict[str, dict[int, Any]] = {"edit": rows.edits, "overlay": rows.overlays, "session": rows.sessions}
-    return number in tables[kind]
+    if kind == "overlay":
+        return number in rows.overlays and rows.overlays[number].kind == "summary"
+    return number in (rows.edits if kind == "edit" else rows.sessions)

@@ -62,7 +62,7 @@ SELECT i.index, NULL::bigint, NULL::integer, coalesce((
     SELECT m.family FROM {schema}.messages m WHERE m.ns = $1 AND m.segment = o.end_segment LIMIT 1
 ), 0)
 FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[]) WITH ORDINALITY i(number, position, raw, unused, index)
-JOIN {schema}.overlays o ON o.ns = $1 AND o.number = i.number""",
+JOIN {schema}.overlays o ON o.ns = $1 AND o.number = i.number AND o.kind = 'summary'""",
     "session": """
 SELECT i.index, NULL::bigint, NULL::integer, s.family
 FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[])

@@ -163,6 +163,8 @@ async def _existing(
     at = "t.number = n.number"
     if kind == "message":
         at = "t.segment = n.number AND t.position = n.position AND t.raw = coalesce(n.content, t.raw)"
+    elif kind == "overlay":
+        at += " AND t.kind = 'summary'"
     found = await connection.fetch(
         "SELECT n.number, n.position FROM unnest($2::bigint[], $3::integer[], $4::text[]) n(number, position,"
         f" content) JOIN {{schema}}.{_TABLES[kind]} t ON t.ns = $1 AND {at}"

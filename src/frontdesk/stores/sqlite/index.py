@@ -118,7 +118,7 @@ def _source(connection: Connection, text: IndexText) -> tuple[int | None, int] |
         row = connection.execute("SELECT segment, first FROM edits WHERE number = ?", (number,)).fetchone()
         return None if row is None else (pack(*row), _family_of(connection, row[0]))
     if kind == "overlay":
-        ends = "SELECT start_segment, end_segment FROM overlays WHERE number = ?"
+        ends = "SELECT start_segment, end_segment FROM overlays WHERE number = ? AND kind = 'summary'"
         row = connection.execute(ends, (number,)).fetchone()
         return None if row is None else (None, _family_of(connection, *row))
     if kind == "session":

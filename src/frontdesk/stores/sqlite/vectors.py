@@ -20,7 +20,7 @@ _decode_state = msgspec.json.Decoder(IndexState).decode
 _EXISTS = {
     "message": "SELECT 1 FROM messages WHERE place = ? AND raw = coalesce(?, raw)",
     "edit": "SELECT 1 FROM edits WHERE number = ?",
-    "overlay": "SELECT 1 FROM overlays WHERE number = ?",
+    "overlay": "SELECT 1 FROM overlays WHERE number = ? AND kind = 'summary'",
     "session": "SELECT 1 FROM sessions WHERE number = ?",
 }
 

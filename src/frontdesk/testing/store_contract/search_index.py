@@ -275,6 +275,20 @@ class SearchIndexContract:
         await delete_session(store, "s")
         assert await store.index_state(NAMESPACE) == (START, 0, 0)
 
+    async def test_a_summary_that_is_cut_leaves_the_index_and_does_not_come_back(self, store: Store) -> None:
+        await index_all(store, "s", {"a": "word", "b": "word"})
+        await cover(store, "s", "o1", "a", "b")
+        await fork(store, "s", "f")
+        [overlay] = (await tree(store, "s")).overlays
+        text = IndexText(address=Address("overlay", overlay.number), at=NOW, terms=["more"], facets=["ko"], content=())
+        await put(store, text)
+        await delete(store, "s", "a")
+        assert [match.address for match in await find(store, "more")] == [text.address]
+        await delete(store, "f", "b")
+        assert await find(store, "more") == []
+        await put(store, text)  # by a worker that had read the summary before
+        assert await find(store, "more") == []
+
     async def test_messages_that_a_fork_still_sees_stay_in_the_index(self, store: Store) -> None:
         await index_all(store, "s", {"a": "word", "b": "word", "c": "word"})
         await fork(store, "s", "f", "b")

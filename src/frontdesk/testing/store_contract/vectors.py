@@ -199,6 +199,16 @@ class VectorContract:
         await change(store, "chat", lambda seen: plans.clear_messages(seen.rows, NOW))
         assert await near(store, unit(1)) == []
 
+    async def test_a_summary_that_is_cut_loses_its_vector_and_gets_no_other(self, store: StoreWithVectors) -> None:
+        await spoken_by(store, "a", "b")
+        await cover(store, "chat", "o", "a", "b")
+        [overlay] = (await tree(store, "chat")).overlays
+        vector = NewVector(address=Address("overlay", overlay.number), vector=unit(0, 1))
+        assert await put(store, [vector]) == 1
+        await delete(store, "chat", "a")
+        assert vector.address not in await near(store, unit(0, 1))
+        assert await put(store, [vector]) == 0
+
     async def test_a_message_that_a_fork_still_sees_keeps_its_vector(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b")
         await fork(store, "chat", "copy")
