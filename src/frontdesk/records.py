@@ -76,9 +76,9 @@ class Page(Record, Generic[T]):
 class Compaction(Record):
     """An overlay: it replaces the messages from `from_id` to `to_id` in history.
 
-    `stale` is True if a message in the range was deleted or changed after the summary was made. Once one was deleted, the
-    summary is hidden until it has been made again: `kind` is "truncate", and `summary` is None. `details` says how the
-    overlay was made."""
+    `stale` is True if a message in the range was deleted or changed after the summary was made. Once one was deleted,
+    the summary is hidden until it has been made again: `kind` is "truncate", and `summary` is None. `details` says how
+    the overlay was made."""
 
     id: str
     kind: str
