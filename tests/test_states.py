@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Generic, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import msgspec
 import pydantic
@@ -32,7 +32,7 @@ from frontdesk import (
     StoreURLError,
 )
 from frontdesk.states import DEFAULT_TTL, expiry
-from frontdesk.store import StateWrite, Swept
+from frontdesk.store import StateWrite, Swept, prefix_end
 from frontdesk.stores.memory import MemoryStore
 from tests.waiting import PATIENCE
 
@@ -55,6 +55,11 @@ class Struct(msgspec.Struct):
 class Typed(TypedDict):
     n: NotRequired[int]
     text: NotRequired[str]
+
+
+class Pair(NamedTuple):
+    left: int = 0
+    right: str = ""
 
 
 class Model(pydantic.BaseModel):
@@ -86,8 +91,9 @@ class TestTypes:
             (Typed, {"n": 3, "text": "\0 é 🦊"}),
             (Model, Model(number=3, inner=[Plain(1)])),
             (Box[int], Box(3)),
+            (Pair, Pair(3, "a")),
         ],
-        ids=["dataclass", "struct", "typed dict", "pydantic", "generic"],
+        ids=["dataclass", "struct", "typed dict", "pydantic", "generic", "named tuple"],
     )
     async def test_a_value_of_each_type_is_read_back_unchanged(self, kind: Any, value: Any) -> None:
         async with SessionManager("memory://") as manager:
@@ -98,7 +104,7 @@ class TestTypes:
 
     async def test_a_new_value_is_made_without_arguments_or_by_the_default(self) -> None:
         async with SessionManager("memory://") as manager:
-            for kind, fresh in ((Plain, Plain()), (Struct, Struct()), (Typed, {}), (Model, Model())):
+            for kind, fresh in ((Plain, Plain()), (Struct, Struct()), (Typed, {}), (Model, Model()), (Pair, Pair())):
                 assert await manager.states(kind, name=kind.__name__).get_or_create("chat") == fresh
 
             async def slowly(id: str) -> Needy:
@@ -342,6 +348,38 @@ class TestSync:
             assert states.delete(id)
             with pytest.raises(StateNotFoundError):
                 states.update(id, lambda plain: plain)
+
+    def test_lists_owners_and_migration_without_an_event_loop(self, tmp_path: Path) -> None:
+        owner = frontdesk.sync.SessionKey("bot", "web", "ada")
+        with frontdesk.sync.SessionManager(f"sqlite:///{tmp_path}/agents.db") as manager:
+            states = manager.states(Plain)
+            states.create("a", value=Plain(1), ttl=None, owner=owner)
+            states.set("b", Plain(2))
+            assert states.update("c", lambda plain: replace(plain, n=3), create=True) == Plain(3)
+            assert states.get_or_create("d", owner=owner) == Plain()
+            page = states.list(limit=3)
+            assert [info.id for info in page] == ["a", "b", "c"]
+            assert [info.id for info in states.list(limit=3, cursor=page.next_cursor)] == ["d"]
+            later = manager.states(Struct, version=2, migrate=lambda stored, version: Struct(stored["n"] * 10))
+            assert later.get("b") == Struct(20)
+            assert manager.erase(peer="ada").states == 2
+            assert states.count() == 2
+            assert states.clear() == 2
+            assert not manager.forget_state_store("redis://localhost:6379/0")
+
+
+@pytest.mark.parametrize("prefix", ["", "a", "a\U0010ffff", "\U0010ffff", "\ud7ff", "\U0010ffff\U0010ffff", "\uffff"])
+def test_the_end_of_a_prefix_is_the_first_text_after_all_that_begin_with_it(prefix: str) -> None:
+    end = prefix_end(prefix)
+    inside = [prefix, prefix + "\x01", prefix + "a", prefix + "\U0010ffff" * 3]
+    if end is None:
+        assert set(prefix) <= {"\U0010ffff"}
+        return
+    assert all(text < end for text in inside)
+    end.encode()
+    assert not end.startswith(prefix)
+    before = end[:-1] + chr(ord(end[-1]) - 1)
+    assert before <= prefix or before.startswith(prefix) or end[-1] == "\ue000"
 
 
 def test_the_environment_of_these_tests_does_not_configure_states() -> None:

@@ -12,12 +12,24 @@ import pytest
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from frontdesk import SessionManager
-from frontdesk.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreUnavailableError, StoreURLError
+from frontdesk import SessionKey, SessionManager
+from frontdesk.errors import (
+    StateStoreMissingError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+    StoreURLError,
+)
 from frontdesk.messages import new_id
-from frontdesk.store import StateKey, StateWrite
+from frontdesk.store import StateKey, StateOwner, StateQuery, StateWrite
 from frontdesk.stores import open_state_url
+from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.redis import RedisStore
+from frontdesk.stores.redis.engine import RedisEngine
+from frontdesk.stores.redis.index import BUCKETS, Entry, StateIndex
+from frontdesk.stores.redis.url import parse_url
 from tests.servers.redis import RedisCluster, RedisServer
 
 HOUR = 3_600_000_000
@@ -136,6 +148,138 @@ class TestKeys:
         for name in ("one", "two"):
             assert await store.get_state(StateKey(namespace, "chat", name))
         assert await store.delete_states(namespace, "chat") == 2
+
+
+class TestDamage:
+    """A key that is not a whole state is reported, and is never "not there"."""
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            *(("HDEL", field) for field in ("value", "mark", "version", "ttl", "created", "accessed", "type", "owner")),
+            *(("HSET", field, "x") for field in ("version", "ttl", "created", "accessed", "type", "owner")),
+            ("HSET", "value", b"\xff"),
+            ("HSET", "mark", b"\xff"),
+            ("HDEL", *("value", "mark", "version", "ttl", "created", "accessed", "type", "owner"), "and", "all"),
+        ],
+        ids=lambda damage: "-".join(map(str, damage[:2])),
+    )
+    async def test_a_damaged_state_is_a_typed_error_and_can_be_deleted(
+        self, store: RedisStore, redis_url: str, damage: tuple[str | bytes, ...]
+    ) -> None:
+        async with SessionManager("memory://", namespace=new_id()) as manager:
+            states = manager.states(Counter, store=store)
+            await states.create("chat")
+            async with Redis.from_url(redis_url) as client:
+                key = f"frontdesk:{{{manager.namespace}:chat}}:state:sessions"
+                await client.hset(key, "foreign", "field")
+                await client.execute_command(damage[0], key, *damage[1:])  # type: ignore[no-untyped-call]
+            with pytest.raises(StoreCorruptError, match="'chat'") as raised:
+                await states.get("chat")
+            assert raised.value.details["name"] == "sessions"
+            with pytest.raises(StoreCorruptError):
+                await states.update("chat", add_one)
+            with pytest.raises(StoreCorruptError):
+                await states.info("chat")
+            with pytest.raises(StoreCorruptError):
+                await states.get_or_create("chat")
+            assert await states.delete("chat")
+            assert await states.get_or_create("chat") == Counter()
+
+    async def test_a_key_of_another_type_is_reported_and_can_be_deleted(
+        self, store: RedisStore, redis_url: str
+    ) -> None:
+        key = StateKey(new_id(), "chat", "s")
+        async with Redis.from_url(redis_url) as client:
+            await client.set(f"frontdesk:{{{key.namespace}:chat}}:state:s", "not a state")
+        for call in (store.get_state(key), store.create_state(key, StateWrite("{}", "m", None))):
+            with pytest.raises(StoreCorruptError, match="'chat'"):
+                await call
+        with pytest.raises(StoreCorruptError):
+            await store.touch_state(key)
+        assert await store.delete_state(key)
+        assert await store.create_state(key, StateWrite("{}", "m", None))
+
+
+class TestIndex:
+    async def test_a_page_costs_what_it_shows_and_never_scans_the_keys(self, server: RedisServer) -> None:
+        async with SessionManager("memory://") as manager:
+            states = manager.states(Counter, store=server.url)
+            for start in range(0, 2_000, 500):
+                await asyncio.gather(*(states.create(f"chat{number:04}") for number in range(start, start + 500)))
+            before = _commands(server)
+            page = await states.list(limit=10, prefix="chat1")
+            assert [info.id for info in page] == [f"chat{number}" for number in range(1000, 1010)]
+            after = _commands(server)
+            assert not {"keys", "scan"} & after.keys()
+            used = {name: count - before.get(name, 0) for name, count in after.items()}
+            assert used["zrangebylex"] == 1
+            assert used["evalsha"] <= 40, "one look at each state, and the sweep in the background"
+
+    async def test_entries_of_expired_and_deleted_states_leave_the_index(self, server: RedisServer) -> None:
+        store = RedisStore(server.url)
+        owner = StateOwner("bot", "web", "ada", None)
+        for number, ttl in enumerate((1_000, 1_000, HOUR, None)):
+            await store.create_state(StateKey("ns", f"chat{number}", "s"), StateWrite("{}", "m", ttl, owner=owner))
+        assert len(_entries(server)) == 8
+        await asyncio.sleep(0.01)
+        while (await store.sweep_states(3)).more:
+            pass
+        assert len(_entries(server)) == 4
+        await store.delete_states("ns", "chat2")
+        await store.delete_state(StateKey("ns", "chat3", "s"))
+        assert _entries(server) == []
+        await store.close()
+
+    async def test_an_entry_whose_state_was_never_written_is_removed_by_the_sweep(self, server: RedisServer) -> None:
+        """As a process leaves it that died between the two steps."""
+        store = RedisStore(server.url)
+        index = StateIndex(RedisEngine(parse_url(server.url)[0], pool=1, timeout=5), store.peek_state)
+        await index.put([Entry(StateKey("ns", "chat", "s"))], 1_000)
+        assert await store.list_states(StateQuery("ns", "s", 10)) == []
+        assert await store.count_states("ns", "s") == 0
+        await asyncio.sleep(0.01)
+        await store.sweep_states(10)
+        assert _entries(server) == []
+        await store.close()
+
+
+def _commands(server: RedisServer) -> dict[str, int]:
+    stats: dict[str, dict[str, int]] = server.ask("INFO", "commandstats")
+    return {name.removeprefix("cmdstat_"): used["calls"] for name, used in stats.items()}
+
+
+def _entries(server: RedisServer) -> list[str]:
+    buckets = [f"frontdesk:{{states-{number}}}:entries" for number in range(BUCKETS)]
+    return [entry for bucket in buckets for entry in server.ask("ZRANGE", bucket, 0, -1) or []]
+
+
+class TestRecordedStores:
+    async def test_a_server_with_a_password_is_named_without_it_and_found_in_the_environment(
+        self, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        url = server.url.replace("redis://", "redis://:open-sesame@")
+        server.ask("CONFIG", "SET", "requirepass", "open-sesame")
+        sessions = MemoryStore()
+        ada = SessionKey("bot", "web", "ada")
+        async with SessionManager(sessions) as manager:
+            await manager.states(Counter, store=url).create("mail:ada", owner=ada)
+        async with SessionManager(sessions) as manager:
+            with pytest.raises(StateStoreMissingError) as raised:
+                await manager.erase(key=ada)
+            assert raised.value.url == server.url
+            assert "open-sesame" not in repr(raised.value) + str(raised.value.details)
+        monkeypatch.setenv("FRONTDESK_STATE_URL", url)
+        async with SessionManager(sessions) as manager:
+            assert (await manager.erase(key=ada)).states == 1
+
+    async def test_a_server_without_a_password_is_reached(self, redis_url: str, redis_cluster_url: str) -> None:
+        sessions, namespace, ada = MemoryStore(), new_id(), SessionKey("bot", "web", "ada")
+        for url in (redis_url, redis_cluster_url):
+            async with SessionManager(sessions, namespace=namespace) as manager:
+                await manager.states(Counter, store=url).create("mail:ada", owner=ada)
+        async with SessionManager(sessions, namespace=namespace) as manager:
+            assert (await manager.erase(peer="ada")).states == 2
 
 
 class TestFailures:
