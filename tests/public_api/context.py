@@ -36,6 +36,13 @@ def declared(store: Store, namespace: str, *, soul: str = "You are helpful.") ->
     )
 
 
+RENDERERS: dict[str, Any] = {
+    "plain": lambda blocks: " ".join(block.content for block in blocks),
+    "loud": lambda blocks: " ".join(block.content.upper() for block in blocks),
+}
+"""two versions of a renderer, with the same name"""
+
+
 class ContextFixtures:
     @pytest.fixture
     def desk(self, store: Store, namespace: str) -> SessionManager:
@@ -222,6 +229,44 @@ class ContextTests:
         assert "You are helpful." not in prompt
         assert "kept" in prompt
 
+    async def test_a_deploy_that_changes_a_provider_or_the_renderer_takes_effect(
+        self, store: Store, namespace: str
+    ) -> None:
+        def deployed(rules: str, style: str) -> SessionManager:
+            manager = SessionManager(store, namespace=namespace).with_cached_prompt()
+            manager.with_context("rules", provider=CallableProvider(lambda: rules))
+            return manager.with_prompt_renderer(RENDERERS[style])
+
+        assert await deployed("be kind", "plain").session("s").freeze_system_prompt() == "be kind"
+        assert await deployed("be brief", "plain").session("s").freeze_system_prompt() == "be brief"
+        assert await deployed("be brief", "loud").session("s").freeze_system_prompt() == "BE BRIEF"
+        assert await deployed("be brief", "plain").session("s").freeze_system_prompt() == "be brief"
+
+    async def test_workers_of_two_deploys_do_not_replace_each_others_prompt(self, store: Store, namespace: str) -> None:
+        def deployed(persona: str) -> SessionManager:
+            return declared(store, namespace, soul=persona)
+
+        old, new = deployed("You are a butler."), deployed("You are a pirate.")
+        assert "butler" in await old.session("s").freeze_system_prompt()
+        frozen = await new.session("s").freeze_system_prompt()
+        assert "pirate" in frozen
+        for worker in (old, new, old):
+            await worker.session("s").append_context_block("memory", "more")
+            assert await worker.session("s").freeze_system_prompt() == frozen
+        late = old.session("s")
+        late.add_context("late", default_content="I came later.", readonly=True)
+        assert "I came later." in await late.freeze_system_prompt()
+        assert "butler" in await deployed("You are a butler.").session("s").freeze_system_prompt()
+
+    async def test_a_provider_that_changes_while_a_worker_runs_leaves_the_prompt_frozen(
+        self, store: Store, namespace: str
+    ) -> None:
+        hours = iter(range(100))
+        manager = SessionManager(store, namespace=namespace).with_cached_prompt()
+        manager.with_context("clock", provider=CallableProvider(lambda: f"{next(hours)} o'clock"))
+        frozen = await manager.session("s").freeze_system_prompt()
+        assert await manager.session("s").freeze_system_prompt() == frozen
+
     async def test_the_first_value_of_a_writable_block_does_not_render_the_prompt_again(
         self, store: Store, namespace: str
     ) -> None:
@@ -257,9 +302,11 @@ class ContextTests:
         self, store: Store, namespace: str
     ) -> None:
         rendering, changed = asyncio.Event(), asyncio.Event()
+        asked: list[str] = []
 
         async def slow() -> str:
-            if not changed.is_set():
+            asked.append("for the fingerprint, then for the prompt")
+            if len(asked) == 2:
                 rendering.set()
                 await changed.wait()
             return "slow"
@@ -280,10 +327,13 @@ class ContextTests:
 
     async def test_a_freeze_in_progress_does_not_restore_a_deleted_session(self, store: Store, namespace: str) -> None:
         rendering, deleted = asyncio.Event(), asyncio.Event()
+        asked: list[str] = []
 
         async def slow() -> str:
-            rendering.set()
-            await deleted.wait()
+            asked.append("for the fingerprint, then for the prompt")
+            if len(asked) == 2:
+                rendering.set()
+                await deleted.wait()
             return "slow"
 
         manager = (

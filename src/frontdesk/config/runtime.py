@@ -42,6 +42,7 @@ class Runtime:
             raise ConfigurationError(f"a clock is a callable that returns a datetime, not {type(clock).__name__}")
         self.namespace = namespace
         self.settings = Settings(max_message_bytes=max_message_bytes)
+        self.started_at = moments.now()
         self.background = Background()
         self.hooks = Hooks(lambda work, name: self.background.spawn(work, name))
         self.used = False

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from types import CodeType
 from typing import Any
 
 import msgspec
@@ -61,10 +63,9 @@ def is_writable(declaration: Declaration, provider: Any) -> bool:
     return not declaration.readonly and (provider is None or hasattr(provider, "set"))
 
 
-def fingerprint(declarations: list[tuple[Declaration, BlockKind]], renderer: str) -> str:
-    """A hash of everything that the prompt is rendered from, except the current content of writable blocks.
-
-    The `default_content` of a readonly block is included. That of a writable block is not: it is only a first value."""
+def fingerprint(declarations: Sequence[tuple[Declaration, BlockKind, str | None]], renderer: str = "") -> str:
+    """A hash of what a prompt is rendered from: declarations, with the kind of each block and the content of those
+    that no write changes. The content of other blocks is not included, nor the first value of a writable one."""
     parts = [
         [
             declaration.label,
@@ -73,10 +74,34 @@ def fingerprint(declarations: list[tuple[Declaration, BlockKind]], renderer: str
             kind.value,
             declaration.scope,
             declaration.default_content if kind is BlockKind.READONLY else None,
+            content,
         ]
-        for declaration, kind in declarations
+        for declaration, kind, content in declarations
     ]
     return digest(msgspec.json.encode([renderer, parts]))
+
+
+def identity_of(function: object) -> str:
+    """What distinguishes a function from others and from its own earlier versions: its name, and its code if it is
+    written in Python."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    module = getattr(function, "__module__", "")
+    return f"{module}.{name}:{'' if code is None else digest(_describe_code(code))}"
+
+
+def _describe_code(code: CodeType) -> str:
+    return " ".join([code.co_code.hex(), *code.co_names, *map(_describe_constant, code.co_consts)])
+
+
+def _describe_constant(constant: object) -> str:
+    """The same text in every process."""
+    if isinstance(constant, CodeType):
+        return _describe_code(constant)
+    if isinstance(constant, tuple | frozenset):
+        parts = [_describe_constant(each) for each in constant]
+        return f"({', '.join(sorted(parts) if isinstance(constant, frozenset) else parts)})"
+    return repr(constant)
 
 
 def digest(content: str | bytes) -> str:

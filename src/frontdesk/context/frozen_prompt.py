@@ -11,7 +11,7 @@ import msgspec
 from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import ContextSettings, Renderer
-from frontdesk.context.blocks import ContextBlock, digest, fingerprint
+from frontdesk.context.blocks import ContextBlock, digest, fingerprint, identity_of
 from frontdesk.context.prompt import render_prompt
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.messages import Message
@@ -52,14 +52,25 @@ class FrozenPrompt:
         return self._settings.renderer or render_prompt
 
     async def freeze(self) -> PromptRow:
-        """Return the frozen prompt. It is rendered and stored if there is none, or if the declarations changed."""
+        """Return the frozen prompt. It is rendered and stored if there is none, if a deploy since changed what it is
+        rendered from, or if this handle has other blocks."""
         current = await self._fingerprint()
         frozen = await self._get()
-        if frozen is None or frozen.fingerprint != current:
+        if frozen is None or self._is_outdated(frozen, current):
             session_id = await self._blocks.ensure_session()
-            while frozen is None or frozen.fingerprint != current:
+            while frozen is None or self._is_outdated(frozen, current):
                 frozen = await self._put(session_id, await self._render(current), frozen)
         return self._count(frozen)
+
+    def _is_outdated(self, frozen: PromptRow, current: str) -> bool:
+        """Whether to render a prompt again. While a deploy is rolled out, workers of two versions serve a session: the
+        version that was started later wins, so that they do not replace each other's prompt at every freeze."""
+        if not frozen.fingerprint:
+            return True
+        deployed, _, own = frozen.fingerprint.partition(":")
+        current_deployed, _, current_own = current.partition(":")
+        is_later = frozen.deployed_at <= self._runtime.started_at
+        return own != current_own or (deployed != current_deployed and is_later)
 
     async def refresh(self) -> PromptRow:
         """Render the prompt again from what the blocks contain now, and freeze that."""
@@ -132,8 +143,17 @@ class FrozenPrompt:
         }
 
     async def _fingerprint(self) -> str:
-        declared = [(source.declaration, source.kind) for source in await self._blocks.sources()]
-        return fingerprint(declared, getattr(self._renderer, "__qualname__", ""))
+        """What the prompt is rendered from: a part that all handles of a deploy have in common, and the blocks that
+        this handle added or removed."""
+        sources, added = await self._blocks.sources(), self._blocks.added
+        common = [
+            (source.declaration, source.kind, await source.first_content())
+            for source in sources
+            if source.label not in added
+        ]
+        own = [(source.declaration, source.kind, None) for source in sources if source.label in added]
+        removed = ",".join(sorted(self._blocks.removed))
+        return f"{fingerprint(common, identity_of(self._renderer))}:{fingerprint(own, removed)}"
 
     async def _render(self, current_fingerprint: str) -> PromptRow:
         blocks = await self._blocks.blocks()
@@ -145,6 +165,7 @@ class FrozenPrompt:
             fingerprint=current_fingerprint,
             blocks=_states(blocks),
             created_at=self._runtime.now(),
+            deployed_at=self._runtime.started_at,
         )
 
     async def _get(self) -> PromptRow | None:

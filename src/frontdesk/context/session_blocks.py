@@ -89,6 +89,16 @@ class SessionBlocks:
         declared = (declaration.label for declaration in self._runtime.settings.context.declarations)
         return (*(label for label in declared if label not in self._removed), *self._added)
 
+    @property
+    def added(self) -> frozenset[str]:
+        """The labels of the blocks that were added to this handle."""
+        return frozenset(self._added)
+
+    @property
+    def removed(self) -> frozenset[str]:
+        """The labels of the declared blocks that were removed from this handle."""
+        return frozenset(self._removed)
+
     async def sources(self) -> list[BlockSource]:
         """The source of every block, ready for use. Nothing is created in the store."""
         declared = [one for one in self._runtime.settings.context.declarations if one.label not in self._removed]

@@ -31,6 +31,7 @@ class BlockSource:
         self.provider: Any = None if declaration.makes_provider else declaration.provider
         self.ready = declaration.provider is None
         self._making = asyncio.Lock()
+        self._first: str | None = None
 
     @property
     def label(self) -> str:
@@ -77,6 +78,15 @@ class BlockSource:
             if self.store_search is None and hasattr(self.provider, "init"):
                 await call(self.provider.init, self.label, session_id)
             self.ready = True
+
+    async def first_content(self) -> str | None:
+        """What a provider without `set`, `load` and `search` returned when this process first asked; None for other
+        blocks. It changes with a deploy, but not while the process runs."""
+        if self.provider is None or self.kind is not BlockKind.READONLY:
+            return None
+        if self._first is None:
+            self._first = await self.content()
+        return self._first
 
     async def content(self) -> str:
         """What the provider returns, as text that every store accepts."""

@@ -343,9 +343,10 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A frozen system prompt. `fingerprint` is a hash of the declarations that it was rendered from, and `blocks` is
-    JSON about the content of each block at that time. `number` grows with every freeze and every drop. A dropped prompt
-    has an empty fingerprint. `tokens` are also in the session's row, so that an append knows them."""
+    """A frozen system prompt. `fingerprint` is a hash of what it was rendered from, `deployed_at` is when the manager
+    that rendered it was made, and `blocks` is JSON about the content of each block at that time. `number` grows with
+    every freeze and every drop. A dropped prompt has an empty fingerprint. `tokens` are also in the session's row, so
+    that an append knows them."""
 
     number: int
     text: str
@@ -353,6 +354,7 @@ class PromptRow(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     blocks: str
     created_at: int
+    deployed_at: int = 0
 
 
 class LeaseRow(msgspec.Struct, frozen=True):

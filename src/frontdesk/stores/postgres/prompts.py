@@ -20,11 +20,11 @@ _GET = (
     f" WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> ''"
 )
 _PUT = (
-    "INSERT INTO {schema}.prompts AS p VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+    "INSERT INTO {schema}.prompts AS p VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
     " ON CONFLICT (ns, session) DO UPDATE SET number = excluded.number, text = excluded.text,"
     " tokens = excluded.tokens, fingerprint = excluded.fingerprint,"
-    " blocks = excluded.blocks, created_at = excluded.created_at"
-    f" WHERE p.number = $9 RETURNING {_COLUMNS}"
+    " blocks = excluded.blocks, created_at = excluded.created_at, deployed_at = excluded.deployed_at"
+    f" WHERE p.number = $10 RETURNING {_COLUMNS}"
 )
 _SHOWING = (
     "SELECT s.number FROM {schema}.sessions s WHERE s.ns = $1 AND %s AND EXISTS (SELECT FROM {schema}.prompts p"
@@ -71,7 +71,7 @@ async def put(
 async def drop(connection: Connection, ns: int, session: int) -> None:
     """Drop a session's frozen prompt: what was rendered before cannot be stored any more."""
     await connection.execute(
-        "INSERT INTO {schema}.prompts AS p VALUES ($1, $2, 1, '', 0, '', '{}', 0)"
+        "INSERT INTO {schema}.prompts AS p VALUES ($1, $2, 1, '', 0, '', '{}', 0, 0)"
         " ON CONFLICT (ns, session) DO UPDATE SET number = p.number + 1, text = '', tokens = 0,"
         " fingerprint = '', blocks = '{}'",
         ns,

@@ -267,6 +267,7 @@ CREATE TABLE {schema}.prompts (
     fingerprint text NOT NULL,
     blocks text NOT NULL,
     created_at bigint NOT NULL,
+    deployed_at bigint NOT NULL,
     PRIMARY KEY (ns, session)
 );
 

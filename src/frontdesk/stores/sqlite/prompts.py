@@ -21,7 +21,7 @@ _SHOWS = (
 
 def get(connection: Connection, namespace: str, session_id: str) -> PromptRow | None:
     row = connection.execute(
-        "SELECT p.number, p.text, p.tokens, p.fingerprint, p.blocks, p.created_at FROM sessions s"
+        f"SELECT {', '.join(f'p.{name}' for name in PromptRow.__struct_fields__)} FROM sessions s"
         " JOIN prompts p ON p.session = s.number WHERE s.namespace = ? AND s.id = ?",
         (namespace, session_id),
     ).fetchone()
@@ -46,7 +46,7 @@ def put(
         return present
     prompt = msgspec.structs.replace(prompt, number=(replaces or 0) + 1)
     connection.execute(
-        "INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (session.number, *msgspec.structs.astuple(prompt)),
     )
     _note_tokens(connection, session.number, prompt.tokens)
@@ -56,7 +56,7 @@ def put(
 def drop(connection: Connection, session: int) -> None:
     """Drop a session's frozen prompt: what was rendered before cannot be stored any more."""
     connection.execute(
-        "INSERT INTO prompts VALUES (?, 1, '', 0, '', '{}', 0) ON CONFLICT (session)"
+        "INSERT INTO prompts VALUES (?, 1, '', 0, '', '{}', 0, 0) ON CONFLICT (session)"
         " DO UPDATE SET number = number + 1, text = '', tokens = 0, fingerprint = '', blocks = '{}'",
         (session,),
     )

@@ -226,7 +226,8 @@ CREATE TABLE prompts (
     tokens INTEGER NOT NULL,
     fingerprint TEXT NOT NULL,
     blocks TEXT NOT NULL,
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    deployed_at INTEGER NOT NULL
 ) STRICT;
 
 
