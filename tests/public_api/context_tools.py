@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +12,10 @@ import pytest
 from frontdesk import Session, SessionKey, SessionManager, Store
 from frontdesk.context import StoreSearch
 from tests.public_api.steps import call, view
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 class Skills:
@@ -110,10 +116,42 @@ class ContextToolTests:
         tools = await session.tools()
         await session.append(call("c1", "call-1"))
         loaded = await tools["load_context"](label="skills", key="bake")
-        await tools["unload_context"](label="skills", key="bake")
+        answer = await tools["unload_context"](label="skills", key="bake")
+        assert "Context reclaimed" not in answer
         await session.append({"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": loaded})
         assert (await session.get_message("r1")).text == "[skill unloaded: bake]"
         assert "Preheat" not in "".join(await view(session))
+
+    @pytest.mark.parametrize(
+        "wrap",
+        [
+            lambda text: compact({"ok": True, "result": text}),
+            lambda text: compact([{"type": "text", "text": compact(text)}]),
+            lambda text: f"<result>{text}</result>",
+            lambda text: [{"type": "text", "text": f"Result: {text} (end)"}],
+        ],
+    )
+    async def test_a_skill_is_found_in_a_result_that_was_wrapped(
+        self, store: Store, namespace: str, wrap: Callable[[str], Any]
+    ) -> None:
+        session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
+        tools = await session.tools()
+        await session.append(call("c1", "call-1"))
+        loaded = await tools["load_context"](label="skills", key="bake")
+        await session.append({"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": wrap(loaded)})
+        answer = await tools["unload_context"](label="skills", key="bake")
+        assert answer == 'Unloaded "bake" from skills. Context reclaimed.'
+        assert (await session.get_message("r1")).raw["content"] == wrap("[skill unloaded: bake]")
+
+    async def test_unloading_says_when_there_was_nothing_to_reclaim(self, store: Store, namespace: str) -> None:
+        session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")
+        tools = await session.tools()
+        await session.append(call("c1", "call-1"))
+        loaded = await tools["load_context"](label="skills", key="bake")
+        await session.append({"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": loaded})
+        await session.update_message({"id": "r1", "role": "tool", "tool_call_id": "call-1", "content": "shortened"})
+        answer = await tools["unload_context"](label="skills", key="bake")
+        assert "no context was reclaimed" in answer
 
     async def test_unloading_changes_only_the_result_of_the_tool(self, store: Store, namespace: str) -> None:
         session = SessionManager(store, namespace=namespace).with_context("skills", provider=Skills).session("s")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from frontdesk.context.blocks import digest
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.messages import Message, NewMessage, StoredMessage, ToolResultPart
 from frontdesk.store import DocumentRow
@@ -21,17 +21,27 @@ from frontdesk.store.changes import RESERVED_PREFIX
 _LABEL = RESERVED_PREFIX + "skills"
 _TAG_START = "[skill "
 
+Unloaded = Literal["removed", "pending", "missing", "not loaded"]
+"""what unloading did: the text was removed; it will be when it is stored; it was not found; there was nothing to do"""
 Rewrite = Callable[[str, Callable[[Any], Any]], Awaitable[None]]
 
 
 class Load(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A skill that was loaded: the tag at the start of its text, and the message that contains it, once known."""
+    """A skill that was loaded: the tag at the start of its text, the length and the digest of what follows, and the
+    message that contains it, once known."""
 
     tag: str
     label: str
     key: str
+    size: int
+    digest: str
     message_id: str | None = None
     unloaded: bool = False
+
+    @property
+    def mark(self) -> str:
+        """The end of the tag, which is unique, and the same inside of JSON."""
+        return self.tag[self.tag.rindex("#") :]
 
 
 class LoadedSkills:
@@ -44,11 +54,12 @@ class LoadedSkills:
     async def load(self, label: str, key: str, content: str) -> str:
         """Record a load, and return the text that the tool returns to the model."""
         tag = f"{_TAG_START}{label}/{key} #{secrets.token_hex(6)}]"
-        await self._change(lambda loads: [*loads, Load(tag, label, key)], create_session=True)
+        load = Load(tag, label, key, len(content), digest(content))
+        await self._change(lambda loads: [*loads, load], create_session=True)
         return f"{tag}\n{content}"
 
-    async def unload(self, label: str, key: str) -> bool:
-        """Remove a skill from the conversation; False if it is not loaded."""
+    async def unload(self, label: str, key: str) -> Unloaded:
+        """Remove a skill from the conversation."""
         unloaded: list[Load] = []
 
         def change(loads: list[Load]) -> list[Load]:
@@ -58,10 +69,26 @@ class LoadedSkills:
             return [load for load in loads if load not in unloaded] + pending
 
         await self._change(change)
-        for load in unloaded:
-            if load.message_id is not None:
-                await self._rewrite(load.message_id, partial(_remove_text, load))
-        return bool(unloaded)
+        removed = [await self._remove(load) for load in unloaded if load.message_id is not None]
+        if any(removed):
+            return "removed"
+        if len(removed) < len(unloaded):
+            return "pending"
+        return "missing" if unloaded else "not loaded"
+
+    async def _remove(self, load: Load) -> bool:
+        """Remove the text of a skill from its message; whether it was there."""
+        removed = False
+
+        def change(raw: Any) -> Any:
+            nonlocal removed
+            changed = _remove_text(load, raw)
+            removed = changed != raw
+            return changed
+
+        assert load.message_id is not None
+        await self._rewrite(load.message_id, change)
+        return removed
 
     async def loaded(self) -> list[str]:
         """`label/key` of every skill that is loaded now."""
@@ -71,7 +98,10 @@ class LoadedSkills:
     async def record_results(self, messages: Sequence[StoredMessage]) -> None:
         """Record which of these stored messages contain loaded skills, so that unloading finds them."""
         results = [
-            (message.id, text) for message in messages if _TAG_START in message.raw for text in _tool_results(message)
+            (message.id, content)
+            for message in messages
+            if _TAG_START in message.raw
+            for content in _tool_results(message)
         ]
         late: list[tuple[str, Load]] = []
 
@@ -79,7 +109,7 @@ class LoadedSkills:
             late.clear()
             kept = []
             for load in loads:
-                found = next((id for id, text in results if text.startswith(load.tag)), None)
+                found = next((id for id, content in results if _remove_text(load, content) != content), None)
                 if found is None or load.message_id is not None:
                     kept.append(load)
                 elif load.unloaded:
@@ -91,7 +121,7 @@ class LoadedSkills:
         if results:
             await self._change(change)
         for message_id, load in late:
-            await self._rewrite(message_id, partial(_remove_text, load))
+            await self._remove(msgspec.structs.replace(load, message_id=message_id))
 
     async def _change(self, change: Callable[[list[Load]], list[Load]], *, create_session: bool = False) -> None:
         while True:
@@ -121,23 +151,36 @@ def _decode(row: DocumentRow | None) -> list[Load]:
     return [] if row is None else msgspec.json.decode(row.content, type=list[Load])
 
 
-def _tool_results(stored: StoredMessage) -> list[str]:
-    """The texts of tool results in a message."""
-    found: list[str] = []
-    for part in Message.from_stored(stored, None).parts:
-        if isinstance(part, ToolResultPart):
-            content = part.content
-            blocks = content if isinstance(content, list) else [content]
-            found += [block.get("text", "") if isinstance(block, dict) else block for block in blocks]
-    return [text for text in found if isinstance(text, str)]
+def _tool_results(stored: StoredMessage) -> list[Any]:
+    """The contents of tool results in a message."""
+    parts = Message.from_stored(stored, None).parts
+    return [part.content for part in parts if isinstance(part, ToolResultPart)]
 
 
 def _remove_text(load: Load, value: Any) -> Any:
     """A JSON value with the text of the skill replaced by a note that it was unloaded."""
     if isinstance(value, str):
-        return f"[skill unloaded: {load.key}]" if value.startswith(load.tag) else value
+        return _remove_from(load, value) if load.mark in value else value
     if isinstance(value, list):
         return [_remove_text(load, item) for item in value]
     if isinstance(value, dict):
         return {name: _remove_text(load, item) for name, item in value.items()}
     return value
+
+
+def _remove_from(load: Load, text: str) -> str:
+    """The text of a tool result without that of the skill: it is all of the result, a part of it, or inside of JSON
+    that a framework has wrapped around it."""
+    note = f"[skill unloaded: {load.key}]"
+    if text.startswith(load.tag):
+        return note
+    start = text.find(load.tag)
+    end = start + len(load.tag) + 1
+    if start >= 0 and digest(text[end : end + load.size]) == load.digest:
+        return text[:start] + note + text[end + load.size :]
+    try:
+        wrapped = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return text
+    changed = _remove_text(load, wrapped)
+    return text if changed == wrapped else msgspec.json.encode(changed).decode()

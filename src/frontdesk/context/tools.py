@@ -11,7 +11,7 @@ from typing import Any
 from frontdesk.calls import call
 from frontdesk.context.blocks import BlockKind, ContextBlock, digest
 from frontdesk.context.session_blocks import SessionBlocks
-from frontdesk.context.skills import LoadedSkills
+from frontdesk.context.skills import LoadedSkills, Unloaded
 from frontdesk.context.sources import BlockSource
 from frontdesk.errors import BlockTooLargeError
 from frontdesk.store import Scope
@@ -19,6 +19,11 @@ from frontdesk.tools import Tool, schema
 
 _SLUG = re.compile(r"[^a-z0-9]+")
 _MAX_SLUG = 60
+_UNLOADED: dict[Unloaded, str] = {
+    "removed": "Context reclaimed.",
+    "pending": "Its text will be left out when the result that contains it is stored.",
+    "missing": "Its text was not found in the conversation any more, so no context was reclaimed.",
+}
 _REACH: dict[Scope, str] = {
     "session": "this conversation's",
     "key": "kept for later conversations here",
@@ -108,8 +113,9 @@ def _load(blocks: SessionBlocks, skills: LoadedSkills, sources: list[BlockSource
 
 def _unload(skills: LoadedSkills, sources: list[BlockSource]) -> Tool:
     async def run(label: str, key: str) -> str:
-        if await skills.unload(label, key):
-            return f'Unloaded "{key}" from {label}. Context reclaimed.'
+        done = await skills.unload(label, key)
+        if done != "not loaded":
+            return f'Unloaded "{key}" from {label}. {_UNLOADED[done]}'
         loaded = ", ".join(await skills.loaded()) or "none"
         return f'Skill "{key}" is not currently loaded in "{label}". Loaded: {loaded}.'
 
