@@ -1,5 +1,5 @@
-"""A real HTTP server on loopback with the OpenAI chat completions and embeddings APIs and the
-Anthropic messages API.
+"""A real HTTP server on loopback with the OpenAI chat completions, Responses and embeddings APIs and the Anthropic
+messages API. It validates requests as strictly as the providers do, and answers wrong ones with their error 400.
 
     async with ScriptedServer() as server:
         server.script(rate_limit(), Answer("Paris."))
@@ -36,6 +36,7 @@ from tests.models.steps import (
     overflow,
     rate_limit,
 )
+from tests.models.strict import RefusedError, validate
 from tests.models.wire import error_body, error_event, events, vectors_body, whole_body
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
 
 _PATHS: dict[str, Protocol] = {
     "/v1/chat/completions": "openai",
+    "/v1/responses": "openai",
     "/v1/embeddings": "openai",
     "/v1/messages": "anthropic",
 }
@@ -63,13 +65,15 @@ _FINAL_EVENTS = 3
 
 
 class ScriptedServer:
-    """Answers each request with the next step of its script. `requests` are the requests so far, in their order.
+    """Answers each request with the next step of its script. `requests` are the requests so far, in their order;
+    `refused` says why requests were answered with 400, without a step of the script.
 
     After the end of the script, `otherwise` answers: 400, unless it is set to a step or to a function that returns
     a step for a request."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.refused: list[str] = []
         self.otherwise: Script = _EXHAUSTED
         self.closing = threading.Event()
         self._steps: deque[Script] = deque()
@@ -101,6 +105,11 @@ class ScriptedServer:
         return len(self._steps)
 
     def next_step(self, request: Request) -> Step:
+        try:
+            validate(request.path, request.body)
+        except RefusedError as problem:
+            self.refused.append(str(problem))
+            return Fault(400, str(problem), "invalid_request_error", param=problem.param)
         self.requests.append(request)
         try:
             step = self._steps.popleft()

@@ -21,7 +21,8 @@ class Request:
     @property
     def prompt(self) -> str:
         """The text of the last message."""
-        content = self.body["messages"][-1]["content"]
+        messages = self.body["messages"] if "messages" in self.body else self.body["input"]
+        content = messages if isinstance(messages, str) else messages[-1]["content"]
         return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
@@ -65,6 +66,7 @@ class Fault:
     type: str | None = None
     code: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    param: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
-"""The two protocols on the wire: bodies of complete answers, events of streamed ones, and errors."""
+"""The protocols on the wire: bodies of complete answers, events of streamed ones, and errors."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
+from tests.models import responses
 from tests.models.steps import Answer, Fault, Protocol, Request, Vectors
 
 _OPENAI_ENDS = {"stop": "stop", "length": "length", "refusal": "content_filter"}
@@ -26,11 +28,13 @@ def error_body(protocol: Protocol, fault: Fault) -> dict[str, Any]:
     error: dict[str, Any] = {"message": fault.message or message, "type": fault.type or kind}
     if protocol == "anthropic":
         return {"type": "error", "error": error, "request_id": "req_scripted"}
-    return {"error": {**error, "param": None, "code": fault.code}}
+    return {"error": {**error, "param": fault.param, "code": fault.code}}
 
 
 def whole_body(request: Request, answer: Answer) -> dict[str, Any]:
     """The JSON of an answer that is not streamed."""
+    if request.path == responses.PATH:
+        return responses.whole_body(request, answer)
     return _openai_body(request, answer) if request.protocol == "openai" else _anthropic_body(request, answer)
 
 
@@ -46,6 +50,8 @@ def vectors_body(request: Request, answer: Vectors) -> dict[str, Any]:
 
 def events(request: Request, answer: Answer) -> Iterator[bytes]:
     """The server-sent events of a streamed answer."""
+    if request.path == responses.PATH:
+        return responses.events(request, answer)
     return _openai_events(request, answer) if request.protocol == "openai" else _anthropic_events(request, answer)
 
 
@@ -85,7 +91,7 @@ def _openai_calls(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _openai_head(request: Request, kind: str) -> dict[str, Any]:
-    return {"id": "chatcmpl-scripted", "object": kind, "created": 1_700_000_000, "model": request.body["model"]}
+    return {"id": f"chatcmpl-{uuid4().hex}", "object": kind, "created": 1_700_000_000, "model": request.body["model"]}
 
 
 def _openai_body(request: Request, answer: Answer) -> dict[str, Any]:
@@ -125,7 +131,7 @@ def _anthropic_usage(answer: Answer) -> dict[str, Any]:
 
 
 def _anthropic_message(request: Request, **values: Any) -> dict[str, Any]:
-    head = {"id": "msg_scripted", "type": "message", "role": "assistant", "model": request.body["model"]}
+    head = {"id": f"msg_{uuid4().hex}", "type": "message", "role": "assistant", "model": request.body["model"]}
     return {**head, "content": [], "stop_reason": None, "stop_sequence": None, **values}
 
 

@@ -11,7 +11,8 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
 from tests.models.strict.rules import TOOL_NAME, adapter, blocks_of, check_tools, check_type, require
 
-_KEYS = frozenset(get_type_hints(MessageCreateParamsStreaming))
+_OF_OLDER_MODELS = frozenset({"temperature", "top_k", "top_p"})
+_KEYS = frozenset(get_type_hints(MessageCreateParamsStreaming)) | _OF_OLDER_MODELS
 _BLOCKS = adapter(list[ContentBlockParam])
 _SYSTEM = adapter(list[TextBlockParam])
 _TOOLS = adapter(list[ToolParam])

@@ -35,8 +35,18 @@ def check_type(types: TypeAdapter[Any], value: Any, param: str) -> None:
     try:
         exhaust(types.validate_python(value))
     except ValidationError as error:
-        first = min(error.errors(), key=lambda each: len(each["loc"]))
-        raise RefusedError(f"{first['msg']} ({'.'.join(map(str, first['loc']))})", param) from None
+        # A union reports what is wrong for each of its members: the one that fits best says least.
+        by_member: dict[Any, list[str]] = {}
+        for each in error.errors():
+            by_member.setdefault(each["loc"][:1], []).append(f"{each['msg']} ({'.'.join(map(str, each['loc']))})")
+        raise RefusedError(
+            "; ".join(min(by_member.values(), key=lambda texts: (_misfit(texts), len(texts)))), param
+        ) from None
+
+
+def _misfit(texts: list[str]) -> bool:
+    """Whether a member of a union is of another role or type."""
+    return any(".role)" in text or ".type)" in text for text in texts)
 
 
 def exhaust(value: Any) -> None:

@@ -40,8 +40,8 @@ class _TextMessage:
     text: str
     parts: tuple[Part, ...]
     raw: dict[str, Any]
+    author: str | None
     shape: None = None
-    author: None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     is_summary: bool = False
 
@@ -53,7 +53,7 @@ def with_text_only(messages: Sequence[Source]) -> list[Source]:
 
 def _text_message(message: Source) -> Source:
     raw = {"role": message.role, "content": message.text}
-    return _TextMessage(message.id, message.role, message.text, parts_of(message.text), raw)
+    return _TextMessage(message.id, message.role, message.text, parts_of(message.text), raw, message.author)
 
 
 def _matches(raw: Any) -> bool:
