@@ -39,9 +39,8 @@ def check_type(types: TypeAdapter[Any], value: Any, param: str) -> None:
         by_member: dict[Any, list[str]] = {}
         for each in error.errors():
             by_member.setdefault(each["loc"][:1], []).append(f"{each['msg']} ({'.'.join(map(str, each['loc']))})")
-        raise RefusedError(
-            "; ".join(min(by_member.values(), key=lambda texts: (_misfit(texts), len(texts)))), param
-        ) from None
+        best = min(by_member, key=lambda member: (_misfit(by_member[member]), len(by_member[member])))
+        raise RefusedError("; ".join(by_member[best]), param) from None
 
 
 def _misfit(texts: list[str]) -> bool:
