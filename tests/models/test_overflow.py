@@ -8,6 +8,7 @@ import pytest
 
 from frontdesk.errors import ModelError, ModelOverflowError, ModelRateLimitError
 from frontdesk.models import is_context_overflow
+from frontdesk.models.overflow import context_limit
 
 OVERFLOWS = {
     "OpenAI": "Error code: 400 - {'error': {'message': \"This model's maximum context length is 8192 tokens. However,"
@@ -144,3 +145,37 @@ def test_our_own_errors_are_distinguished_by_type() -> None:
     assert is_context_overflow(ModelOverflowError("", model="m"))
     assert not is_context_overflow(ModelError("maximum context length", model="m"))
     assert not is_context_overflow(ModelRateLimitError("", model="m", status=429))
+
+
+@pytest.mark.parametrize(
+    ("provider", "limit"),
+    [
+        ("OpenAI", 8_192),
+        ("OpenAI, completions", 4_097),
+        ("OpenAI, responses", None),
+        ("Azure", 272_000),
+        ("Anthropic", 200_000),
+        ("Anthropic, with the answer", 200_000),
+        ("Bedrock", None),
+        ("Google", 65_536),
+        ("Google, without a count", 1_048_576),
+        ("vLLM", 131_072),
+        ("vLLM, engine", 16_384),
+        ("vLLM, images", 4_096),
+        ("llama.cpp", 25_088),
+        ("llama.cpp, earlier", None),
+        ("llama-cpp-python", 2_048),
+        ("Ollama, chat", None),
+        ("LM Studio", 2_048),
+        ("LM Studio, later", 4_096),
+        ("text-generation-inference", 2_048),
+        ("text-generation-inference, input", 1_024),
+        ("SGLang", 262_144),
+        ("Mistral", 262_144),
+        ("OpenRouter", 32_768),
+        ("xAI", 131_072),
+        ("Moonshot", 262_144),
+    ],
+)
+def test_the_limit_that_an_error_names_is_found(provider: str, limit: int | None) -> None:
+    assert context_limit(ValueError(OVERFLOWS[provider])) == limit

@@ -431,6 +431,21 @@ class BackgroundCompactionTests:
                 await breathe()
         assert len(model.prompts) <= 2
 
+    async def test_a_compaction_by_hand_does_not_wait_for_the_pause_after_failures(
+        self, store: Store, namespace: str
+    ) -> None:
+        model = Scripted(*[OSError("down")] * 3, answer="up again")
+        failed = asyncio.Event()
+        async with compacting(store, namespace, model, on_error=lambda *_: failed.set()) as manager:
+            session = manager.session("chat")
+            await fill(session, 1, 8)
+            await failed.wait()
+            await fill(session, 9, 10)
+            await breathe()
+            assert len(model.prompts) == 3
+            assert await session.compact() is not None
+            assert await summaries(session) == ["up again"]
+
     # deletions
 
     async def test_a_hidden_summary_is_made_again_in_the_background(self, store: Store, namespace: str) -> None:

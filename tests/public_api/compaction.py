@@ -45,6 +45,22 @@ async def covered_by(session: Session, compaction_id: str) -> list[str]:
     return [message.id async for message in session.expand(compaction_id)]
 
 
+class SmallModel:
+    """A model that refuses prompts of more than `limit` characters, each of which is a token."""
+
+    def __init__(self, limit: int, wording: str) -> None:
+        self.limit, self.wording = limit, wording
+        self.prompts: list[str] = []
+        self.refused = 0
+
+    async def __call__(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        if len(prompt) > self.limit:
+            self.refused += 1
+            raise ValueError(self.wording.format(limit=self.limit, used=len(prompt)))
+        return f"summary {len(self.prompts)}"
+
+
 class CompactionTests:
     # the range
 
@@ -248,6 +264,30 @@ class CompactionTests:
         async with compacting(store, namespace, model, auto=False, input_tokens=1000) as manager:
             assert await (await filled(manager, 12)).compact() is not None
             assert len(model.shown[0]) == 9 > len(model.shown[1])
+
+    @pytest.mark.parametrize(
+        "wording",
+        [
+            "This model's maximum context length is {limit:d} tokens. However, you requested {used:d} tokens",
+            "prompt is too long: {used:d} tokens > {limit:d} maximum",
+            "request ({used:d} tokens) exceeds the available context size ({limit:d} tokens), try increasing it",
+            "The prompt (length {used:d}) is longer than the maximum model length of {limit:d}.",
+            "prompt is too long",
+        ],
+        ids=["OpenAI", "Anthropic", "llama.cpp", "vLLM", "no limit"],
+    )
+    async def test_a_summariser_with_a_small_window_gets_parts_that_fit_and_no_prompt_twice(
+        self, store: Store, namespace: str, wording: str
+    ) -> None:
+        model = SmallModel(limit=3000, wording=wording)
+        async with compacting(store, namespace, model, auto=False, max_tokens=60_000, attempts=2) as manager:
+            session = manager.session("chat")
+            await session.append_all([{**said(n), "content": f"m{n} ".ljust(700, "x")} for n in range(1, 60)])
+            assert await session.on_overflow(ValueError("prompt is too long"))
+            assert len(await session.history()) < 10
+            assert len(set(model.prompts)) == len(model.prompts)
+            if "{limit" in wording:
+                assert model.refused <= 2
 
     async def test_identifiers_that_a_summary_dropped_are_added(self, store: Store, namespace: str) -> None:
         async with compacting(store, namespace, Scripted(), auto=False) as manager:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from frontdesk import (
@@ -223,6 +225,47 @@ class OverlayTests:
         await fork.delete_messages(["m2"])
         assert await view(fork) == ["m6"]
         assert list(await manager.search("4711")) == []
+
+    async def test_the_tool_expand_summary_is_there_as_soon_as_there_is_an_overlay(
+        self, manager: SessionManager, six: Session
+    ) -> None:
+        assert "expand_summary" not in await six.tools()
+        assert "expand_summary" not in await manager.session("nobody").tools()
+        await six.add_compaction("sum", "m2", "m4")
+        tool = (await six.tools())["expand_summary"]
+        summary = await self.summary_of(six)
+        assert "m3" in await tool(summary_id=summary.id)
+        fork = await manager.fork(six.id)
+        assert "m3" in await (await fork.tools())["expand_summary"](summary_id=summary.id)
+
+    async def test_changes_of_other_workers_at_the_same_moment_raise_typed_errors_only(self, six: Session) -> None:
+        async def add(n: int) -> None:
+            try:
+                made = await six.add_compaction(f"sum {n}", "m2", "m4")
+                assert made.summary == f"sum {n}"
+            except (MessageNotFoundError, InvalidRangeError):
+                pass
+
+        async def undo_all() -> None:
+            for made in await six.compactions():
+                try:
+                    await six.undo_compaction(made.id)
+                except CompactionNotFoundError:
+                    pass
+
+        async def extend() -> None:
+            for message in await six.history():
+                if message.is_summary:
+                    try:
+                        await six.add_compaction("wider", "m1", message.id)
+                    except MessageNotFoundError:
+                        pass
+
+        for n in range(20):
+            await asyncio.gather(*(work for k in range(3) for work in (add(3 * n + k), undo_all(), extend())))
+        await asyncio.gather(add(0), six.delete_messages(["m2", "m3"]), undo_all(), six.delete_messages(["m4"]))
+        await undo_all()
+        assert ids(await six.history()) == ["m1", "m5", "m6"]
 
     async def test_a_hidden_range_can_be_summarised_again_by_hand(self, six: Session) -> None:
         await six.add_compaction("the pin is 4711", "m1", "m5")

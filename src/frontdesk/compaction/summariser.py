@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from frontdesk.calls import call
 from frontdesk.compaction.chunks import Chunk, slices, split_into_chunks
@@ -18,17 +18,34 @@ from frontdesk.errors import CompactionError, ModelRefusedError
 from frontdesk.messages import Message
 from frontdesk.messages.counting import count_text
 from frontdesk.messages.tokens import MESSAGE_TOKENS, TokenCounter
-from frontdesk.models.overflow import is_context_overflow
+from frontdesk.models.overflow import context_limit, is_context_overflow
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _SHARE = 0.2
 _MOST_SHARE = 0.4
 _LEAST_TARGET = 100
 _MOST_IDENTIFIERS = 40
+_MARGIN = 0.8
+_LEAST_ROOM = 16
 
 
 class _UnusableSummaryError(Exception):
     """An answer that must not be stored, and why."""
+
+
+class _TooLongError(Exception):
+    """The model cannot read a prompt with a piece of so many tokens, for this reason."""
+
+    def __init__(self, tokens: int, reason: Exception) -> None:
+        self.tokens = tokens
+        self.reason = reason
+
+
+class _Room(NamedTuple):
+    """How many tokens of the conversation a prompt may have, and how many a summary."""
+
+    input: int
+    summary: int
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,8 @@ class Summariser:
         prompt: str | None = None,
     ) -> None:
         self.answers: list[Any] = []
+        self._answered: dict[str, str] = {}
+        """question -> answer, of the last request"""
         self._settings = settings
         self._count = counter
         self._instructions = instructions
@@ -61,18 +80,23 @@ class Summariser:
         """A summary of messages, earlier summaries among them included, that is to replace `before` tokens.
 
         Tried again if it fails or is no good. Raises `CompactionError`, and what the model raised the last time."""
-        settings, self.answers = self._settings, []
+        settings, self.answers, self._answered = self._settings, [], {}
         if settings.summarize is None:
             raise CompactionError("there is no summariser: give one to `with_compaction(summarize=...)`")
-        room = settings.input_tokens
+        room = _Room(settings.input_tokens, settings.summary_tokens)
         refused: str | None = None
         failure: Exception | None = None
-        for attempt in range(1, settings.attempts + 1):
+        attempt = 1
+        while attempt <= settings.attempts:
             try:
                 text = await self._condense(settings.summarize, messages, before, room, refused)
                 room_for_names = min(before - MESSAGE_TOKENS, self._count(text) + settings.summary_tokens // 2)
                 text = _with_identifiers(text, messages, room_for_names, self._count)
                 return Summary(text, self._count(text) + MESSAGE_TOKENS, attempt)
+            except _TooLongError as error:
+                # No attempt was made: the model was asked more than it can read. The room shrinks each time.
+                room = self._smaller(room, error)
+                continue
             except _UnusableSummaryError as error:
                 refused = str(error)
                 failure = CompactionError(f"the summary was refused, at attempt {attempt}: {refused}", attempts=attempt)
@@ -80,47 +104,77 @@ class Summariser:
                 raise  # asking again gets the same answer
             except Exception as error:
                 failure = error
-                room = max(1, room // 2) if is_context_overflow(error) else room
+            attempt += 1
         assert failure is not None
         raise failure
 
+    def _smaller(self, room: _Room, error: _TooLongError) -> _Room:
+        """The room for the next try after a prompt that was too long: by the limit that the model names, if it does,
+        and in any case less than what was too long. Raises what the model raised if there is nothing left to split."""
+        limit = context_limit(error.reason)
+        summary, named = room.summary, room.input
+        if limit is not None:
+            summary = max(1, min(summary, limit // 8))
+            # Previous summary and answer need room, too, and the provider may count more tokens than we do.
+            named = int((limit - self._count(self._question("", "", 0, None))) * _MARGIN) - 2 * summary
+        if named >= error.tokens or named < _LEAST_ROOM:
+            named = error.tokens // 2
+        if named < _LEAST_ROOM:
+            raise error.reason
+        return _Room(named, summary)
+
     async def _condense(
-        self, model: Model, messages: Sequence[Message], before: int, room: int, refused: str | None
+        self, model: Model, messages: Sequence[Message], before: int, room: _Room, refused: str | None
     ) -> str:
         """Chunk after chunk, each summary extended by the next one.
 
         Each is checked: one that is no good would lose everything before it."""
         previous = messages[0].text if messages[0].is_summary else None
-        rest = messages[1:] if messages[0].is_summary else messages
-        again = None if refused is None else f"An earlier attempt was refused: {refused}"
-        wishes = "\n".join(wish for wish in (self._instructions, again) if wish) or None
+        if previous is not None and self._count(previous) > room.input // 2:
+            previous = None  # it takes too much room: it is read in chunks, like the rest
+        rest = messages if previous is None else messages[1:]
         seen = 0 if previous is None else self._count(previous)
-        chunks = split_into_chunks(rest, room, self._count)
-        pieces = [piece for chunk in chunks for piece in _pieces(chunk, room, self._count)]
+        chunks = split_into_chunks(rest, room.input, self._count)
+        pieces = [piece for chunk in chunks for piece in _pieces(chunk, room.input, self._count)]
         for number, (piece, tokens) in enumerate(pieces, 1):
             carried = 0 if previous is None else self._count(previous)
             seen += tokens
-            question = build_summary_prompt(
-                piece,
-                previous_summary=previous,
-                target_tokens=self._target(carried, tokens, before),
-                instructions=wishes,
-                custom=self._prompt,
-            )
-            answer = await ask(model, question, self._settings.timeout)
-            self.answers.append(answer)
+            target = self._target(carried, tokens, before, room.summary)
+            question = self._question(piece, previous, target, refused)
+            answer = await self._ask(model, question, self._count(piece))
             previous = answer.replace("\0", "").encode("utf-8", "replace").decode().strip()
             replaced = seen if number < len(pieces) else before - MESSAGE_TOKENS
             reason = refuse_summary(previous, tokens_before=replaced, counter=self._count)
             if reason is not None:
+                self._answered.pop(question, None)
                 raise _UnusableSummaryError(reason)
         return previous or ""
 
-    def _target(self, carried: int, tokens: int, before: int) -> int:
-        """How long a summary shall be that extends one of `carried` tokens by `tokens` more."""
-        wanted = min(
-            self._settings.summary_tokens, int(carried + _SHARE * tokens), int(_MOST_SHARE * (carried + tokens))
+    def _question(self, piece: str, previous: str | None, target: int, refused: str | None) -> str:
+        again = None if refused is None else f"An earlier attempt was refused: {refused}"
+        wishes = "\n".join(wish for wish in (self._instructions, again) if wish) or None
+        return build_summary_prompt(
+            piece, previous_summary=previous, target_tokens=target, instructions=wishes, custom=self._prompt
         )
+
+    async def _ask(self, model: Model, question: str, tokens: int) -> str:
+        """The answer to a question about a piece of so many tokens; one that was answered before is not asked again.
+        Raises `_TooLongError`."""
+        if question in self._answered:
+            return self._answered[question]
+        try:
+            answer = await ask(model, question, self._settings.timeout)
+        except Exception as error:
+            if is_context_overflow(error):
+                raise _TooLongError(tokens, error) from error
+            raise
+        self.answers.append(answer)
+        self._answered[question] = answer
+        return answer
+
+    def _target(self, carried: int, tokens: int, before: int, most: int) -> int:
+        """How long a summary shall be that extends one of `carried` tokens by `tokens` more."""
+        wanted = min(most, int(carried + _SHARE * tokens), int(_MOST_SHARE * (carried + tokens)))
         return min(max(_LEAST_TARGET, wanted), max(1, before // 2))
 
 

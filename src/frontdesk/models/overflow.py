@@ -54,6 +54,30 @@ _WORDINGS = re.compile(
     ),
     re.IGNORECASE,
 )
+_NUMBER = r"([\d][\d,_]*)"
+_LIMITS = re.compile(
+    "|".join(
+        (
+            rf"maximum context length (?:is|of) (?:only )?{_NUMBER}",  # OpenAI, vLLM, DeepSeek, OpenRouter
+            rf"maximum (?:model|prompt) length (?:is|of) {_NUMBER}",  # vLLM, xAI
+            rf"> {_NUMBER}(?: maximum)?",  # Anthropic
+            rf"available context size \(?{_NUMBER}",  # llama.cpp
+            rf"n_ctx[\"']?: ?{_NUMBER}",  # llama.cpp, LM Studio
+            rf"with {_NUMBER} maximum context length",  # Mistral
+            rf"exceed context window of {_NUMBER}",  # llama-cpp-python
+            rf"context length (?:of only|of|is) {_NUMBER}",  # LM Studio
+            rf"context length \({_NUMBER}",  # SGLang, Together
+            rf"limit (?:of|is|:) ?{_NUMBER}",  # OpenAI Responses, Copilot
+            rf"token limit: ?{_NUMBER}",  # Moonshot
+            rf"number of tokens allowed \(?{_NUMBER}",  # Google
+            rf"must be <= {_NUMBER}",  # text-generation-inference
+            rf"must have less than {_NUMBER} tokens",  # text-generation-inference
+            rf"prompt cannot exceed {_NUMBER}",  # Cohere
+            rf"input length should be \[\d+, ?{_NUMBER}",  # DashScope
+        )
+    ),
+    re.IGNORECASE,
+)
 # These errors also mention tokens and limits, but a shorter prompt does not help.
 _RATE = re.compile(
     r"rate.?limit|per[ -](?:min|minute|day|hour)\b|\b[tr]pm\b|quota|throttl|too many requests|resource_?exhausted",
@@ -80,6 +104,15 @@ def is_context_overflow(error: BaseException) -> bool:
         if status == _CONTENT_TOO_LARGE or _codes(link) & _CODES or _WORDINGS.search(text):
             return True
     return False
+
+
+def context_limit(error: BaseException) -> int | None:
+    """How many tokens the model takes, if an error of a prompt that was too long says so."""
+    for link in _chain(error):
+        match = _LIMITS.search(f"{link} {getattr(link, 'body', None) or ''}")
+        if match is not None:
+            return int(next(filter(None, match.groups())).replace(",", "").replace("_", ""))
+    return None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

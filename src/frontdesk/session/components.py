@@ -133,5 +133,10 @@ class Components:
     def toolbox(self) -> Toolbox:
         return Toolbox(self.handle.runtime, self.own, self.context, self.writer.skills, self._more_tools)
 
-    def _more_tools(self) -> list[Tool]:
-        return [self.overlays.expand_tool()] if self.handle.runtime.settings.compaction.is_set_up else []
+    async def _more_tools(self) -> list[Tool]:
+        """`expand_summary`, if the view may have a summary: one that is made, or one that was added by hand."""
+        if not self.handle.runtime.settings.compaction.is_set_up:
+            row = await self.handle.find_row()
+            if row is None or not row.compaction_count:
+                return []
+        return [self.overlays.expand_tool()]

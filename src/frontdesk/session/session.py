@@ -600,8 +600,8 @@ class Session:
         return None if frozen is None else await self._parts.prompt.changes(frozen)
 
     async def tools(self, *, scope: SearchScope | None = "guest") -> dict[str, Tool]:
-        """The tools for the model, by name: those of the blocks, with compaction `expand_summary`, and `session_search`
-        and `read_session`, which search and read earlier conversations.
+        """The tools for the model, by name: those of the blocks; `expand_summary` with `with_compaction`, or once there
+        is a compaction; and `session_search` and `read_session`, which search and read earlier conversations.
 
         `scope` says which conversations these two reach. By default it is "guest": those under keys with the same
         agent, channel and peer (as far as `with_isolation` distinguishes them), on all threads, ended ones too. A

@@ -3,7 +3,7 @@ features add."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.scopes import SearchScope, check_scope
@@ -28,7 +28,7 @@ class Toolbox:
         own: OwnSession,
         context: SessionBlocks,
         skills: LoadedSkills,
-        more: Callable[[], list[Tool]],
+        more: Callable[[], Awaitable[list[Tool]]],
     ) -> None:
         self._runtime = runtime
         self._own = own
@@ -47,7 +47,7 @@ class Toolbox:
         searching = {} if scope is None else await self._history_tools(check_scope(scope))
         if self._for_blocks is None:
             self._for_blocks = await build_tools(self._context, self._skills)
-        return {**self._for_blocks, **{tool.name: tool for tool in self._more()}, **searching}
+        return {**self._for_blocks, **{tool.name: tool for tool in await self._more()}, **searching}
 
     async def _history_tools(self, scope: SearchScope) -> dict[str, Tool]:
         if not self._is_bound:
