@@ -313,6 +313,7 @@ async def test_metadata_that_is_not_json_is_refused(manager: SessionManager, bad
         InvalidInputError,
         lambda m, s: m.create(metadata={"k": bad}),
         lambda m, s: m.create(metadata=bad),
+        lambda m, s: m.create(metadata={1: 2}),  # type: ignore[dict-item]
         lambda m, s: s.set_metadata(k=bad),
     )
 

@@ -415,8 +415,13 @@ def test_guarded_writes_work_without_an_event_loop() -> None:
         session.switch(None, expected_head="m1")
         assert session.history() == []
         assert session.switch("m1", expected_head=None).id == "m1"
-        session.clear_messages(expected_head="m1")
+        replaced = session.replace_messages([{**said("one"), "id": "m1"}, said("more")], expected_head="m1")
+        assert [message.text for message in replaced] == ["one", "more"]
+        session.clear_messages(expected_head=replaced[-1].id)
         assert session.pop() is None
+        item = session.append([1, 2], role="user", text="numbers")
+        assert item.message.raw == [1, 2]
+        assert manager.append("a", {"any": None}, id="i1", role="user").message.id == "i1"
 
 
 def test_hooks_are_passed_the_sync_session() -> None:

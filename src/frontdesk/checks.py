@@ -31,9 +31,11 @@ def check_summary(value: object) -> str:
 
 
 def check_json(value: dict[str, Any], what: str) -> str:
-    """The JSON text of a dict of values that `json.dumps` takes."""
+    """The JSON text of a dict that has names as its keys, and values that `json.dumps` takes."""
     if not isinstance(value, dict):
         raise InvalidInputError(f"{what} must be a dict, not {type(value).__name__}")
+    if not all(isinstance(name, str) for name in value):
+        raise InvalidInputError(f"{what} must be a dict whose keys are strings")
     try:
         return exact_json.encode(value)[1].decode()
     except InvalidMessageError as error:

@@ -395,6 +395,17 @@ class Session:
         Concurrent calls never return the same message. Only this message is deleted: if it is a tool result, its call
         stays, and if a compaction covers it, what is under the compaction changes. Raises `HeadMovedError`."""
 
+    def replace_messages(
+        self, messages: Iterable[Given], *, expected_head: str | AnyHead | None = ...
+    ) -> list[Message]:
+        """Make these messages all that the session has, in their order, in one transaction, and return them. Readers
+        see the old messages or the new ones.
+
+        The messages that both lists begin with stay as they are, so that handing over the list with one more message
+        only writes that one. All others, on any branch, are deleted permanently, with every compaction over one of
+        them. A message without an id stays if its content is the same. Raises the same errors as `append`, and
+        `InvalidMessageError` if an id is in the list twice."""
+
     def clear_messages(self, *, expected_head: str | AnyHead | None = ...) -> None:
         """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay. Raises
         `HeadMovedError`."""

@@ -29,6 +29,7 @@ from tests.public_api.messages import MessageTests
 from tests.public_api.overlays import OverlayTests
 from tests.public_api.preparing import PreparingTests
 from tests.public_api.random_histories import RandomHistoryTests
+from tests.public_api.replaced_messages import ReplacedMessageTests
 from tests.public_api.scopes import ScopeTests
 from tests.public_api.search import SearchTests
 from tests.public_api.search_attack import SearchAttackTests
@@ -50,6 +51,7 @@ class PublicApiTests(
     MessageTests,
     AcceptedMessageTests,
     GuardedWriteTests,
+    ReplacedMessageTests,
     BranchTests,
     WindowTests,
     PreparingTests,

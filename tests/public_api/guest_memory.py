@@ -130,7 +130,7 @@ class GuestMemoryTests:
 
     # removing what was made from messages
 
-    @pytest.mark.parametrize("way", ["delete_messages", "pop", "clear_messages", "delete", "erase"])
+    @pytest.mark.parametrize("way", ["delete_messages", "pop", "replace_messages", "clear_messages", "delete", "erase"])
     async def test_facts_go_with_the_messages_that_they_came_from(self, store: Store, namespace: str, way: str) -> None:
         model = Scripted("- likes tea", "- has a cat\n- PIN is 4711")
         async with remembering(store, namespace, model) as manager:
@@ -145,6 +145,8 @@ class GuestMemoryTests:
                 assert await session.delete_messages(["m2"]) == 1
             elif way == "pop":
                 await session.pop()
+            elif way == "replace_messages":
+                await session.replace_messages([])
             elif way == "clear_messages":
                 await session.clear_messages()
             elif way == "delete":

@@ -206,6 +206,33 @@ class SessionMachine(RuleBasedStateMachine):
         self.run(session.switch(None if model.head is None else model.head.id, expected_head=expected))
 
     @precondition(any_nodes)
+    @rule(number=choice, kept=choice, many=st.integers(0, 3), text=texts)
+    def replace_messages(self, number: int, kept: int, many: int, text: str) -> None:
+        """Hand over the beginning of the list as it is, and then other messages, some of them under ids that were
+        used."""
+        session, model = self.pick_with_nodes(number)
+        way = model.path(model.head)
+        way = way[: kept % (len(way) + 1)]
+        given = [{"id": node.id, "role": node.role, "content": node.text} for node in way]
+        ids = [f"m{(self.serial + offset) % 11}" for offset in range(many)]
+        self.serial += many
+        new = [id for id in ids if all(node.id != id for node in way)]
+        messages = [*given, *({"id": id, "role": "user", "content": text} for id in new)]
+        expected = None if model.head is None else model.head.id
+        same = len(way)
+        for node in model.path(model.head)[same : same + len(new)]:
+            if (node.id, node.role, node.text) != (new[same - len(way)], "user", text):
+                break
+            same += 1
+        self.run(session.replace_messages(messages, expected_head=expected))
+        staying = model.path(model.head)[:same]
+        removed = [node for node in model.nodes if node not in staying]
+        model.covers = [cover for cover in model.covers if not set(cover.nodes) & set(removed)]
+        model.nodes, model.head = list(staying), staying[-1] if staying else None
+        for id in new[same - len(way) :]:
+            model.append(model.head, id, "user", text)
+
+    @precondition(any_nodes)
     @rule(number=choice)
     def pop(self, number: int) -> None:
         session, model = self.pick_with_nodes(number)

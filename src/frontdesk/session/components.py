@@ -21,6 +21,7 @@ from frontdesk.session.preparing import Preparer
 from frontdesk.session.reading import Reader
 from frontdesk.session.remembering import MemoryRefresher
 from frontdesk.session.removing import Remover
+from frontdesk.session.replacing import Replacer
 from frontdesk.session.tools import Toolbox
 from frontdesk.session.windows import WindowReader
 from frontdesk.session.writing import Writer
@@ -112,6 +113,10 @@ class Components:
     @_component
     def forgetter(self) -> Forgetter:
         return Forgetter(self.handle, self.prompt)
+
+    @_component
+    def replacer(self) -> Replacer:
+        return Replacer(self.handle, self.writer, self.forgetter)
 
     @_component
     def remover(self) -> Remover:

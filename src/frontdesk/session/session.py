@@ -216,6 +216,18 @@ class Session:
         stays, and if a compaction covers it, what is under the compaction changes. Raises `HeadMovedError`."""
         return await self._parts.remover.pop(expected_head)
 
+    async def replace_messages(
+        self, messages: Iterable[Given], *, expected_head: str | AnyHead | None = ANY_HEAD
+    ) -> list[Message]:
+        """Make these messages all that the session has, in their order, in one transaction, and return them. Readers
+        see the old messages or the new ones.
+
+        The messages that both lists begin with stay as they are, so that handing over the list with one more message
+        only writes that one. All others, on any branch, are deleted permanently, with every compaction over one of
+        them. A message without an id stays if its content is the same. Raises the same errors as `append`, and
+        `InvalidMessageError` if an id is in the list twice."""
+        return await self._parts.replacer.replace(messages, expected_head)
+
     async def clear_messages(self, *, expected_head: str | AnyHead | None = ANY_HEAD) -> None:
         """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay. Raises
         `HeadMovedError`."""

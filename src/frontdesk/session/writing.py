@@ -63,9 +63,18 @@ class Writer:
         reopen: bool,
     ) -> list[Appended]:
         """Store messages one after the other; see `Session.append_all`."""
-        now = self._handle.runtime.now()
-        given = check_list(messages, "messages")
-        ingested = [self._ingest(message, now) for message in given]
+        ingested = self.ingest_all(messages)
+        return await self.store(ingested, parent=parent, expected_head=expected_head, reopen=reopen)
+
+    async def store(
+        self,
+        ingested: Sequence[Ingested],
+        *,
+        parent: str | FollowHead | None,
+        expected_head: str | AnyHead | None,
+        reopen: bool,
+    ) -> list[Appended]:
+        """The same for messages that have been checked."""
         if not ingested:
             return []
         for what, message_id in (("parent", parent), ("expected_head", expected_head)):
@@ -77,7 +86,7 @@ class Writer:
             session_id=await self._append_id(parent, expected_head),
             messages=tuple([message.stored for message in ingested]),
             fresh=tuple([not message.id_given for message in ingested]),
-            now=now,
+            now=self._handle.runtime.now(),
             parent=parent,
             expected_head=expected_head,
             reopen=reopen,
@@ -115,23 +124,32 @@ class Writer:
 
     async def _after_append(self, request: Append, result: AppendResult) -> list[Appended]:
         """Everything that happens after an append, in this order. The append is durable: nothing here can undo it."""
-        runtime, stored = self._handle.runtime, request.messages
         appended = [
             Appended(Message.from_stored(row.existing or message, row.parent_id), row.inserted)
-            for message, row in zip(stored, result.rows, strict=True)
+            for message, row in zip(request.messages, result.rows, strict=True)
         ]
-        added = sum([each.message.tokens for each in appended if each.inserted])
-        if may_hold_skill(stored):
-            await self._note_skills(stored)
-        background.record_append(runtime, len(stored))
-        self._start_work(result.session, added)
+        if may_hold_skill(request.messages):
+            await self._note_skills(request.messages)
         if result.created:
             self._handle.announce("on_session_start")
-        if runtime.hooks.listens("on_message"):
-            for each in appended:
-                if each.inserted:
-                    self._handle.announce("on_message", each.message)
+        self._start_work_for([each.message for each in appended if each.inserted], result.session)
         return appended
+
+    async def after_write(self, messages: Sequence[Message], session: SessionRow) -> None:
+        """The same for messages that a plan has appended to a session."""
+        stored = [message.stored for message in messages]
+        if may_hold_skill(stored):
+            await self._note_skills(stored)
+        self._start_work_for(messages, session)
+
+    def _start_work_for(self, messages: Sequence[Message], session: SessionRow) -> None:
+        """Start in the background what new messages make necessary."""
+        hooks = self._handle.runtime.hooks
+        background.record_append(self._handle.runtime, len(messages))
+        self._start_work(session, sum([message.tokens for message in messages]))
+        if hooks.listens("on_message"):
+            for message in messages:
+                self._handle.announce("on_message", message)
 
     async def take_queued(self, fence: int) -> Message | None:
         """Append the next message that was queued for the holder of a turn; see `Turn.take_queued`."""
@@ -218,6 +236,11 @@ class Writer:
     def ingest(self, message: Given) -> StoredMessage:
         """What is stored of a message. Raises `InvalidMessageError`, `MessageTooLargeError`."""
         return self._ingest(message, self._handle.runtime.now()).stored
+
+    def ingest_all(self, messages: Iterable[Given]) -> list[Ingested]:
+        """The same for a list, with whether each was given its id."""
+        now = self._handle.runtime.now()
+        return [self._ingest(message, now) for message in check_list(messages, "messages")]
 
     def _ingest(self, message: Given, now: int) -> Ingested:
         settings = self._handle.runtime.settings

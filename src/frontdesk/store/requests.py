@@ -258,6 +258,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     delete_edits: tuple[int, ...] = ()
     delete_lineage: tuple[int, ...] = ()
     """trees that no session inherits from, or through, any more"""
+    append: Append | None = None
+    """messages to append after everything else, in the same transaction; nothing is left that could refuse them"""
     log: tuple[NewChange, ...] = ()
     """entries for the change log; the store itself adds "session.created" for each session that the plan creates"""
 

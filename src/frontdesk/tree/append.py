@@ -133,10 +133,15 @@ def decide(request: Append, facts: Facts, draw: Draw) -> Writes:
     return chain.finish(rows, request.now, created=created, woken=woken)
 
 
+def check_writable(session: SessionRow, *, reopen: bool) -> None:
+    """Raises `SessionEndedError` unless a session is active, or a message may make it active again."""
+    if session.status != "active" and session.end_reason != "timeout" and not reopen:
+        raise SessionEndedError(session.id, session.status, session.end_reason)
+
+
 def _awake(session: SessionRow, request: Append, facts: Facts) -> SessionRow:
     """The row of a session that a message makes active again; raises `SessionEndedError` if it may not."""
-    if session.end_reason != "timeout" and not request.reopen:
-        raise SessionEndedError(session.id, session.status, session.end_reason)
+    check_writable(session, reopen=request.reopen)
     return replace(
         session,
         status="active",

@@ -130,11 +130,19 @@ def _in_tail(session: SessionRow, place: Place) -> bool:
     )
 
 
-def delete_messages(tree: Tree, places: Sequence[Place], now: int, ids: Mapping[Place, str] | None = None) -> Plan:
+def delete_messages(
+    tree: Tree,
+    places: Sequence[Place],
+    now: int,
+    ids: Mapping[Place, str] | None = None,
+    *,
+    drop_overlays: bool = False,
+) -> Plan:
     """Remove messages from what the session sees; what followed them stays connected.
 
-    `ids` are those of the messages, if they were not looked up with the tree. Wants the whole family where the change
-    `touches_others`, so that bytes go as soon as nobody sees them.
+    `ids` are those of the messages, if they were not looked up with the tree. With `drop_overlays`, every overlay over
+    one of them goes. Wants the whole family where the change `touches_others`, so that bytes go as soon as nobody sees
+    them.
 
     Example: segment 1 holds 0..9 of session A, B was forked at 5, and A removed 6 since. One overlay covers 2..4,
     another one 7..8, and the head is 9. Now A deletes 4, 5, 7, 8 and 9.
@@ -146,7 +154,7 @@ def delete_messages(tree: Tree, places: Sequence[Place], now: int, ids: Mapping[
     after = Tree(_with_removed(tree, runs), session)
     covering = tree.covering(places)
     # Nothing is left of 7..8: that overlay goes. Of 2..4 something is left: that one is cut, and ends at 3.
-    gone = [overlay for overlay in covering if not count(after.between(overlay.start, overlay.end))]
+    gone = [row for row in covering if drop_overlays or not count(after.between(row.start, row.end))]
     # The row of an overlay that only A sees goes. One that B sees, too, is only gone for A.
     own_gone = {overlay.number for overlay in gone if sees_alone(tree, overlay, others)}
     cut = cut_texts(tree, [overlay for overlay in covering if overlay.number not in own_gone], others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import asdict, replace
 
 from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, NewFork, OverlayRow, Place, Plan, SessionRow, Span
-from frontdesk.stores.memory import documents, index, leases, log, sessions, vectors
+from frontdesk.stores.memory import append, documents, index, leases, log, sessions, vectors
 from frontdesk.stores.memory.rows import MessageRow, Rows, key_of
 from frontdesk.tree import guards
 from frontdesk.tree.sessions import fork_row, new_row
@@ -43,6 +43,8 @@ def apply(rows: Rows, plan: Plan) -> bool:
     removed = removed_texts(plan)
     index.forget(rows, session.namespace, removed)
     vectors.forget(rows, session.namespace, removed)
+    if plan.append is not None:
+        append.append(rows, plan.append)
     return True
 
 

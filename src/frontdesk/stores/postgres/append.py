@@ -136,13 +136,19 @@ async def append(connection: Connection, request: Append, call: int) -> AppendRe
         if result is not None:
             return result
     async with connection.transaction():
-        result = None
-        while result is None:
-            await connection.execute(LOCK, request.namespace, request.session_id)
-            result = await _attempt(connection, request, call, locked=True)
+        result = await append_locked(connection, request, call)
         if request.dequeue:
             ids = [message.id for message in request.messages]
             await leases.dequeue(connection, result.session.number, ids)
+    return result
+
+
+async def append_locked(connection: Connection, request: Append, call: int) -> AppendResult:
+    """The same in a transaction, which has the session for itself from here on."""
+    result = None
+    while result is None:
+        await connection.execute(LOCK, request.namespace, request.session_id)
+        result = await _attempt(connection, request, call, locked=True)
     return result
 
 

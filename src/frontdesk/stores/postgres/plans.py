@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from frontdesk.errors import SessionExistsError
 from frontdesk.store import NewChange, NewFork, Place, Plan, SessionRow
-from frontdesk.stores.postgres import documents, index, leases, log, prompts, sessions, vectors
+from frontdesk.stores.postgres import append, documents, index, leases, log, prompts, sessions, vectors
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import (
     SESSION,
@@ -95,6 +96,8 @@ async def apply(connection: Connection, plan: Plan) -> bool:
     await _delete_sessions(connection, ns, plan.delete_sessions)
     await index.remove(connection, ns, removed)
     await vectors.remove(connection, ns, removed)
+    if plan.append is not None:
+        await append.append_locked(connection, plan.append, random.getrandbits(63))
     return True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from frontdesk.store import SEGMENT_SIZE, NewFork, Plan, SessionRow
-from frontdesk.stores.sqlite import documents, index, leases, log, prompts, sessions, states, vectors
+from frontdesk.stores.sqlite import append, documents, index, leases, log, prompts, sessions, states, vectors
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import SESSION, json_text, pack, session_row
 from frontdesk.tree import guards
@@ -59,6 +59,8 @@ def apply(connection: Connection, plan: Plan) -> bool:
     removed = removed_texts(plan)
     index.forget(connection, removed)
     vectors.forget(connection, removed)
+    if plan.append is not None:
+        append.append(connection, plan.append)
     return True
 
 

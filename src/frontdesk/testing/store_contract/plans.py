@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from frontdesk.store import NewEdit, NewOverlay, OverlayItem, Place, Plan, Span, Store, ViewRow
+from frontdesk.store import Append, NewEdit, NewOverlay, OverlayItem, Place, Plan, Span, Store, ViewRow
 from frontdesk.testing.inputs import StoredText
 from frontdesk.testing.store_contract.steps import (
+    NAMESPACE,
     NOW,
     add,
     at,
@@ -30,10 +31,60 @@ from frontdesk.testing.store_contract.steps import (
     uncover,
     view,
 )
-from frontdesk.tree import edits, plans
+from frontdesk.tree import edits, plans, replacing
+
+
+def appending(*ids: str) -> Append:
+    messages = tuple(message(id) for id in ids)
+    return Append(
+        namespace=NAMESPACE, session_id="s", messages=messages, fresh=(False,) * len(ids), now=NOW, existing=True
+    )
 
 
 class PlanContract:
+    # messages that are appended by a plan
+
+    async def test_a_plan_can_remove_messages_and_append_others(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2", "m3")
+        seen = await tree(store, "s", "m2", "m3", family=True)
+        removed = {row.place: row.id for row in seen.rows.found}
+        plan = replacing.replace_all(seen, removed, appending("m3", "m4"), all_go=False)
+        assert plan is not None
+        before = await store.last_change(NAMESPACE)
+        assert await store.apply(plan)
+        assert await path(store, "s") == ["m1", "m3", "m4"]
+        changed = await settle(store, "s")
+        assert (changed.message_count, changed.view_messages) == (3, 3)
+        kinds = [entry.kind for entry in await store.changes(NAMESPACE, before, 10, settled=False)]
+        assert kinds == ["message.deleted", "message.appended"]
+        assert not await store.apply(plan)
+        assert await path(store, "s") == ["m1", "m3", "m4"]
+
+    async def test_a_plan_can_replace_everything(self, store: Store) -> None:
+        await add(store, "s", "m1", "m2")
+        await fork(store, "s", "f")
+        seen = await tree(store, "s", "m1", "m2", family=True)
+        removed = {row.place: row.id for row in seen.rows.found}
+        plan = replacing.replace_all(seen, removed, appending("m2", "m5"), all_go=True)
+        assert plan is not None
+        assert await store.apply(plan)
+        assert await path(store, "s") == ["m2", "m5"]
+        assert await path(store, "f") == ["m1", "m2"]
+        assert (await row(store, "s")).message_count == 2
+
+    async def test_a_plan_that_only_appends_leaves_the_view(self, store: Store) -> None:
+        before = (await add(store, "s", "m1")).session
+        plan = replacing.replace_all(await tree(store, "s"), {}, appending("m2"), all_go=False)
+        assert plan is not None
+        await add(store, "s", "x")
+        assert not await store.apply(plan)
+        plan = replacing.replace_all(await tree(store, "s"), {}, appending("m2"), all_go=False)
+        assert plan is not None
+        assert await store.apply(plan)
+        changed = await row(store, "s")
+        assert (changed.view, changed.view_messages, changed.tail) == (before.view, 3, before.tail)
+        assert await path(store, "s") == ["m1", "x", "m2"]
+
     # guards
 
     async def test_a_plan_raises_the_revision_and_sets_its_values(self, store: Store) -> None:
