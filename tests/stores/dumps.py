@@ -13,7 +13,18 @@ from frontdesk.store import Store
 
 
 async def read_memory(store: Store) -> str:
-    return str(vars(store))
+    return _describe(store)
+
+
+def _describe(value: object) -> str:
+    """A value with the attributes of our own objects in it, which their `repr` does not show."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_describe(key)}: {_describe(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list | tuple | set):
+        return f"[{', '.join(map(_describe, value))}]"
+    if type(value).__module__.startswith("frontdesk.stores.memory") and hasattr(value, "__dict__"):
+        return _describe(vars(value))
+    return repr(value)
 
 
 async def read_sqlite(path: Path) -> str:
