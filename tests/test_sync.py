@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 import frontdesk
-from frontdesk import sync
+from frontdesk import SessionKey, sync
+from frontdesk.context import StoreSearch
 from frontdesk.store import TURN, Item, Piece, SessionQuery, SessionRow
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.sync import Session, SessionManager, StandaloneSession
@@ -451,3 +452,19 @@ def test_hooks_are_passed_the_sync_session() -> None:
         assert manager.unregister_hook(hook)
         with pytest.raises(frontdesk.ConfigurationError, match="object has none"):
             manager.register_hook(object())
+
+
+def test_blocks_of_a_guest_and_forks_under_a_key_work_without_an_event_loop() -> None:
+    ana, ben = SessionKey("bot", "web", "ana"), SessionKey("bot", "web", "ben")
+    desk = sync.SessionManager("memory://").with_context("memory", scope="guest").with_cached_prompt()
+    with desk.with_context("facts", provider=StoreSearch(scope="guest")) as manager:
+        session = manager.session(ana)
+        for text in ("tea", "tea and cake"):
+            session.replace_context_block("memory", text)
+        assert "cake" in manager.new(ana).freeze_system_prompt()
+        session.forget_block_history("memory")
+        assert len(session.block_history("memory")) == 1
+        session.tools()["update_context"](label="facts", title="safe", content="4711")
+        assert session.remove_context_entry("facts", "safe")
+        assert manager.fork(ana, key=ben).context_block("memory").content == ""
+        assert manager.fork(ana).context_block("memory").content == "tea and cake"

@@ -1,0 +1,141 @@
+"""After messages are deleted, a store keeps nothing of the facts that were extracted from them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from frontdesk import SessionKey, SessionManager
+from frontdesk.store import Store
+from frontdesk.stores.memory import MemoryStore
+from frontdesk.stores.postgres import PostgresStore
+from frontdesk.stores.sqlite import SQLiteStore
+from frontdesk.testing import StoredText
+from tests.stores.dumps import PostgresSchema, read_memory, read_sqlite
+
+ANA = SessionKey("bot", "web", "ana")
+WORK = SessionKey("bot", "web", "ana", "work")
+SECRET = "4711"
+ANSWERS = {
+    "m1": "- likes tea and cake",
+    "m2": f"- the PIN of her safe is {SECRET}\n- likes tea and cake",
+}
+
+
+def extract(prompt: str) -> str:
+    if "<facts>" in prompt:
+        return f"- tea; PIN {SECRET}"
+    return next(answer for word, answer in ANSWERS.items() if word in prompt.partition("<conversation>")[2])
+
+
+async def learned(store: Store, max_tokens: int) -> SessionManager:
+    """A manager whose guest has told a secret in one of two threads, with frozen prompts that show it."""
+    manager = SessionManager(store).with_token_counter(len).with_cached_prompt()
+    manager.with_context("memory", scope="guest", max_tokens=max_tokens)
+    manager.with_memory_refresh(extract, enabled=False)
+    for key, word in ((ANA, "m1"), (WORK, "m2")):
+        await manager.session(key).append({"id": word, "role": "user", "content": word})
+        await manager.session(key).refresh_memory()
+    for key in (ANA, WORK):
+        assert SECRET in await manager.session(key).refresh_system_prompt()
+    return manager
+
+
+async def delete_messages(manager: SessionManager) -> None:
+    await manager.session(WORK).delete_messages(["m2"])
+
+
+async def clear_messages(manager: SessionManager) -> None:
+    await manager.session(WORK).clear_messages()
+
+
+async def delete(manager: SessionManager) -> None:
+    await manager.delete(WORK)
+
+
+async def erase(manager: SessionManager) -> None:
+    await manager.erase(key=WORK)
+
+
+class ForgottenFacts:
+    @pytest.mark.parametrize("max_tokens", [1000, 50], ids=["as they were", "consolidated"])
+    @pytest.mark.parametrize("remove", [delete_messages, clear_messages, delete, erase])
+    async def test_no_trace_of_a_fact_is_left(
+        self,
+        store: Store,
+        stored_text: StoredText,
+        remove: Callable[[SessionManager], Awaitable[None]],
+        max_tokens: int,
+    ) -> None:
+        manager = await learned(store, max_tokens)
+        assert SECRET in await stored_text()
+        await remove(manager)
+        assert SECRET not in await stored_text()
+        assert (await manager.session(ANA).context_block("memory")).content == "- likes tea and cake"
+
+    async def test_an_interrupted_deletion_is_finished_by_repeating_it(
+        self, store: Store, stored_text: StoredText, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        manager = await learned(store, 50)
+        for method in ("put_document", "rewrite_document", "apply"):
+            for calls in range(1, 4):
+                interrupt(monkeypatch, store, method, calls)
+                try:
+                    await manager.session(WORK).delete_messages(["m2"])
+                except ConnectionResetError:
+                    assert await manager.session(WORK).path_length() == 1
+                monkeypatch.undo()
+                if not await manager.session(WORK).path_length():
+                    break
+        await manager.session(WORK).delete_messages(["m2"])
+        assert SECRET not in await stored_text()
+        assert (await manager.session(ANA).context_block("memory")).content == "- likes tea and cake"
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, store: Store, method: str, calls: int) -> None:
+    """Let the given call of a method fail before it does anything, as if the process had ended there."""
+    original, left = getattr(store, method), [calls]
+
+    async def failing(*args: object, **options: object) -> object:
+        left[0] -= 1
+        if left[0] == 0:
+            raise ConnectionResetError("interrupted")
+        return await original(*args, **options)
+
+    monkeypatch.setattr(store, method, failing)
+
+
+class TestMemory(ForgottenFacts):
+    @pytest.fixture
+    def store(self) -> Store:
+        return MemoryStore()
+
+    @pytest.fixture
+    def stored_text(self, store: Store) -> StoredText:
+        return lambda: read_memory(store)
+
+
+class TestSQLite(ForgottenFacts):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
+        store = SQLiteStore(tmp_path / "agents.db")
+        yield store
+        await store.close()
+
+    @pytest.fixture
+    def stored_text(self, tmp_path: Path) -> StoredText:
+        return lambda: read_sqlite(tmp_path / "agents.db")
+
+
+class TestPostgres(ForgottenFacts):
+    @pytest.fixture
+    async def store(self, postgres_schema: PostgresSchema) -> AsyncIterator[Store]:
+        store = PostgresStore.from_url(f"{postgres_schema.database}?schema={postgres_schema.name}")
+        yield store
+        await store.close()
+
+    @pytest.fixture
+    def stored_text(self, postgres_schema: PostgresSchema) -> StoredText:
+        return postgres_schema.read
