@@ -1080,10 +1080,21 @@ class SessionManager:
         blocks and status do not change. Hooks are called as for an end with reason `reset`. If the view is empty
         already, nothing happens. Raises `SessionNotFoundError`."""
 
-    def new(self, key: SessionKey) -> Session:
+    def new(
+        self, key: SessionKey, *, on_busy: Literal["wait", "reject", "interrupt"] = "wait", wait: Duration | None = None
+    ) -> Session:
         """End the current session under a key (reason `new`), if there is one, and start an empty one. The ended
-        session stays listed and searchable. Of several concurrent calls, each ends the session of the one before it.
-        Raises `InvalidKeyError`."""
+        session stays listed and searchable.
+
+        The new session has the system prompt, model, source, tags, `max_tokens` and life-cycle times of the old one,
+        and the messages that are queued for a turn. Messages, summary, name and metadata stay behind.
+
+        Takes the turn of the current session first: `on_busy` and `wait` mean the same as in `Session.turn`. So an
+        answer in progress is finished in the session that it belongs to, and callers that wait for a turn by key
+        continue in the new session. The holder of a turn calls `Turn.new` instead: here it would wait for itself. Of
+        several concurrent calls, each ends the session of the one before it.
+        Raises `InvalidKeyError`, `InvalidInputError`, `TurnBusyError`, and `TurnLostError` if another worker took over
+        the turn with "interrupt"."""
 
     def delete(self, id: str | SessionKey) -> bool:
         """Delete a session and all its data permanently, except messages that its forks still see. False if there was
@@ -1524,6 +1535,12 @@ class Turn(Session):
     def run(self, work: Awaitable[R]) -> R:
         """Await some work, such as a model call, and return its result. If the turn is lost, the work is cancelled and
         `TurnLostError` is raised."""
+
+    def new(self) -> Turn:
+        """End the session (reason `new`) and start another one under its key, as `SessionManager.new` does. Returns
+        the turn of the new session. It ends with the block of this turn, which is over now.
+
+        Raises `TurnLostError`, and `InvalidKeyError` if the session is not the current one under a key."""
 
     def take_queued(self) -> Message | None:
         """Append the next message that was queued for the holder of the turn, and return it. Each message is returned

@@ -38,6 +38,7 @@ from tests.public_api.search_tools import SearchToolTests
 from tests.public_api.semantic_search import SemanticSearchTests
 from tests.public_api.states import StatesTests
 from tests.public_api.steps import SessionFixtures
+from tests.public_api.succession import SuccessionTests
 from tests.public_api.sweeps import SweepTests
 from tests.public_api.turns import TurnTests
 from tests.public_api.usage import UsageTests
@@ -79,6 +80,7 @@ class PublicApiTests(
     MemoryTests,
     GuestMemoryTests,
     TurnTests,
+    SuccessionTests,
     EventTests,
     UsageTests,
     StatesTests,

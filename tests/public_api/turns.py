@@ -181,7 +181,8 @@ class TurnTests:
         ) as manager:
             session = manager.session("chat")
             async with session.turn() as turn:
-                await turn.append_all([user(f"m{n}", f"text {n} " * 20) for n in range(40)])
+                said = [user(f"m{n}", f"text {n} " * 20) for n in range(40)]
+                await turn.append_all([{**each, "role": ("user", "assistant")[n % 2]} for n, each in enumerate(said)])
             ended.set()
         assert failures == []
         async with SessionManager(store, namespace=namespace) as manager:

@@ -196,9 +196,9 @@ class Actor:
             case "suspend":
                 return await self._apply(plans.change_row(row, self._now, status="suspended"))
             case "succeed":
-                agent, channel, peer, thread = KEY
-                new = self._new("next", agent=agent, channel=channel, peer=peer, thread=thread)
-                return row.key_current and await self._apply(transitions.succeed(row, new, "new", self._now))
+                new_id = self._new("next").id
+                plan = transitions.succeed(row, new_id, "new", self._now, ("system",))
+                return row.key_current and await self._apply(plan)
             case "delete":
                 place = tree.find(step.id)
                 return place and await self._apply(edits.delete_messages(tree, [place], self._now))

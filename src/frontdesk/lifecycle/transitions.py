@@ -121,12 +121,29 @@ def end(session: SessionRow, reason: str, now: int) -> Plan:
     )
 
 
-def succeed(session: SessionRow, new: NewSession, reason: str, now: int) -> Plan:
-    """End a session and give its key to a new one. A session that has already ended keeps its end reason."""
+def succeed(session: SessionRow, new_id: str, reason: str, now: int, labels: tuple[str, ...]) -> Plan:
+    """End a session and give its key, its turn, its settings and the documents with these labels to a new one. A
+    session that has already ended keeps its end reason."""
+    new = NewSession(
+        namespace=session.namespace,
+        id=new_id,
+        now=now,
+        agent=session.agent,
+        channel=session.channel,
+        peer=session.peer,
+        thread=session.thread,
+        model=session.model,
+        source=session.source,
+        tags=session.tags,
+        max_tokens=session.max_tokens,
+        idle_after=session.idle_after,
+        archive_after=session.archive_after,
+        delete_after=session.delete_after,
+    )
     plan = end(session, reason, now)
     values: Columns = {"updated_at": now} if session.status == "archived" else plan.set
     values = {**values, "key_current": False}
-    return replace(plan, head=None, set=values, create=new, log=(changes.session_changed(values),))
+    return replace(plan, head=None, set=values, create=new, hand_over=labels, log=(changes.session_changed(values),))
 
 
 def reopen(session: SessionRow, now: int) -> Plan:

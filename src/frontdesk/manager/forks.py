@@ -11,10 +11,10 @@ from frontdesk.errors import SessionExistsError, SessionNotFoundError
 from frontdesk.history import trees
 from frontdesk.keys import SessionKey
 from frontdesk.manager.directory import KeyColumns, key_columns
-from frontdesk.manager.endings import ending
 from frontdesk.messages.ids import check_id, new_id
 from frontdesk.records import EndReason
 from frontdesk.session.components import Components
+from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
 from frontdesk.store import DocumentRow, ForkedDocuments, NewSession, Plan, SessionRow, ViewRow
 from frontdesk.tree import forks

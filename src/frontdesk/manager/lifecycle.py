@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from frontdesk.compaction import overlays
@@ -11,12 +12,14 @@ from frontdesk.keys import SessionKey
 from frontdesk.lifecycle import transitions
 from frontdesk.lifecycle.transitions import ACTIVE, ARCHIVED, SUSPENDED, check_transition, status_of
 from frontdesk.manager.directory import check_key, key_columns
-from frontdesk.manager.endings import ending
 from frontdesk.manager.states import StateCleaner
 from frontdesk.messages.ids import new_id
 from frontdesk.records import EndReason, SessionStatus
 from frontdesk.session.components import Components
+from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
+from frontdesk.session.succession import start_next
+from frontdesk.session.turns import KeyMovedError, TurnRequest, shortened, take
 from frontdesk.store import NewOverlay, NewSession, Plan, SessionRow
 from frontdesk.tree import plans
 from frontdesk.tree.tree import Tree
@@ -84,34 +87,26 @@ class Lifecycle:
         overlay = NewOverlay(id=new_id(), kind="reset", start=start, end=end, summary=None, tokens=0, created_at=now)
         return plans.reset(tree, overlay, now)
 
-    async def new(self, key: SessionKey) -> str:
+    async def new(self, key: SessionKey, request: TurnRequest) -> str:
         """See `SessionManager.new`. Returns the id of the new session."""
+        started = time.monotonic()
         store, namespace = self._runtime.store, self._runtime.namespace
         columns = key_columns(self._runtime, check_key(key))
         while True:
-            fresh = NewSession(namespace=namespace, id=new_id(), now=self._runtime.now(), **columns._asdict())
             current = await store.get_current(namespace, self._runtime.address(key).parts)
             if current is None:
-                is_made = (await store.create(fresh))[1]
-            else:
-                is_made = await self._succeed(current.id, fresh)
-            if is_made:
-                self._runtime.hooks.announce(fresh.id, "on_session_start")
-                return fresh.id
-
-    async def _succeed(self, session_id: str, fresh: NewSession) -> bool:
-        """Let a new session follow the current one under a key; False if that is not the current one any more."""
-        parts = Components(Handle(self._runtime, session_id))
-        try:
-            async with ending(self._runtime, parts.handle, EndReason.NEW):
-                while (row := await parts.handle.row()).key_current:
-                    plan = transitions.succeed(row, fresh, EndReason.NEW, self._runtime.now())
-                    if await self._runtime.store.apply(plan):
-                        parts.memory.start(session_id)
-                        return True
-        except SessionNotFoundError:
-            pass  # deleted meanwhile: then there is nothing to end
-        return False
+                fresh = NewSession(namespace=namespace, id=new_id(), now=self._runtime.now(), **columns._asdict())
+                if (await store.create(fresh))[1]:
+                    self._runtime.hooks.announce(fresh.id, "on_session_start")
+                    return fresh.id
+                continue
+            try:
+                holding = await take(self._runtime, current.id, shortened(request, started), "always")
+                assert holding is not None  # no message was to be queued
+                async with holding:
+                    return (await start_next(holding)).session_id
+            except (KeyMovedError, SessionNotFoundError):
+                pass  # another call of `new` was first, or it was deleted: look again
 
     async def delete(self, ref: str | SessionKey) -> bool:
         """See `SessionManager.delete`."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Self, TypeAlias, overload
+from typing import Any, Literal, Self, TypeAlias, overload
 
 from frontdesk.config.builder import Configurable
 from frontdesk.config.hooks import DEFAULT_TIMEOUT
@@ -53,6 +53,7 @@ from frontdesk.search.tools import OF_MANAGER, history_tools
 from frontdesk.search.visibility import ScopedHistory
 from frontdesk.session import Session
 from frontdesk.session.handle import Handle
+from frontdesk.session.turns import Duration, new_request
 from frontdesk.session.writing import Given
 from frontdesk.states import DEFAULT_TTL, States
 from frontdesk.states.migration import Migrate
@@ -651,11 +652,26 @@ class SessionManager(Configurable):
         already, nothing happens. Raises `SessionNotFoundError`."""
         await self._lifecycle.reset(id)
 
-    async def new(self, key: SessionKey) -> Session:
+    async def new(
+        self,
+        key: SessionKey,
+        *,
+        on_busy: Literal["wait", "reject", "interrupt"] = "wait",
+        wait: Duration | None = None,
+    ) -> Session:
         """End the current session under a key (reason `new`), if there is one, and start an empty one. The ended
-        session stays listed and searchable. Of several concurrent calls, each ends the session of the one before it.
-        Raises `InvalidKeyError`."""
-        return self.session(await self._lifecycle.new(key))
+        session stays listed and searchable.
+
+        The new session has the system prompt, model, source, tags, `max_tokens` and life-cycle times of the old one,
+        and the messages that are queued for a turn. Messages, summary, name and metadata stay behind.
+
+        Takes the turn of the current session first: `on_busy` and `wait` mean the same as in `Session.turn`. So an
+        answer in progress is finished in the session that it belongs to, and callers that wait for a turn by key
+        continue in the new session. The holder of a turn calls `Turn.new` instead: here it would wait for itself. Of
+        several concurrent calls, each ends the session of the one before it.
+        Raises `InvalidKeyError`, `InvalidInputError`, `TurnBusyError`, and `TurnLostError` if another worker took over
+        the turn with "interrupt"."""
+        return self.session(await self._lifecycle.new(key, new_request(on_busy, wait)))
 
     async def delete(self, id: str | SessionKey) -> bool:
         """Delete a session and all its data permanently, except messages that its forks still see. False if there was

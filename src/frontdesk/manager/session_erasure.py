@@ -10,10 +10,10 @@ import msgspec
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import SessionNotFoundError
-from frontdesk.manager.endings import ending
 from frontdesk.manager.states import StateCleaner
 from frontdesk.records import EndReason, ErasureReport
 from frontdesk.session.components import Components
+from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
 from frontdesk.store import SEGMENT_SIZE, Plan, SessionQuery, SessionRow, Span
 from frontdesk.tree import plans

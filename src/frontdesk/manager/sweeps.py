@@ -12,11 +12,11 @@ from frontdesk.errors import FrontdeskError, SessionNotFoundError
 from frontdesk.events import feed
 from frontdesk.lifecycle import transitions
 from frontdesk.lifecycle.leases import holder, try_lease
-from frontdesk.manager.endings import ending
 from frontdesk.manager.lifecycle import Lifecycle
 from frontdesk.manager.states import StateCleaner
 from frontdesk.records import EndReason, SweepReport
 from frontdesk.reports import log_failure
+from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
 from frontdesk.store import NEVER, DueQuery, SessionRow
 

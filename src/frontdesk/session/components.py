@@ -57,6 +57,12 @@ class Components:
         """The components that write in a turn."""
         return Components(Handle(self.handle.runtime, session_id, fence), outside=self)
 
+    def following(self, session_id: str) -> Components:
+        """The components for the session that follows this one, with the blocks that were declared for this handle."""
+        after = Components(Handle(self.handle.runtime, session_id))
+        after.__dict__["context"] = self.context.in_turn(after.handle)
+        return after
+
     @_component
     def own(self) -> OwnSession:
         return OwnSession(self.handle.runtime, self.handle)

@@ -29,6 +29,7 @@ from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
 from frontdesk.session.preparing import check_rendering
 from frontdesk.session.requests import AnthropicRequest, OpenAIRequest, OpenAIResponsesRequest, ProviderFormat
+from frontdesk.session.succession import start_next
 from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
 from frontdesk.session.writing import Given
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, Scope, Store
@@ -687,6 +688,14 @@ class Turn(Session):
         """Await some work, such as a model call, and return its result. If the turn is lost, the work is cancelled and
         `TurnLostError` is raised."""
         return await self._holding.run(work)
+
+    async def new(self) -> Turn:
+        """End the session (reason `new`) and start another one under its key, as `SessionManager.new` does. Returns
+        the turn of the new session. It ends with the block of this turn, which is over now.
+
+        Raises `TurnLostError`, and `InvalidKeyError` if the session is not the current one under a key."""
+        following = await start_next(self._holding)
+        return Turn(self._parts.following(following.session_id), following)
 
     async def take_queued(self) -> Message | None:
         """Append the next message that was queued for the holder of the turn, and return it. Each message is returned

@@ -23,6 +23,8 @@ from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
 
 R = TypeVar("R")
 OnBusy = Literal["wait", "reject", "interrupt", "queue"]
+Follows = Literal["never", "waiting", "always"]
+"""whether a caller goes to the session that is current under its key by now: after having to wait, or always"""
 Duration = float | timedelta
 ON_BUSY: tuple[OnBusy, ...] = ("wait", "reject", "interrupt", "queue")
 DEFAULT_TTL = 30.0
@@ -43,6 +45,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     ttl: float
     on_busy: OnBusy
     message: StoredMessage | None
+    intake: bool = True
+    """whether others may queue messages for the holder"""
 
 
 def check_seconds(value: object, what: str, *, least: float) -> float:
@@ -67,21 +71,50 @@ def turn_request(wait: Duration | None, ttl: Duration, on_busy: OnBusy, message:
     )
 
 
+class KeyMovedError(Exception):
+    """The session whose turn is wanted by key is not the current one any more."""
+
+
+def new_request(on_busy: OnBusy, wait: Duration | None) -> TurnRequest:
+    """The request that the arguments of `SessionManager.new` make. Raises `InvalidInputError`."""
+    if on_busy == "queue":
+        raise InvalidInputError('on_busy="queue" is for a message: choose one of wait, reject, interrupt')
+    # A message that was queued for this call would have to wait until somebody else takes a turn.
+    return msgspec.structs.replace(turn_request(wait, DEFAULT_TTL, on_busy, None), intake=False)
+
+
 @asynccontextmanager
 async def hold(handle: Handle, request: TurnRequest, make: Callable[[Holding], R]) -> AsyncIterator[R | None]:
     """What `make` makes of the turn while it is held; None if the message was queued for the present holder. Makes the
     session if there is none."""
-    session_id = await handle.writable_id()
-    try:
-        holding = await take(handle.runtime, session_id, request)
-    except SessionNotFoundError:
-        await handle.ensure()
-        holding = await take(handle.runtime, session_id, request)
+    holding = await _take_by(handle, request)
     if holding is None:
         yield None
     else:
         async with holding:
             yield make(holding)
+
+
+async def _take_by(handle: Handle, request: TurnRequest) -> Holding | None:
+    """The turn of a handle's session. A handle made from a key that has to wait, or has no session yet, gets the turn
+    of the session that is current then."""
+    started = time.monotonic()
+    follows: Follows = "never" if handle.key is None else "waiting" if handle.is_resolved else "always"
+    while True:
+        try:
+            return await take(handle.runtime, await handle.writable_id(), shortened(request, started), follows)
+        except SessionNotFoundError:
+            await handle.ensure()
+        except KeyMovedError:
+            handle.forget_id()
+            follows = "always"
+
+
+def shortened(request: TurnRequest, started: float) -> TurnRequest:
+    """The same request after some waiting."""
+    if request.wait is None:
+        return request
+    return msgspec.structs.replace(request, wait=max(0.0, started + request.wait - time.monotonic()))
 
 
 class _Waiter:
@@ -123,6 +156,12 @@ class _LocalTurns:
             if not self._waiting[session_id]:
                 del self._waiting[session_id]
 
+    def wake_all(self, session_id: str) -> None:
+        with self._lock:
+            waiting = list(self._waiting.get(session_id, ()))
+        for waiter in waiting:
+            waiter.wake()
+
     def wake_next(self, session_id: str) -> None:
         with self._lock:
             waiting = [waiter for waiter in self._waiting.get(session_id, ()) if waiter.ticket]
@@ -144,11 +183,19 @@ class _LocalTurns:
                 del self._holding[holding.session_id]
         self.wake_next(holding.session_id)
 
+    def move(self, holding: Holding) -> None:
+        """The turn has moved to another session: all that wait for it here are to look there."""
+        with self._lock:
+            if self._holding.get(holding.session_id) is holding:
+                del self._holding[holding.session_id]
+        self.wake_all(holding.session_id)
 
-async def take(runtime: Runtime, session_id: str, request: TurnRequest) -> Holding | None:
+
+async def take(runtime: Runtime, session_id: str, request: TurnRequest, follows: Follows = "never") -> Holding | None:
     """The turn, held; None if the message was queued for the present holder.
 
-    Raises `TurnBusyError` if it was not to be had in time, `SessionNotFoundError`."""
+    Raises `TurnBusyError` if it was not to be had in time, `SessionNotFoundError`, and if it `follows` the key of the
+    session (always, or after having to wait) `KeyMovedError`."""
     local = runtime.shared(_LocalTurns)
     wanted = LeaseWanted(
         namespace=runtime.namespace,
@@ -159,10 +206,12 @@ async def take(runtime: Runtime, session_id: str, request: TurnRequest) -> Holdi
         patience=0 if request.on_busy == "reject" else _PATIENCE,
         force=request.on_busy == "interrupt",
         message=request.message,
+        by_key=follows == "always",
+        intake=request.intake,
     )
     waiter = local.enter(session_id)
     try:
-        return await _take_in_turn(runtime, wanted, request, waiter)
+        return await _take_in_turn(runtime, wanted, request, waiter, follows)
     except BaseException:
         # The turn may have been granted meanwhile, and a place in the queue would stop those after it.
         await _to_the_end(_leave(runtime, wanted))
@@ -185,19 +234,24 @@ async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
     await asyncio.shield(task)
 
 
-async def _take_in_turn(runtime: Runtime, wanted: LeaseWanted, request: TurnRequest, waiter: _Waiter) -> Holding | None:
+async def _take_in_turn(
+    runtime: Runtime, wanted: LeaseWanted, request: TurnRequest, waiter: _Waiter, follows: Follows
+) -> Holding | None:
     started, look = time.monotonic(), _FIRST_LOOK
     while True:
         asked_at = time.monotonic()
         answer = await runtime.store.queue_lease(wanted)
         if answer.queued:
             return None
+        if answer.moved:
+            raise KeyMovedError
         if answer.lease is not None and answer.lease.holder == wanted.holder:
             return Holding(runtime, wanted, answer.lease.number, asked_at)
         waiter.ticket = answer.ticket
         left = float("inf") if request.wait is None else started + request.wait - time.monotonic()
         if request.on_busy == "reject" or left <= 0:
             raise _busy(wanted.session_id, answer)
+        wanted = msgspec.structs.replace(wanted, by_key=follows != "never")
         await waiter.pause(min(look, left))
         look = min(look * 2, _FAR_LOOK if answer.ahead else _NEXT_LOOK)
 
@@ -213,16 +267,19 @@ class Holding:
     """A turn that is held: renewed in the background, in `async with`, until its end or its loss."""
 
     def __init__(self, runtime: Runtime, wanted: LeaseWanted, number: int, asked_at: float) -> None:
+        self.runtime = runtime
         self.session_id = wanted.session_id
         self.number = number
         self.interrupted = False
-        self._runtime = runtime
+        self._wanted = wanted
         self._ttl = wanted.ttl
         self._seconds = wanted.ttl / 1_000_000
         self._until = asked_at + self._seconds
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
+        self._moving = asyncio.Lock()
+        self._following: Holding | None = None
 
     @property
     def lost(self) -> bool:
@@ -230,7 +287,7 @@ class Holding:
         return self._over.is_set() or time.monotonic() >= self._until
 
     async def __aenter__(self) -> Self:
-        self._runtime.shared(_LocalTurns).hold(self)
+        self.runtime.shared(_LocalTurns).hold(self)
         self._keeper = self._loop.create_task(self._keep(), name=f"turn {self.number} of {self.session_id}")
         return self
 
@@ -238,16 +295,38 @@ class Holding:
         self._over.set()
         await _to_the_end(self._release())
 
+    async def move(self, apply: Callable[[], Awaitable[str]]) -> Holding:
+        """The turn in another session, which takes it over with the change that `apply` makes. This one is over then,
+        and ends that one when it ends."""
+
+        async def change() -> None:
+            async with self._moving:
+                session_id = await apply()
+                wanted = msgspec.structs.replace(self._wanted, session_id=session_id)
+                self._following = Holding(self.runtime, wanted, self.number, self._until - self._seconds)
+                await self._following.__aenter__()
+                self._over.set()
+                self.runtime.shared(_LocalTurns).move(self)
+
+        await _to_the_end(change())
+        assert self._following is not None
+        return self._following
+
     async def _release(self) -> None:
+        async with self._moving:
+            following = self._following
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
+        if following is not None:
+            await following.__aexit__()
+            return
         try:
-            await self._runtime.store.renew_lease(self._runtime.namespace, self.session_id, TURN, self.number, 0)
+            await self.runtime.store.renew_lease(self.runtime.namespace, self.session_id, TURN, self.number, 0)
         except FrontdeskError:
             pass  # out of reach, or deleted: the work is done, and the turn expires by itself
         finally:
-            self._runtime.shared(_LocalTurns).release(self)
+            self.runtime.shared(_LocalTurns).release(self)
 
     @asynccontextmanager
     async def nested(self, turn: R) -> AsyncIterator[R]:
@@ -284,9 +363,9 @@ class Holding:
         while not self._over.is_set():
             await sleep(min(_WATCH, self._seconds / 3))
             asked_at = time.monotonic()
-            name = self._runtime.namespace, self.session_id, TURN
+            name = self.runtime.namespace, self.session_id, TURN
             try:
-                store = self._runtime.store
+                store = self.runtime.store
                 async with asyncio.timeout(self._until - asked_at):
                     if asked_at >= renew_at and await store.renew_lease(*name, self.number, self._ttl):
                         self._until, renew_at = asked_at + self._seconds, asked_at + self._seconds / 3

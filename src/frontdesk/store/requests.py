@@ -237,6 +237,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     fork: NewFork | None = None
     create: NewSession | None = None
     """a new session that is not a fork; it may take over the key that the same plan takes from the session"""
+    hand_over: tuple[str, ...] | None = None
+    """if given, the session that the plan creates takes over the turn, under its number, with the messages queued for
+    its holder, and starts with copies of the current documents with these labels"""
     delete_rows: tuple[Span, ...] = ()
     replace_rows: tuple[tuple[Place, StoredMessage, int], ...] = ()
     """(place, message, change of the running sum in the row and its segment: not 0 only for the last row)"""
@@ -270,7 +273,8 @@ class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
 
     A ticket expires after `patience` without a repeated request; 0 means that no ticket is wanted. `force` takes the
     lease at once, even if another caller holds it or waits. `message` is queued for the holder: for this caller if it
-    gets the lease, otherwise for the current holder if its intake is open."""
+    gets the lease, otherwise for the current holder if its intake is open. With `by_key`, the lease is wanted only if
+    the session is current under its key. Without `intake`, no messages can be queued for the caller."""
 
     namespace: str
     session_id: str
@@ -279,6 +283,8 @@ class LeaseWanted(msgspec.Struct, frozen=True, kw_only=True):
     ttl: int
     patience: int = 0
     force: bool = False
+    by_key: bool = False
+    intake: bool = True
     message: StoredMessage | None = None
 
 

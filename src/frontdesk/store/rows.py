@@ -372,12 +372,14 @@ class LeaseRow(msgspec.Struct, frozen=True):
 class LeaseAnswer(msgspec.Struct, frozen=True):
     """The answer to a `LeaseWanted`. `lease` is the lease if it is held, by this caller or another; None means that a
     waiting caller is about to take it. `ticket` is the ticket of this caller (0: none), and `ahead` counts the callers
-    before it. `queued` says whether the message was queued for the holder."""
+    before it. `queued` says whether the message was queued for the holder, and `moved` that the session is not current
+    under its key any more: then nothing was written, and a ticket was removed."""
 
     lease: LeaseRow | None
     ticket: int = 0
     ahead: int = 0
     queued: bool = False
+    moved: bool = False
 
 
 class HeldLease(NamedTuple):

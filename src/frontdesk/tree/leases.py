@@ -74,19 +74,24 @@ def close_intake(last: LeaseRow | None, session_id: str, number: int, now: int, 
     return replace(lease, intake=False) if is_empty and lease.intake else None
 
 
-def queue(last: LeaseRow | None, waiters: Sequence[Waiter], wanted: LeaseWanted, now: int) -> QueueWrites:
-    """Take a lease, queue a message for its holder, or wait. `waiters` are in the order of their tickets."""
+def queue(
+    last: LeaseRow | None, waiters: Sequence[Waiter], wanted: LeaseWanted, now: int, *, is_current: bool = True
+) -> QueueWrites:
+    """Take a lease, queue a message for its holder, or wait. `waiters` are in the order of their tickets; `is_current`
+    says whether the session is current under its key."""
     lease = held(last, now)
     if lease is not None and lease.holder == wanted.holder:
         return QueueWrites(LeaseAnswer(lease))
     mine = next((waiter for waiter in waiters if waiter.holder == wanted.holder), None)
+    if wanted.by_key and not is_current:
+        return QueueWrites(LeaseAnswer(None, moved=True), leave=() if mine is None else (mine.holder,))
     # Expired tickets are removed, except the one of this caller.
     others = [waiter for waiter in waiters if waiter is not mine]
     expired = tuple(waiter.holder for waiter in others if waiter.expires_at <= now)
     ahead = sum(1 for waiter in others if waiter.expires_at > now and (mine is None or waiter.ticket < mine.ticket))
     gone = (*expired, wanted.holder) if mine is not None else expired
     if wanted.force or (lease is None and not ahead):
-        taken = take(last, wanted.name, wanted.holder, wanted.ttl, now)
+        taken = replace(take(last, wanted.name, wanted.holder, wanted.ttl, now), intake=wanted.intake)
         return QueueWrites(LeaseAnswer(taken), taken, gone, queues_message=wanted.message is not None)
     if wanted.message is not None and lease is not None and lease.intake:
         return QueueWrites(LeaseAnswer(lease, queued=True), leave=gone, queues_message=True)

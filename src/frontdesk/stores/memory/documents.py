@@ -177,6 +177,13 @@ def copy(rows: Rows, source: SessionRow, fork: SessionRow, wanted: ForkedDocumen
         rows.prompts[fork.number] = rows.prompts[source.number]
 
 
+def copy_labels(rows: Rows, source: SessionRow, new: SessionRow, labels: Sequence[str]) -> None:
+    """Give a session the current texts of another one with these labels."""
+    for label in labels:
+        keys = rows.documents.get((source.namespace, source.number, label), {})
+        rows.documents[source.namespace, new.number, label] = {key: [found[-1]] for key, found in keys.items() if found}
+
+
 def forget(rows: Rows, owner: int) -> int:
     """Remove what an owner has; returns how many versions of documents there were."""
     removed = [rows.documents.pop(place) for place in [place for place in rows.documents if place[1] == owner]]

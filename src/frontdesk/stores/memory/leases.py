@@ -54,7 +54,8 @@ def renew(rows: Rows, namespace: str, session_id: str | None, name: str, number:
 def queue(rows: Rows, wanted: LeaseWanted) -> LeaseAnswer:
     key = _known_key(rows, wanted.namespace, wanted.session_id, wanted.name)
     waiters = rows.waiters.get(key, [])
-    writes = rules.queue(rows.leases.get(key), waiters, wanted, now())
+    is_current = rows.sessions[key[1]].key_current
+    writes = rules.queue(rows.leases.get(key), waiters, wanted, now(), is_current=is_current)
     waiters = [waiter for waiter in waiters if waiter.holder not in writes.leave]
     if writes.place is not None:
         others = [waiter for waiter in waiters if waiter.holder != wanted.holder]
@@ -70,6 +71,15 @@ def leave(rows: Rows, namespace: str, session_id: str, name: str, holder: str) -
     key = _key(rows, namespace, session_id, name)
     rows.waiters[key] = [waiter for waiter in rows.waiters.get(key, []) if waiter.holder != holder]
     _put(rows, key, rules.leave(rows.leases.get(key), holder, now()))
+
+
+def hand_over(rows: Rows, namespace: str, source: int, to: int) -> None:
+    """Give the turn of a session, and what is queued for its holder, to another one."""
+    old, new = (namespace, source, TURN), (namespace, to, TURN)
+    if old in rows.leases:
+        rows.leases[new] = rows.leases.pop(old)
+    if old in rows.queued:
+        rows.queued[new] = rows.queued.pop(old)
 
 
 def next_queued(rows: Rows, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:

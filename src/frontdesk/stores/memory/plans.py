@@ -33,7 +33,10 @@ def apply(rows: Rows, plan: Plan) -> bool:
     if plan.fork is not None:
         _fork(rows, session, plan.fork, revision)
     if plan.create is not None:
-        sessions.insert(rows, new_row(plan.create, next(rows.numbers)))
+        made = sessions.insert(rows, new_row(plan.create, next(rows.numbers)))
+        if plan.hand_over is not None:
+            leases.hand_over(rows, session.namespace, session.number, made.number)
+            documents.copy_labels(rows, session, made, plan.hand_over)
     if plan.view is not None:
         rows.views[session.number] = plan.view
     if plan.drop_prompt:

@@ -153,6 +153,12 @@ async def copy(connection: Connection, ns: int, source: SessionRow, fork: int, w
         await prompts.copy(connection, ns, source.number, fork)
 
 
+async def copy_labels(connection: Connection, ns: int, source: int, new: int, labels: Sequence[str]) -> None:
+    """Copy the current texts of a session with these labels to another one."""
+    for label in labels:
+        await connection.execute(_COPY % "label_digest = $4", ns, source, new, digest(label))
+
+
 async def _insert(connection: Connection, ns: int, number: int, rows: Sequence[DocumentRow]) -> None:
     if rows:
         values = [(digest(row.label), digest(row.key), *astuple(row)) for row in rows]

@@ -30,6 +30,7 @@ _HELD = (
 _READ = (
     f"SELECT o.ns, o.session, {NOW}, (SELECT json_agg(json_build_array(w.holder, w.ticket, w.expires_at)"
     " ORDER BY w.ticket) FROM {schema}.lease_waiters w WHERE w.ns = o.ns AND w.session = o.session AND w.name = $3),"
+    " coalesce((SELECT s.key_current FROM {schema}.sessions s WHERE s.ns = o.ns AND s.number = o.session), false),"
     f" {_LEASE} FROM ({OWNER}) o LEFT JOIN {{schema}}.leases l"
     " ON l.ns = o.ns AND l.session = o.session AND l.name = $3"
 )
@@ -38,10 +39,12 @@ _LOCK = (
     " FOR UPDATE OF l"
 )
 # A lease of a session is made only while that exists, and keeps it from being deleted until the transaction has ended.
+# One that is wanted by key is made only while the session is current ($9).
 _INSERT = (
     "INSERT INTO {schema}.leases (ns, session, name, number, holder, expires_at, taken_at, intake)"
     " SELECT $1::integer, $2::bigint, $3::text, $4, $5, $6, $7, $8 WHERE $2 = 0"
-    " OR EXISTS (SELECT FROM {schema}.sessions s WHERE s.ns = $1 AND s.number = $2 FOR KEY SHARE)"
+    " OR EXISTS (SELECT FROM {schema}.sessions s WHERE s.ns = $1 AND s.number = $2"
+    " AND (s.key_current OR NOT $9::boolean) FOR KEY SHARE)"
     " ON CONFLICT DO NOTHING"
 )
 _UPDATE = (
@@ -80,6 +83,7 @@ class _Read(NamedTuple):
     session: int
     now: int
     waiters: list[Waiter]
+    is_current: bool
     last: LeaseRow | None
 
 
@@ -88,16 +92,16 @@ async def _read(connection: Connection, namespace: str, session_id: str | None, 
     row = await connection.fetch_row(_READ, namespace, session_id, name)
     if row is None:
         return None
-    ns, session, now, waiters, *lease = row
+    ns, session, now, waiters, is_current, *lease = row
     last = None if lease[0] is None else LeaseRow(*lease)
-    return _Read(ns, session, now, [Waiter(*waiter) for waiter in json_rows(waiters)], last)
+    return _Read(ns, session, now, [Waiter(*waiter) for waiter in json_rows(waiters)], is_current, last)
 
 
-async def _put(connection: Connection, read: _Read, lease: LeaseRow) -> bool:
+async def _put(connection: Connection, read: _Read, lease: LeaseRow, *, by_key: bool = False) -> bool:
     """Store the new row of a lease; False if the one that was read has been replaced."""
     values = (read.ns, read.session, *astuple(lease))
     if read.last is None:
-        return await connection.execute(_INSERT, *values) == 1
+        return await connection.execute(_INSERT, *values, by_key) == 1
     return await connection.execute(_UPDATE, *values, read.last.number, read.last.expires_at) == 1
 
 
@@ -143,14 +147,14 @@ async def queue(connection: Connection, wanted: LeaseWanted) -> LeaseAnswer:
     read, writes = await _decide(connection, wanted)
     # A lease that is free and has no queue: any other that takes it, or is to wait for it, has replaced its row.
     if not (writes.leave or writes.place or writes.queues_message) and (
-        writes.lease is None or await _put(connection, read, writes.lease)
+        writes.lease is None or await _put(connection, read, writes.lease, by_key=wanted.by_key)
     ):
         return writes.answer
     async with connection.transaction():
         while True:
             await connection.execute(_LOCK, wanted.namespace, wanted.session_id, wanted.name)
             read, writes = await _decide(connection, wanted)
-            if writes.lease is None or await _put(connection, read, writes.lease):
+            if writes.lease is None or await _put(connection, read, writes.lease, by_key=wanted.by_key):
                 break  # otherwise the row was not there to be locked, and another transaction has made it
         await _write(connection, read, wanted, writes)
     return writes.answer
@@ -160,7 +164,7 @@ async def _decide(connection: Connection, wanted: LeaseWanted) -> tuple[_Read, Q
     read = await _read(connection, wanted.namespace, wanted.session_id, wanted.name)
     if read is None:
         raise SessionNotFoundError(wanted.session_id, wanted.namespace)
-    return read, rules.queue(read.last, read.waiters, wanted, read.now)
+    return read, rules.queue(read.last, read.waiters, wanted, read.now, is_current=read.is_current)
 
 
 async def _write(connection: Connection, read: _Read, wanted: LeaseWanted, writes: QueueWrites) -> None:
@@ -189,7 +193,14 @@ async def next_queued(
     return None if row is None else StoredMessage(*row)
 
 
-# appends
+# appends and plans
+
+
+async def hand_over(connection: Connection, ns: int, source: int, to: int) -> None:
+    """Give the turn of a session, and what is queued for its holder, to another one. The lease comes first: a message
+    is queued under a lock of its row, so that none can be queued for the old session afterwards."""
+    for table in ("leases", "queued_messages"):
+        await connection.execute(f"UPDATE {{schema}}.{table} SET session = $4 WHERE {_OF}", ns, source, TURN, to)
 
 
 async def turn_of(connection: Connection, session: int) -> int | None:

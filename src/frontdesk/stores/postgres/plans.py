@@ -90,7 +90,10 @@ async def apply(connection: Connection, plan: Plan) -> bool:
     if plan.fork is not None:
         await _fork(connection, ns, session, plan.fork)
     if plan.create is not None:
-        await _insert(connection, new_row(plan.create, 0))
+        made = await _insert(connection, new_row(plan.create, 0))
+        if plan.hand_over is not None:
+            await leases.hand_over(connection, ns, session.number, made.number)
+            await documents.copy_labels(connection, ns, session.number, made.number, plan.hand_over)
     if plan.drop_prompt:
         await prompts.drop(connection, ns, session.number)
     await _delete_sessions(connection, ns, plan.delete_sessions)

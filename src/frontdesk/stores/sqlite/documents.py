@@ -136,6 +136,11 @@ def copy(connection: Connection, source: SessionRow, fork: int, wanted: ForkedDo
         prompts.copy(connection, source.number, fork)
 
 
+def copy_labels(connection: Connection, source: int, new: int, labels: Sequence[str]) -> None:
+    """Give a session the current texts of another one with these labels."""
+    connection.executemany(_COPY % "label = ?3", [(new, source, label) for label in labels])
+
+
 def check_fence(connection: Connection, namespace: str, fence: Fence | None) -> None:
     """Raises `TurnLostError` if the turn is not held under this number."""
     if fence is not None:

@@ -17,6 +17,7 @@ from frontdesk.stores.sqlite.rows import MESSAGE
 from frontdesk.stores.sqlite.sessions import owner_of
 from frontdesk.tree import leases as rules
 
+_SESSION = "SELECT number, key_current FROM sessions WHERE namespace = ? AND id = ?"
 _OF = "session = ? AND namespace = ? AND name = ?"
 _COLUMNS = "name, number, holder, expires_at, taken_at, intake"
 
@@ -58,15 +59,17 @@ def renew(connection: Connection, namespace: str, session_id: str | None, name: 
 
 
 def queue(connection: Connection, wanted: LeaseWanted) -> LeaseAnswer:
-    owner = owner_of(connection, wanted.namespace, wanted.session_id)
-    if owner is None:
+    row = connection.execute(_SESSION, (wanted.namespace, wanted.session_id)).fetchone()
+    if row is None:
         raise SessionNotFoundError(wanted.session_id, wanted.namespace)
+    owner, is_current = row
     waiters = connection.execute(
         "SELECT holder, ticket, expires_at FROM lease_waiters WHERE session = ? AND name = ? ORDER BY ticket",
         (owner, wanted.name),
     ).fetchall()
     last = _row(connection, owner, wanted.namespace, wanted.name)
-    writes = rules.queue(last, [rules.Waiter(*row) for row in waiters], wanted, now())
+    waiting = [rules.Waiter(*each) for each in waiters]
+    writes = rules.queue(last, waiting, wanted, now(), is_current=bool(is_current))
     _leave_queue(connection, owner, wanted.name, writes.leave)
     if writes.place is not None:
         connection.execute(
@@ -84,6 +87,12 @@ def leave(connection: Connection, namespace: str, session_id: str, name: str, ho
     if owner is not None:
         _leave_queue(connection, owner, name, (holder,))
         _put(connection, owner, namespace, rules.leave(_row(connection, owner, namespace, name), holder, now()))
+
+
+def hand_over(connection: Connection, source: int, to: int) -> None:
+    """Give the turn of a session, and what is queued for its holder, to another one."""
+    for table in ("leases", "queued_messages"):
+        connection.execute(f"UPDATE {table} SET session = ? WHERE session = ? AND name = ?", (to, source, TURN))
 
 
 def next_queued(

@@ -36,7 +36,10 @@ def apply(connection: Connection, plan: Plan) -> bool:
     if plan.fork is not None:
         _fork(connection, session, plan.fork, revision)
     if plan.create is not None:
-        sessions.insert(connection, new_row(plan.create, sessions.draw(connection, "session")))
+        made = sessions.insert(connection, new_row(plan.create, sessions.draw(connection, "session")))
+        if plan.hand_over is not None:
+            leases.hand_over(connection, session.number, made.number)
+            documents.copy_labels(connection, session.number, made.number, plan.hand_over)
     if plan.view is not None:
         _set_view(connection, session.number, json_text(plan.view))
     if plan.drop_prompt:

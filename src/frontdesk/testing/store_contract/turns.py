@@ -8,7 +8,18 @@ import msgspec
 import pytest
 
 from frontdesk.errors import HeadMovedError, SessionNotFoundError, TurnLostError
-from frontdesk.store import TURN, Append, LeaseAnswer, LeaseRow, LeaseWanted, Plan, Store
+from frontdesk.store import (
+    TURN,
+    Append,
+    DocumentName,
+    DocumentRow,
+    LeaseAnswer,
+    LeaseRow,
+    LeaseWanted,
+    Owner,
+    Plan,
+    Store,
+)
 from frontdesk.testing.store_contract.steps import (
     NAMESPACE,
     NOW,
@@ -325,3 +336,73 @@ class TurnContract:
         await asyncio.gather(take(), *(leave(f"m{n}") for n in range(40)))
         assert sorted(taken) == sorted(queued)
         assert len(queued) + len(refused) == 41
+
+    # sessions that follow one another under a key
+
+    async def test_a_plan_hands_the_turn_and_the_queue_over_to_the_session_that_it_creates(self, store: Store) -> None:
+        old, _ = await store.create(new("s", agent="a", channel="c", peer="p"))
+        await store.create(new("other"))
+        held = await turn(store, "ann")
+        await store.queue_lease(wish("bob", message=message("q1")))
+        await store.queue_lease(wish("eve"))
+        await turn(store, "zoe", "other")
+        await store.queue_lease(wish("bob", "other", message=message("q2")))
+        plan = Plan(
+            guards=((old.number, old.revision),),
+            now=NOW,
+            fence=held.number,
+            set={"key_current": False},
+            create=new("next", agent="a", channel="c", peer="p"),
+            hand_over=("system",),
+        )
+        assert await store.apply(plan)
+        assert await store.get_lease(NAMESPACE, "s", TURN) is None
+        assert await store.get_lease(NAMESPACE, "next", TURN) == held
+        queued = await store.next_queued(NAMESPACE, "next", TURN, held.number)
+        assert queued is not None
+        assert queued.id == "q1"
+        with pytest.raises(TurnLostError):
+            await store.append(write("late", fence=held.number))
+        assert (await turn(store, "zoe", "other")).holder == "zoe"
+        assert await store.renew_lease(NAMESPACE, "next", TURN, held.number, 0)
+        assert (await turn(store, "eve", "next")).number > held.number
+
+    async def test_only_named_documents_are_handed_over(self, store: Store) -> None:
+        old, _ = await store.create(new("s", agent="a", channel="c", peer="p"))
+        owner, following = Owner("session", "s"), Owner("session", "next")
+        for label, version in (("system", 1), ("system", 2), ("memory", 1)):
+            document = DocumentRow(label=label, version=version, content=f"{label} {version}", created_at=NOW)
+            assert await store.put_document(NAMESPACE, owner, document)
+        plan = Plan(
+            guards=((old.number, old.revision),),
+            now=NOW,
+            set={"key_current": False},
+            create=new("next", agent="a", channel="c", peer="p"),
+            hand_over=("system", "unknown"),
+        )
+        assert await store.apply(plan)
+        [system] = await store.document_versions(NAMESPACE, DocumentName(following, "system", ""))
+        assert system.content == "system 2"
+        assert await store.document_versions(NAMESPACE, DocumentName(following, "memory", "")) == []
+
+    async def test_a_lease_wanted_by_key_is_only_that_of_the_current_session(self, store: Store) -> None:
+        old, _ = await store.create(new("s", agent="a", channel="c", peer="p"))
+        held = await turn(store, "ann", by_key=True)
+        waiting = await store.queue_lease(wish("bob", by_key=True))
+        assert (waiting.moved, waiting.ticket) == (False, 1)
+        assert await store.apply(plans.change_row(old, NOW, key_current=False))
+        for holder in ("bob", "cy"):
+            answer = await store.queue_lease(wish(holder, by_key=True, message=message(f"of {holder}")))
+            assert answer == LeaseAnswer(None, moved=True)
+        await end(store, held)
+        taken = await turn(store, "zoe")  # nobody is left in the queue
+        assert await store.next_queued(NAMESPACE, "s", TURN, taken.number) is None
+        await end(store, taken)
+        assert (await store.queue_lease(wish("bob", by_key=True))).moved
+        assert (await store.queue_lease(wish("bob", by_key=True, force=True))).moved
+
+    async def test_no_message_is_queued_for_a_holder_without_intake(self, store: Store) -> None:
+        await store.create(new("s"))
+        await turn(store, "ann", intake=False)
+        answer = await store.queue_lease(wish("bob", message=message("q")))
+        assert (answer.queued, answer.ticket) == (False, 1)

@@ -1,0 +1,41 @@
+"""Starts the next session under a key in place of the current one, in the turn of that one."""
+
+from __future__ import annotations
+
+from frontdesk.config.settings import SYSTEM_LABEL
+from frontdesk.errors import InvalidKeyError
+from frontdesk.lifecycle import transitions
+from frontdesk.messages.ids import new_id
+from frontdesk.records import EndReason
+from frontdesk.session.components import Components
+from frontdesk.session.endings import ending
+from frontdesk.session.handle import Handle
+from frontdesk.session.turns import Holding
+
+
+async def start_next(holding: Holding) -> Holding:
+    """End the session of a turn (reason `new`), and start another one under its key. Returns the turn of the new
+    session; the old turn is over.
+
+    Raises `TurnLostError`, `SessionNotFoundError`, and `InvalidKeyError` if the session is not current under a key."""
+    runtime, session_id = holding.runtime, holding.session_id
+    handle = Handle(runtime, session_id, holding.number)
+
+    async def apply() -> str:
+        while True:
+            row = await handle.row()
+            if not row.key_current:
+                raise InvalidKeyError(
+                    f"session {session_id!r} is not the current one under a key, so that no other can follow it:"
+                    " use `create`, or `new` with a key",
+                    session_id=session_id,
+                )
+            made = new_id()
+            if await handle.apply(transitions.succeed(row, made, EndReason.NEW, runtime.now(), (SYSTEM_LABEL,))):
+                return made
+
+    async with ending(runtime, handle, EndReason.NEW):
+        following = await holding.move(apply)
+    runtime.hooks.announce(following.session_id, "on_session_start")
+    Components(Handle(runtime, session_id)).memory.start(session_id)
+    return following
