@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.models.scripted_server import Answer, ScriptedServer, ToolCall
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "frontdesk"
@@ -31,23 +34,56 @@ BLOCKS = [
 ]
 
 
-def run(script: Path, folder: Path) -> str:
+def run(script: Path, folder: Path, **variables: str) -> str:
     """What a reader's script prints, run in `folder`; every warning is an error."""
-    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    environment = {**os.environ, "PYTHONWARNINGS": "error", **variables}
     command = [sys.executable, str(script)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
+def variables(server: ScriptedServer) -> dict[str, str]:
+    """The variables with which the packages of the providers find a model."""
+    return {
+        "OPENAI_BASE_URL": server.openai_url,
+        "OPENAI_API_KEY": "key",
+        "ANTHROPIC_BASE_URL": server.anthropic_url,
+        "ANTHROPIC_API_KEY": "key",
+    }
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[dict[str, str]]:
+    with ScriptedServer() as server:
+        server.otherwise = Answer("It is done.")
+        yield variables(server)
+
+
 @pytest.mark.parametrize("block", BLOCKS)
-def test_block_runs_as_it_is_and_runs_again(block: str, tmp_path: Path) -> None:
+def test_block_runs_as_it_is_and_runs_again(block: str, tmp_path: Path, provider: dict[str, str]) -> None:
     script, folder = tmp_path / "block.py", tmp_path / "empty"
     script.write_text(block)
     folder.mkdir()
-    run(script, folder)
+    run(script, folder, **provider)
     if any(folder.iterdir()):  # a block that left no files finds the same empty folder again
-        run(script, folder)
+        run(script, folder, **provider)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_each_loop_of_a_model_call_runs_the_tools(number: int, tmp_path: Path) -> None:
+    script = tmp_path / "block.py"
+    script.write_text(blocks(ROOT / "docs" / "prepare.md")[number])
+    with ScriptedServer() as server:
+        wrong = ToolCall("c1", "update_context", {"label": "nothing"})
+        right = ToolCall("c2", "update_context", {"label": "memory", "content": "No nuts."})
+        server.script(
+            Answer("A moment.", tool_calls=(wrong, ToolCall("c3", "burn"))),
+            Answer("", tool_calls=(right,)),
+            Answer("Noted."),
+        )
+        assert run(script, tmp_path, **variables(server)).splitlines() == ["Noted.", "No nuts."]
+        assert (server.refused, server.left) == ([], 0)
 
 
 def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
