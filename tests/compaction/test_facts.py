@@ -9,6 +9,7 @@ from frontdesk.compaction.facts import (
     consolidate_facts,
     contains,
     items_within,
+    overlap,
     places_of,
     runs_of,
     withdraw,
@@ -80,4 +81,6 @@ def test_places_and_runs() -> None:
     assert runs_of(places) == [(1, 3, 5), (2, 0, 0), (3, 0, 1)]
     assert contains([(1, 3, 5)], Place(1, 5))
     assert not contains([(1, 3, 5)], Place(2, 5))
+    assert overlap([(2, 0, 9), (1, 3, 5)], [(1, 5, 8)])
+    assert not overlap([(1, 3, 5)], [(1, 6, 8), (2, 3, 5)])
     assert places_of(items_within(items, [(1, 0, 3), (1, 5, 9), (2, 0, 0)])) == [Place(1, 3), Place(1, 5), Place(2, 0)]

@@ -147,6 +147,8 @@ class GuestMemoryTests:
                 await session.pop()
             elif way == "replace_messages":
                 await session.replace_messages([])
+            elif way == "replace_messages":
+                await session.replace_messages([user("m9")])
             elif way == "clear_messages":
                 await session.clear_messages()
             elif way == "delete":
@@ -159,6 +161,28 @@ class GuestMemoryTests:
             assert "likes tea" in await old.freeze_system_prompt()
             model.script = ["- PIN is 4711"]
             assert await learn(old, "m3") == ["PIN is 4711"]
+
+    async def test_prompts_in_a_prompt_store_go_with_the_facts_that_they_show(
+        self, store: Store, namespace: str
+    ) -> None:
+        class Kept:
+            texts: dict[tuple[str, str], str | None] = {}  # noqa: RUF012
+
+            def get(self, namespace: str, session_id: str) -> str | None:
+                return self.texts.get((namespace, session_id))
+
+            def set(self, namespace: str, session_id: str, text: str | None) -> None:
+                self.texts[namespace, session_id] = text
+
+        manager = remembering(store, namespace, Scripted("- PIN is 4711")).with_cached_prompt(Kept())
+        async with manager:
+            await learn(manager.session(ANA), "m1")
+            for key in (ANA, ANA_WORK, BEN):
+                await manager.session(key).freeze_system_prompt()
+            await manager.session(ANA).delete_messages(["m1"])
+            assert "4711" not in str(Kept.texts)
+            assert "4711" not in await manager.session(ANA_WORK).freeze_system_prompt()
+            assert sum(text is not None for text in Kept.texts.values()) == 2
 
     async def test_a_fact_stays_while_another_message_states_it(self, store: Store, namespace: str) -> None:
         model = Scripted("- likes tea", "- Likes tea.", "- likes tea")

@@ -123,6 +123,11 @@ def contains(runs: Sequence[Run], place: Place) -> bool:
     return any(segment == place.segment and first <= place.position <= last for segment, first, last in runs)
 
 
+def overlap(runs: Sequence[Run], others: Sequence[Run]) -> bool:
+    """Whether two lists of runs have a place in common."""
+    return any(run[0] == other[0] and run[1] <= other[2] and other[1] <= run[2] for run in runs for other in others)
+
+
 def items_within(items: Iterable[Item], runs: Sequence[Run]) -> list[Item]:
     """The messages of some items that are in some runs."""
     found: list[Item] = []

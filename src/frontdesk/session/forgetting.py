@@ -13,11 +13,12 @@ from frontdesk.compaction.facts import EXTRACTIONS, BlockFacts, Extraction
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.session.fact_notes import FactNotes
 from frontdesk.session.handle import Handle
-from frontdesk.store import DocumentName, DocumentRow, Owner, Place
-from frontdesk.tree.owners import key_of, owner_of
+from frontdesk.store import DocumentName, DocumentRow, Owner, Place, SessionQuery
+from frontdesk.tree.owners import is_of, key_of, owner_of
 from frontdesk.tree.tree import Tree
 
 _AUTHOR = "memory"
+_BATCH = 100
 
 
 class Forgetter:
@@ -34,10 +35,8 @@ class Forgetter:
     async def forget_messages(self, tree: Tree, places: Sequence[Place]) -> None:
         """Forget the facts that came from messages at these places. The other messages that they came from are read
         again by the next extraction."""
-        found = await self._notes.extractions()
-        affected = {
-            key: each for key, each in found.items() if any(facts.contains(each.runs, place) for place in places)
-        }
+        found, removed = await self._notes.extractions(), facts.runs_of(places)
+        affected = {key: each for key, each in found.items() if facts.overlap(each.runs, removed)}
         if affected:
             await self._withdraw(tree, affected)
             runs = [run for each in affected.values() for run in each.runs]
@@ -92,7 +91,27 @@ class Forgetter:
             chosen = {key: each for key, each in affected.items() if (each.label, each.scope) == (label, scope)}
             pending = await self.redact(name, chosen) if label else []
             await self._notes.change_facts(name.owner, label, partial(_without, chosen, pending))
+            await self._drop_prompts_elsewhere(name.owner)
         await self._prompt.forget(session.id)
+
+    async def _drop_prompts_elsewhere(self, owner: Owner) -> None:
+        """Drop the prompts of the sessions that read a block, if a prompt store keeps them: the store drops its own."""
+        if self._runtime.settings.context.prompt_store is None or owner.scope == "session":
+            return
+        query = SessionQuery(
+            namespace=self._runtime.namespace,
+            limit=_BATCH,
+            agent=owner.agent,
+            channel=owner.channel,
+            peer=owner.peer,
+            thread=owner.thread,
+            order="created",
+        )
+        while rows := await self._runtime.store.page(query):
+            for row in rows:
+                if is_of(row, self._runtime.namespace, owner):
+                    await self._prompt.forget(row.id)
+            query = replace(query, after=(0, rows[-1].number))
 
     async def redact(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> list[str]:
         """Remove facts from all versions of a block. Returns the facts that are to come back and do not fit.
