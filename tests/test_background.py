@@ -113,3 +113,16 @@ def test_the_sync_manager_closes_when_a_model_hangs_and_can_be_opened_again(monk
     assert {event.kind for event in stream} <= {"message.appended", "compaction.started", "compaction.failed"}
     with manager:
         assert len(list(manager.session("chat").transcript())) == 10
+
+
+async def test_a_task_that_raises_is_logged_with_its_name_and_without_text(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise LookupError("PIN " + "4929")
+
+    work = background.Background()
+    work.spawn(fail(), "index")
+    await eventually(lambda: bool(caplog.records))
+    await work.close()
+    assert "background task 'index' failed: LookupError" in caplog.text
+    assert "in fail" in caplog.text
+    assert "4929" not in caplog.text.replace('"4929"', "")  # only in the line of code that is shown

@@ -468,3 +468,16 @@ def test_blocks_of_a_guest_and_forks_under_a_key_work_without_an_event_loop() ->
         assert session.remove_context_entry("facts", "safe")
         assert manager.fork(ana, key=ben).context_block("memory").content == ""
         assert manager.fork(ana).context_block("memory").content == "tea and cake"
+
+
+def test_events_start_at_a_position_check_their_arguments_and_can_be_ended() -> None:
+    with SessionManager("memory://") as manager:
+        manager.append("chat", {"id": "m1", "role": "user", "content": "Hi"})
+        events = manager.events(after=manager.position(), session="chat")
+        manager.append("chat", {"id": "m2", "role": "user", "content": "Again"})
+        assert next(events).message_id == "m2"
+        with pytest.raises(frontdesk.InvalidCursorError):
+            manager.events(after="wrong")
+        threading.Timer(0.05, manager.end_events).start()
+        assert list(events) == []
+        assert manager.usage(session="chat", by=["model"]).rows == ()

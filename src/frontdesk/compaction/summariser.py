@@ -59,7 +59,7 @@ class Summary:
 
 class Summariser:
     """Asks the model for summaries. `answers` holds every answer to the last request, whether or not a summary came of
-    it: one that is a `Completion` carries its usage."""
+    it: one that is a `Completion` carries its usage. `attempts` counts the attempts of the last request."""
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Summariser:
         prompt: str | None = None,
     ) -> None:
         self.answers: list[Any] = []
+        self.attempts = 0
         self._answered: dict[str, str] = {}
         """question -> answer, of the last request"""
         self._settings = settings
@@ -88,6 +89,7 @@ class Summariser:
         failure: Exception | None = None
         attempt = 1
         while attempt <= settings.attempts:
+            self.attempts = attempt
             try:
                 text = await self._condense(settings.summarize, messages, before, room, refused)
                 room_for_names = min(before - MESSAGE_TOKENS, self._count(text) + settings.summary_tokens // 2)

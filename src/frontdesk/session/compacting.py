@@ -141,7 +141,7 @@ class Compactor:
         if before is None:
             return None
         lease = hold_lease(self._runtime, before.id, COMPACTION_LEASE)
-        async with lease, report_run(self._runtime, before.id, trigger) as run:
+        async with lease, report_run(self._runtime, before.id, trigger, summariser) as run:
             for _ in range(_TRIES):
                 view = await views.load_view(self._runtime, before.id, cut=True)
                 if view is None:
@@ -155,7 +155,7 @@ class Compactor:
                 self._memory.start(before.id)
                 await run.start(sum(message.tokens for message in view.messages), part.last - part.first + 1)
                 try:
-                    return await run.finish(await self._replace(view, part, summariser), summariser.answers)
+                    return await run.finish(await self._replace(view, part, summariser))
                 except _CHANGED:
                     continue
             raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal
 
+from frontdesk.compaction.summariser import Summariser
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError
 from frontdesk.records import CompactionResult
@@ -24,10 +25,11 @@ were deleted under a summary, which has to be made again"""
 class CompactionRun:
     """One compaction of a session. Every run that started either finishes or fails, unless its process dies."""
 
-    def __init__(self, runtime: Runtime, session_id: str, trigger: Trigger) -> None:
+    def __init__(self, runtime: Runtime, session_id: str, trigger: Trigger, summariser: Summariser) -> None:
         self._runtime = runtime
         self._session_id = session_id
         self._trigger = trigger
+        self._summariser = summariser
         self._model = _name_of(runtime.settings.compaction.summarize)
         self._started: float | None = None
 
@@ -38,13 +40,13 @@ class CompactionRun:
             names = {"trigger": self._trigger, "model": self._model}
             await self._write(changes.compaction_started(**names, tokens_before=tokens, messages_covered=messages))
 
-    async def finish(self, result: CompactionResult, answers: Sequence[Any]) -> CompactionResult:
+    async def finish(self, result: CompactionResult) -> CompactionResult:
         """Report what a compaction did; returns it."""
         change = changes.compaction_finished(
             id=result.id,
             kind="truncate" if result.summary is None else "summary",
             trigger=self._trigger,
-            model=next((name for answer in reversed(answers) if (name := _name_of(answer))), self._model),
+            model=next(filter(None, map(_name_of, reversed(self._summariser.answers))), self._model),
             tokens_before=result.tokens_before,
             tokens_after=result.tokens_after,
             messages_covered=result.messages_covered,
@@ -68,7 +70,8 @@ class CompactionRun:
         """Report a failure, if the run has started. The error itself is for the caller to log or to raise."""
         if self._started is not None:
             names = {"error": type(error).__name__, "trigger": self._trigger, "model": self._model}
-            await self._write(changes.compaction_failed(**names, seconds=self._seconds()))
+            attempts, seconds = self._summariser.attempts, self._seconds()
+            await self._write(changes.compaction_failed(**names, attempts=attempts, seconds=seconds))
 
     def _seconds(self) -> float:
         return round(time.monotonic() - (self._started or time.monotonic()), 3)
@@ -81,9 +84,11 @@ class CompactionRun:
 
 
 @asynccontextmanager
-async def report_run(runtime: Runtime, session_id: str, trigger: Trigger) -> AsyncIterator[CompactionRun]:
+async def report_run(
+    runtime: Runtime, session_id: str, trigger: Trigger, summariser: Summariser
+) -> AsyncIterator[CompactionRun]:
     """A run that is reported as failed if the block raises, or is cancelled."""
-    run = CompactionRun(runtime, session_id, trigger)
+    run = CompactionRun(runtime, session_id, trigger, summariser)
     try:
         yield run
     except BaseException as error:

@@ -39,8 +39,7 @@ _GROUPS = ("day", "session_id", "agent", "channel", "peer", "model")
 _DAYS = f"{{schema}}.usage_days u WHERE u.ns = {HERE}"
 _DAY_COLUMNS = {"day": "u.day", "agent": "u.agent", "channel": "u.channel", "model": "u.model"}
 _ENTRIES = (
-    "{schema}.sessions s JOIN {schema}.usage_entries u ON u.ns = s.ns AND u.session = s.number"
-    f" WHERE s.ns = {HERE} AND s.id <> ''"
+    f"{{schema}}.sessions s JOIN {{schema}}.usage_entries u ON u.ns = s.ns AND u.session = s.number WHERE s.ns = {HERE}"
 )
 _ENTRY_COLUMNS = {
     "day": "u.day",
@@ -116,6 +115,8 @@ def _select(query: UsageQuery, source: str, columns: Mapping[str, str], values: 
         if value is not None:
             values.append(value)
             source += f" AND {column} {comparison} ${len(values)}"
+            if column == "s.id":
+                source += " AND s.id <> ''"  # the condition of its index
     by = [name for name in _GROUPS if name in query.by and name in columns]
     shown = ", ".join(columns[name] if name in by else f"NULL::text AS {name}" for name in _GROUPS)
     grouped = f" GROUP BY {', '.join(columns[name] for name in by)}" if by else " HAVING count(*) > 0"
