@@ -65,7 +65,7 @@ _LIMITS = re.compile(
             rf"n_ctx[\"']?: ?{_NUMBER}",  # llama.cpp, LM Studio
             rf"with {_NUMBER} maximum context length",  # Mistral
             rf"exceed context window of {_NUMBER}",  # llama-cpp-python
-            rf"context length (?:of only|of|is) {_NUMBER}",  # LM Studio
+            rf"context length (?:of only |of |is )?{_NUMBER}",  # LM Studio, vLLM
             rf"context length \({_NUMBER}",  # SGLang, Together
             rf"limit (?:of|is|:) ?{_NUMBER}",  # OpenAI Responses, Copilot
             rf"token limit: ?{_NUMBER}",  # Moonshot
