@@ -10,6 +10,7 @@ from tests.public_api.accepted_messages import AcceptedMessageTests
 from tests.public_api.background_compaction import BackgroundCompactionTests
 from tests.public_api.branches import BranchTests
 from tests.public_api.closing import ClosingTests
+from tests.public_api.coding_agent import CodingAgentTests
 from tests.public_api.compaction import CompactionTests
 from tests.public_api.compaction_coverage import CompactionCoverageTests
 from tests.public_api.compaction_reports import CompactionReportTests
@@ -77,6 +78,7 @@ class PublicApiTests(
     CompactionTests,
     CompactionCoverageTests,
     CompactionReportTests,
+    CodingAgentTests,
     MemoryTests,
     GuestMemoryTests,
     TurnTests,
