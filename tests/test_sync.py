@@ -63,6 +63,16 @@ def test_a_request_for_a_provider_is_prepared_and_tools_are_called() -> None:
         assert "Likes tea." in str(session.prepare("anthropic", notes="user", alternate=True)["messages"])
 
 
+def test_search_tools_are_called_and_a_scope_is_a_plain_function() -> None:
+    with SessionManager("memory://") as manager:
+        ana, ben = (manager.session(SessionKey("bot", "web", peer)) for peer in ("ana", "ben"))
+        ana.append(said("the lamp of ana"))
+        ben.append(said("the lamp of ben"))
+        assert "ben" not in ana.tools()["session_search"](query="lamp")
+        assert "of ben" in ana.tools(scope=lambda info: info.key.peer == "ben")["session_search"](query="lamp")
+        assert "of ben" in manager.tools(scope={"peer": "ben"})["search_sessions"].call('{"query": "lamp"}')
+
+
 def test_it_has_every_name_of_the_package() -> None:
     assert sync.__all__ == frontdesk.__all__
     assert {"Session", "SessionManager"} <= set(TWINS)

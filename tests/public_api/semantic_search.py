@@ -15,7 +15,16 @@ from typing import Any
 
 import pytest
 
-from frontdesk import EmbeddingError, ModelError, SearchResults, Session, SessionManager, Store
+from frontdesk import (
+    EmbeddingError,
+    ModelError,
+    SearchResults,
+    Session,
+    SessionInfo,
+    SessionKey,
+    SessionManager,
+    Store,
+)
 from tests.public_api.steps import user
 from tests.waiting import eventually
 
@@ -101,6 +110,31 @@ class SemanticSearchTests:
     ) -> None:
         results = found(await garden.search("rose"))
         assert results[:2] == ["m-rose", "m-tomato"]
+
+    async def test_the_scope_is_part_of_a_search_by_meaning(self, knowing: SessionManager) -> None:
+        """More texts of others are nearer than are compared with the filters."""
+        for number in range(300):
+            key = SessionKey("bot" if number else "cook", "web", f"guest {number}")
+            await knowing.create(id=f"g{number}", key=key)
+        await knowing.append("g0", user("own", "one red tomato and one blue sky"))
+        await knowing.append("g1", user("other", "one rose and a bit of sea"))
+        await knowing.append_all("crowd", [user(f"x{number}", "tomato rose") for number in range(300)])
+        await knowing.reindex()
+
+        def is_cook(info: SessionInfo) -> bool:
+            return info.key is not None and info.key.agent == "cook"
+
+        for scope in ("guest", "agent", "session", {"agent": "cook"}, is_cook):
+            search = (await knowing.session("g0").tools(scope=scope))["session_search"]  # type: ignore[arg-type]
+            answer = await search(query="something red")
+            assert "message own]" in answer, scope
+            assert "other" not in answer, scope
+            assert "crowd" not in answer, scope
+        answer = await knowing.tools(scope={"agent": "bot"})["search_sessions"](query="something red")
+        assert "message other]" in answer
+        assert "own" not in answer
+        assert "crowd" not in answer
+        assert found(await knowing.search("something red", agent="bot")) == ["other"]
 
     async def test_search_info_contains_vectors(
         self, knowing: SessionManager, garden: Session, manager: SessionManager

@@ -34,8 +34,10 @@ from frontdesk.store import (
 _MAX_SESSIONS = 256
 """up to this number, the sessions that pass the filters are searched one by one: exactly what they see. If more pass,
 the index is searched for texts of their families, and hits are filtered afterwards"""
-_MAX_ROUNDS = 50
+_MAX_ROUNDS = 10
 """how often more candidates are looked up if too few of them can be shown"""
+_MAX_IN_ROUND = 16_000
+"""each round looks up twice as many candidates as the one before it, up to this number"""
 
 
 async def search_namespace(runtime: Runtime, request: Request, access: Access) -> SearchResults:
@@ -156,6 +158,7 @@ class _NamespaceSearch:
                 self._access.is_exhausted = True
             if self._access.is_exhausted:
                 break
+            chosen = chosen._replace(limit=min(2 * chosen.limit, _MAX_IN_ROUND))
             pool = CandidatePool()
         near = await self._nearest()
         return await pages.page(self._runtime, self._request, list(self._entries.values()), near)

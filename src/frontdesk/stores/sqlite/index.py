@@ -6,6 +6,7 @@ search reads only the postings of its own namespace."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import apsw
 import msgspec
@@ -23,7 +24,7 @@ from frontdesk.store import (
     SessionSelection,
 )
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.rows import json_text, pack, text_address, text_key, unpack
+from frontdesk.stores.sqlite.rows import POSITION_BITS, json_text, pack, text_address, text_key, unpack
 
 _MOST_KNOWN = 10_000
 _LARGE = 5_000
@@ -45,8 +46,20 @@ _PUT_TERMS = (
 _FAMILY = "SELECT family FROM messages WHERE place BETWEEN ? AND ? LIMIT 1"
 _FOUND = (
     "SELECT t.key, t.place, t.family, t.at, t.length, take_places(search_terms, ?)"
-    " FROM search_terms CROSS JOIN search_texts t ON t.key = search_terms.rowid WHERE search_terms MATCH ?"
+    " FROM search_terms CROSS JOIN search_texts t ON t.key = search_terms.rowid"
 )
+# A bucket is the segment of a message, and the key of any other text: ranges are found by it.
+_WANTED = (
+    "WITH wanted (bucket, first, last) AS MATERIALIZED"
+    " (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)) "
+)
+_WITHIN = (
+    f" CROSS JOIN wanted w ON w.bucket = CASE WHEN t.key < 0 THEN t.key ELSE t.key >> {POSITION_BITS} END"
+    " AND t.key BETWEEN w.first AND w.last"
+)
+_FEW_RANGES = 16
+_TEXTS_PER_RANGE = 400
+"""looking through this number of matching texts takes as long as looking for matches in one range"""
 
 
 # writing
@@ -205,6 +218,14 @@ def _counted(connection: Connection, number: int, term: str) -> int:
     return 0 if row is None else row[0]
 
 
+class _Source(NamedTuple):
+    """Where a statement looks for texts: in those that meet a condition, and in `ranges` (JSON) if they are given."""
+
+    condition: str = ""
+    values: tuple[int, ...] = ()
+    ranges: str | None = None
+
+
 def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
     row = connection.execute(_STATE, (query.namespace,)).fetchone()
     if row is None:
@@ -213,11 +234,16 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
     phrases = range(len(query.seek), len(query.seek) + len(terms))
     expression = _expression(row[0], query)
     found: list[IndexMatch] = []
-    owned, values = ("", ()) if query.sessions is None else of_sessions(query.namespace, query.sessions)
-    for condition, bounds in _ranges(query):
+    owned, owners = ("", ()) if query.sessions is None else of_sessions(query.namespace, query.sessions)
+    for source in _sources(connection, query, expression):
         places: list[list[list[int]]] = []
-        statement = f"{_FOUND}{condition}{owned} ORDER BY search_terms.rowid DESC LIMIT ?"
-        bindings = (apsw.pyobject((phrases, places)), expression, *bounds, *values, query.limit - len(found))
+        start, joined, ranges = ("", "", ()) if source.ranges is None else (_WANTED, _WITHIN, (source.ranges,))
+        statement = (
+            f"{start}{_FOUND}{joined} WHERE search_terms MATCH ?{source.condition}{owned}"
+            " ORDER BY search_terms.rowid DESC LIMIT ?"
+        )
+        collected = apsw.pyobject((phrases, places))
+        bindings = (*ranges, collected, expression, *source.values, *owners, query.limit - len(found))
         rows = connection.execute(statement, bindings).fetchall()
         for (key, place, family, at, length, _), found_at in zip(rows, places, strict=True):
             by_term = {term: where for term, where in zip(terms, found_at, strict=True) if where}
@@ -237,16 +263,29 @@ def of_sessions(namespace: str, selection: SessionSelection) -> tuple[str, tuple
     return f" AND t.family IN (SELECT s.family FROM sessions s WHERE {' AND '.join(conditions)})", values
 
 
-def _ranges(query: IndexQuery) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The conditions on the keys of texts, the latest texts first."""
+def _sources(connection: Connection, query: IndexQuery, expression: str) -> Iterator[_Source]:
+    """Where to look for texts, the latest first. Many ranges are looked through one by one only if matching texts are
+    so common that this is faster than to look through all of those."""
     last_key = None if query.after is None else text_key(query.after) - 1
+    before = _Source() if last_key is None else _Source(" AND search_terms.rowid <= ?", (last_key,))
     if query.ranges is None:
-        yield ("", ()) if last_key is None else (" AND search_terms.rowid <= ?", (last_key,))
+        yield before
         return
-    for first, last in sorted(map(_bounds, query.ranges), reverse=True):
+    ranges = sorted(map(_bounds, query.ranges), reverse=True)
+    if len(ranges) > _FEW_RANGES and _is_rarer(connection, expression, _TEXTS_PER_RANGE * len(ranges)):
+        buckets = json_text([(first if first < 0 else first >> POSITION_BITS, first, last) for first, last in ranges])
+        yield before._replace(ranges=buckets)
+        return
+    for first, last in ranges:
         if last_key is None or first <= last_key:
             until = last if last_key is None else min(last, last_key)
-            yield " AND search_terms.rowid BETWEEN ? AND ?", (first, until)
+            yield _Source(" AND search_terms.rowid BETWEEN ? AND ?", (first, until))
+
+
+def _is_rarer(connection: Connection, expression: str, limit: int) -> bool:
+    count = "SELECT count(*) FROM (SELECT 1 FROM search_terms WHERE search_terms MATCH ? LIMIT ?)"
+    ((texts,),) = connection.execute(count, (expression, limit)).fetchall()
+    return bool(texts < limit)
 
 
 def _bounds(span: Range) -> tuple[int, int]:

@@ -120,6 +120,24 @@ class SearchIndexContract:
         assert [match.address for match in await find(store, ranges=wanted)] == [one]
         assert await find(store, "word", ranges=()) == await find(store, ranges=()) == []
 
+    async def test_many_ranges_narrow_the_search_as_few_do(self, store: Store) -> None:
+        ranges = []
+        for number in range(30):
+            await index_all(store, f"s{number}", {f"m{number}-{at}": f"word w{at}" for at in range(4)})
+            segment = (await place(store, f"s{number}", f"m{number}-0")).segment
+            ranges.append((Address("message", segment, number % 2), Address("message", segment, 2)))
+        new = await row(store, "s7")
+        named = Address("session", new.number)
+        await put(store, IndexText(address=named, at=NOW, terms=["word"], facets=("ks",), content=(new.name, None)))
+        few = [match.address for one in reversed(ranges) for match in await find(store, "word", ranges=(one,))]
+        assert len(few) == 15 * 3 + 15 * 2
+        many = [match.address for match in await find(store, "word", ranges=(*ranges, (named, named)))]
+        assert many == [*few, named]
+        later = await find(store, "word", ranges=(*ranges, (named, named)), after=few[10], limit=20)
+        assert [match.address for match in later] == few[11:31]
+        assert len(await find(store, "w2", ranges=tuple(ranges))) == 30
+        assert await find(store, "w3", ranges=tuple(ranges)) == []
+
     async def test_selected_sessions_narrow_the_search_to_their_families(self, store: Store) -> None:
         keys = {"s": ("bot", "web", "ana"), "t": ("bot", "web", "ben"), "u": ("bot", "mail", "ana")}
         families = {}
