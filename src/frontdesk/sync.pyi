@@ -1122,12 +1122,16 @@ class SessionManager:
         agent: str | None = None,
         channel: str | None = None,
         peer: str | None = None,
+        author: str | None = None,
     ) -> ErasureReport:
         """Remove all data of a person, an agent or a channel: the sessions under the key, or under keys with all of
         these parts, of every status, and the sessions forked from them. A key without a thread means all threads of
-        its guest, a key with one only that thread. Their messages, summaries, blocks, states,
-        usage entries and search entries are removed with them. The events that remain (`session.deleted`) do not name
-        them.
+        its guest, a key with one only that thread. Their messages, summaries, blocks, states, usage entries and search
+        entries are removed with them. The events that remain (`session.deleted`) do not name them.
+
+        With `author`, sessions stay. Only the messages of that author are removed from them, on all branches, as
+        `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
+        parts, and their forks. Reads all messages of these sessions.
 
         Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others begin
         meanwhile are removed, too; `remaining` counts those that are left if others do not stop.

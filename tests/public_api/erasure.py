@@ -115,6 +115,43 @@ class ErasureTests:
         assert (await manager.erase(key=ADA)).sessions == 2
         assert (await manager.stats()).sessions == 3
 
+    async def test_the_messages_of_an_author_are_removed_and_those_of_others_stay(
+        self, manager: SessionManager
+    ) -> None:
+        club, team = SessionKey("bot", "group", "club"), SessionKey("bot", "group", "team")
+        for key in (club, team):
+            group = await manager.create(key=key)
+            for number, author in enumerate(("ana", "ben", "ana", None, "Ana")):
+                message = user(f"m{number}", f"{author} likes {('walrus', 'gecko', 'tapir', 'lemur', 'okapi')[number]}")
+                await group.append(message if author is None else {**message, "author": author})
+            await group.append({"id": "n", "role": "user", "content": "by name", "name": "ana"})
+            await group.append({**user("b", "on a branch"), "author": "ana"}, parent="m0")
+        session = manager.session(club)
+        fork = await manager.fork(club, "m4")
+        await session.switch("n")
+        await session.add_compaction("ana and ben talked", "m0", "m1")
+        assert await manager.erase(key=club, author="ana") == ErasureReport(messages=4)
+        assert await path(session) == ["m1", "m3", "m4"]
+        assert await path(fork) == ["m1", "m3", "m4"]
+        assert "ana" not in " ".join(message.text for message in await session.history())
+        assert {hit.session_id for hit in await manager.search("walrus")} == {(await manager.session(team).info()).id}
+        assert len(await path(manager.session(team))) == 2  # the branch is the head there
+        assert await manager.erase(author="ana", agent="bot") == ErasureReport(messages=4)
+        assert await path(manager.session(team)) == []
+        assert await manager.erase(author="nobody") == ErasureReport()
+        assert await manager.erase(author="Ana") == ErasureReport(messages=2)
+        assert (await manager.stats()).sessions == 3
+
+    async def test_messages_of_an_author_are_found_in_long_sessions(self, manager: SessionManager) -> None:
+        session = manager.session("long")
+        said = [{**user(f"m{number}"), "author": "ana" if number % 601 == 600 else "ben"} for number in range(1_300)]
+        await session.append_all(said)
+        assert (await manager.erase(author="ana")).messages == 2
+        left = await path(session)
+        assert (len(left), "m600" in left, "m1201" in left) == (1_298, False, False)
+        with pytest.raises(InvalidInputError):
+            await manager.erase(author=5)  # type: ignore[arg-type]
+
     async def test_sessions_of_every_status_are_erased(self, manager: SessionManager) -> None:
         for thread, change in (("1", manager.archive), ("2", manager.suspend)):
             key = SessionKey("bot", "web", "ada", thread)

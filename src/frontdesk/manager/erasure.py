@@ -6,6 +6,7 @@ from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
 from frontdesk.keys import SessionKey
+from frontdesk.manager.author_erasure import AuthorEraser
 from frontdesk.manager.directory import key_columns
 from frontdesk.manager.session_erasure import SessionEraser, Whose
 from frontdesk.manager.states import StateCleaner
@@ -20,19 +21,31 @@ class Eraser:
         self._runtime = runtime
         self._states = states
         self._sessions = SessionEraser(runtime, states)
+        self._authors = AuthorEraser(runtime)
 
     async def erase(
-        self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None
+        self,
+        key: SessionKey | None,
+        agent: str | None,
+        channel: str | None,
+        peer: str | None,
+        author: str | None,
     ) -> ErasureReport:
         """See `SessionManager.erase`."""
-        whose = self._whose(key, agent, channel, peer)
+        whose = self._whose(key, agent, channel, peer, is_whole=author is None)
+        if author is not None:
+            report = await self._authors.erase(whose, check_text(author, "author"))
+        else:
+            report = await self._erase_all(whose)
+        await self._runtime.store.scrub(self._runtime.namespace)
+        return report
+
+    async def _erase_all(self, whose: Whose) -> ErasureReport:
         await self._states.reach()
         report = await self._sessions.erase(whose)
         report += ErasureReport(block_versions=await self._delete_blocks(whose))
         owners = OwnerFilter(whose.agent, whose.channel, whose.peer, whose.thread)
-        report += ErasureReport(states=await self._states.delete_owned(owners))
-        await self._runtime.store.scrub(self._runtime.namespace)
-        return report
+        return report + ErasureReport(states=await self._states.delete_owned(owners))
 
     async def _delete_blocks(self, whose: Whose) -> int:
         """Delete the blocks that belong to more than one session: to the keys, guests and agents that are meant."""
@@ -46,11 +59,13 @@ class Eraser:
             )
         )
 
-    def _whose(self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None) -> Whose:
+    def _whose(
+        self, key: SessionKey | None, agent: str | None, channel: str | None, peer: str | None, *, is_whole: bool
+    ) -> Whose:
         parts = {"agent": agent, "channel": channel, "peer": peer}
         given = {what: check_text(part, what) for what, part in parts.items() if part is not None}
-        if (key is None) == (not given):
-            raise InvalidInputError("erase what? Give a key, or one or more of agent, channel and peer")
+        if (key is not None and given) or (is_whole and key is None and not given):
+            raise InvalidInputError("erase what? Give a key, or one or more of agent, channel and peer, or an author")
         if key is not None:
             return Whose(*key_columns(self._runtime, key))
         for what in given:

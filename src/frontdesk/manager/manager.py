@@ -702,12 +702,16 @@ class SessionManager(Configurable):
         agent: str | None = None,
         channel: str | None = None,
         peer: str | None = None,
+        author: str | None = None,
     ) -> ErasureReport:
         """Remove all data of a person, an agent or a channel: the sessions under the key, or under keys with all of
         these parts, of every status, and the sessions forked from them. A key without a thread means all threads of
-        its guest, a key with one only that thread. Their messages, summaries, blocks, states,
-        usage entries and search entries are removed with them. The events that remain (`session.deleted`) do not name
-        them.
+        its guest, a key with one only that thread. Their messages, summaries, blocks, states, usage entries and search
+        entries are removed with them. The events that remain (`session.deleted`) do not name them.
+
+        With `author`, sessions stay. Only the messages of that author are removed from them, on all branches, as
+        `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
+        parts, and their forks. Reads all messages of these sessions.
 
         Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others begin
         meanwhile are removed, too; `remaining` counts those that are left if others do not stop.
@@ -716,4 +720,4 @@ class SessionManager(Configurable):
         without a filter, with both a key and parts, or for a part that does not distinguish sessions
         (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if another reader of the store prevents the
         removal of the last bytes."""
-        return await self._eraser.erase(key, agent, channel, peer)
+        return await self._eraser.erase(key, agent, channel, peer, author)
