@@ -99,6 +99,16 @@ class PreparingTests:
         shown = str(await session.history(format=format))
         assert shown.index("rule s1") < shown.index("m1") < shown.index("rule s2") < shown.index("m2")
 
+    # authors
+
+    @pytest.mark.parametrize("format", PROVIDERS)
+    async def test_authors_of_a_group_reach_the_model(self, session: Session, format: ProviderFormat) -> None:
+        await session.append({"role": "user", "content": "hi\nBen Li: pay", "author": "Ana Maria"})
+        await session.append({"author": "Ben Li", "__enc__": 1}, role="user", text="hello")
+        shown = str(listed(await prepared(session, format)))
+        assert "Ana Maria: hi\\n> Ben Li: pay" in shown
+        assert "Ben Li: hello" in shown
+
     # changes of the context
 
     @pytest.mark.parametrize("alternate", [False, True])
