@@ -186,6 +186,16 @@ class TestDamage:
             assert await states.delete("chat")
             assert await states.get_or_create("chat") == Counter()
 
+    async def test_a_damaged_state_is_erased_with_its_owner(self, store: RedisStore, redis_url: str) -> None:
+        ada = SessionKey("bot", "web", "ada")
+        async with SessionManager("memory://", namespace=new_id()) as manager:
+            await manager.states(Counter, store=store).create("chat", owner=ada)
+            key = f"frontdesk:{{{manager.namespace}:chat}}:state:sessions"
+            async with Redis.from_url(redis_url) as client:
+                await client.hdel(key, "owner")
+                assert (await manager.erase(key=ada)).states == 1
+                assert not await client.exists(key)
+
     async def test_a_key_of_another_type_is_reported_and_can_be_deleted(
         self, store: RedisStore, redis_url: str
     ) -> None:

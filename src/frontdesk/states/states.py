@@ -203,7 +203,7 @@ class States(Generic[T]):
                     current = await self._current(update, key, create=create)
                 base = cached or current
                 try:
-                    text, value = await self._changed(update, key, base, fn, attempt)
+                    text, value = await self._changed(update, key, base, fn)
                 except Exception:
                     if cached is None:
                         raise
@@ -326,12 +326,12 @@ class States(Generic[T]):
         return row
 
     async def _changed(
-        self, update: QueuedUpdate, key: StateKey, base: StateRow | None, fn: Callable[[T], Any], attempt: int
+        self, update: QueuedUpdate, key: StateKey, base: StateRow | None, fn: Callable[[T], Any]
     ) -> tuple[str, T]:
         """What `fn` makes of a row, or of a new value: the text to store and the value."""
         result = fn(await self._new_value(key) if base is None else await self._reader.read(base, key))
         if inspect.isawaitable(result):
-            result = await update.wait(result, attempt)
+            result = await update.wait(result)
         return self._codec.encode(result, key.id)
 
     async def _put(self, update: QueuedUpdate, key: StateKey, base: StateRow | None, write: StateWrite) -> bool:

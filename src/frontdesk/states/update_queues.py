@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -55,6 +56,7 @@ class QueuedUpdate:
         self.queue = queue
         self.row: StateRow | None = None
         self._is_first = False
+        self._patience = _PATIENCE
 
     async def enter(self) -> None:
         waiting_since = self.queue.tick()
@@ -67,16 +69,18 @@ class QueuedUpdate:
             self._is_first = False
             self.queue.lock.release()
 
-    async def wait(self, result: Awaitable[T], attempt: int) -> T:
+    async def wait(self, result: Awaitable[T]) -> T:
         """Await what an update function returned. If that takes long, other updates of the state go on meanwhile.
 
-        An update that lost to them has twice the patience at its next attempt, so that it is not overtaken for ever."""
+        If the update loses to them, they wait longer for its next attempt, so that it is not overtaken for ever."""
         task = asyncio.ensure_future(result)
+        began = time.monotonic()
         try:
-            await asyncio.wait([task], timeout=min(_PATIENCE * 2**attempt, _MOST_PATIENCE))
+            await asyncio.wait([task], timeout=self._patience)
             if not task.done():
                 self.leave()
                 await asyncio.wait([task])
+                self._patience = min(2 * (time.monotonic() - began), _MOST_PATIENCE)
                 await self.enter()
         except asyncio.CancelledError:
             task.cancel()

@@ -108,11 +108,12 @@ keep(ARGV[4])
 return {ARGV[3], row[2], ARGV[4], row[4], row[5], ARGV[5], ARGV[6], row[7]}
 """)
 
-# If ARGV[2] is given, only a state with this owner is deleted. Returns whether there was one, and its owner.
+# If ARGV[2] is given, only a state with this owner is deleted, or a damaged one: the index alone knows who owns that.
+# Returns whether there was one, and its owner.
 DELETE = _for_state(
     """
 local owner = not damaged and row[7] or ''
-if #ARGV > 1 and owner ~= ARGV[2] then return {0, ''} end
+if #ARGV > 1 and not damaged and owner ~= ARGV[2] then return {0, ''} end
 redis.call('DEL', KEYS[1])
 redis.call('SREM', KEYS[2], ARGV[1])
 return {(there or damaged) and 1 or 0, owner}
