@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from frontdesk.errors import InvalidIdError, InvalidMessageError, MessageTooLargeError
@@ -22,7 +23,7 @@ from frontdesk.moments import now
 _PLAIN_KEYS = frozenset({"id", "role", "content"})
 
 
-class Ingested(NamedTuple):
+class Ingested(msgspec.Struct, frozen=True, gc=False):
     """What a store keeps of a message, and whether its id was given: then another message with it is a repetition."""
 
     stored: StoredMessage

@@ -103,8 +103,8 @@ class _Replacement:
         kept: list[Message] = []
         for batch in batches(first_items(path, len(self._given)), _PORTION):
             for message in await views.read_all(self._handle.runtime, batch):
-                new, id_given = self._given[len(kept)]
-                if not replacing.is_unchanged(message.stored, new, fresh=not id_given, given=given):
+                new = self._given[len(kept)]
+                if not replacing.is_unchanged(message.stored, new.stored, fresh=not new.id_given, given=given):
                     return kept
                 kept.append(message)
         return kept

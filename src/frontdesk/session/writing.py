@@ -174,9 +174,9 @@ class Writer:
 
     async def upsert(self, message: Given, parent: FollowHead, *, reopen: bool) -> Appended:
         """Replace the message that has this id, or append it; see `Session.upsert`."""
-        stored, id_given = self._ingest(message, self._handle.runtime.now())
+        new = self._ingest(message, self._handle.runtime.now())
         while True:
-            if id_given and (replaced := await self._replace(stored)) is not None:
+            if new.id_given and (replaced := await self._replace(new.stored)) is not None:
                 return Appended(replaced, inserted=False)
             (appended,) = await self.append([message], parent=parent, expected_head=ANY_HEAD, reopen=reopen)
             if appended.inserted:
@@ -184,10 +184,10 @@ class Writer:
 
     async def update(self, message: Given) -> Message:
         """Replace the content of the message that has this id; see `Session.update_message`."""
-        stored, id_given = self._ingest(message, self._handle.runtime.now())
-        replaced = await self._replace(stored) if id_given else None
+        new = self._ingest(message, self._handle.runtime.now())
+        replaced = await self._replace(new.stored) if new.id_given else None
         if replaced is None:
-            raise MessageNotFoundError(stored.id, self._handle.name)
+            raise MessageNotFoundError(new.stored.id, self._handle.name)
         return replaced
 
     async def _replace(self, stored: StoredMessage) -> Message | None:
