@@ -792,7 +792,7 @@ class SessionManager:
         The fork has the messages, overlays, context blocks, frozen prompt, tags and metadata that its source has now.
         From then on, the two are independent. Without a `key`, it has its own copies of the blocks that its source
         shares with other sessions by its key. With a key of the same guest, it shares them. With the key of another
-        guest, it gets neither those blocks nor the frozen prompt.
+        guest, it gets neither those blocks nor the frozen prompt, the name or the summary.
         Raises `SessionNotFoundError`, `MessageNotFoundError`, and `SessionExistsError` if the id is taken or the key
         has a current session."""
 

@@ -159,6 +159,23 @@ class SearchScopeTests:
         search, _ = await tools_of(source)
         assert sorted(found_in(await search(query="lamp"))) == ["m1", "m2", "m3"]
 
+    async def test_a_fork_for_another_guest_shows_its_messages_and_nothing_else_of_its_source(
+        self, manager: SessionManager
+    ) -> None:
+        source = await manager.create("Marzipan and lamps", id="source", key=ANA)
+        await source.append_all([user("m1", "lamp one"), user("m2", "the code is marzipan")])
+        await source.set_summary("The code is marzipan.")
+        fork = await manager.fork("source", at="m1", new_id="fork", key=BEN)
+        await fork.append(user("f1", "lamp two"))
+        search, read = await tools_of(manager.session(BEN))
+        assert sorted(found_in(await search(query="lamp"))) == ["f1", "m1"]
+        assert await search(query="marzipan") == "No results found."
+        assert "arzipan" not in await read(session_id="fork")
+        assert (await read(session_id="source")).startswith("Error: there is no conversation")
+        kept = await manager.fork("source", key=SessionKey("concierge", "web", "ana", "trip"))
+        info = await kept.info()
+        assert (info.name, info.summary) == ("Marzipan and lamps", "The code is marzipan.")
+
     async def test_the_successor_of_a_split_reaches_everything_before_it(self, manager: SessionManager) -> None:
         await manager.session("s").append_all([user("m1", "lamp one"), user("m2", "lamp two")])
         successor = await manager.compact_and_split("s", "They talked about furniture.")

@@ -106,18 +106,21 @@ _NO_KEY = KeyColumns()
 
 
 def _forked(source: SessionRow, session_id: str, name: str | None, now: int, key: KeyColumns = _NO_KEY) -> NewSession:
-    """The row of a session that is made from another."""
+    """The row of a session that is made from another. Its name and summary tell what the whole conversation is about:
+    another guest, who sees a part of it, does not get them."""
+    is_same_guest = key.agent is None or (source.agent, source.channel, source.peer) == key[:3]
+    inherited = source.name if is_same_guest else ""
     return NewSession(
         namespace=source.namespace,
         id=session_id,
         now=now,
-        name=source.name if name is None else check_text(name, "name"),
+        name=inherited if name is None else check_text(name, "name"),
         parent_session_id=source.id,
         model=source.model,
         source=source.source,
         tags=source.tags,
         metadata=source.metadata,
-        summary=source.summary,
+        summary=source.summary if is_same_guest else None,
         max_tokens=source.max_tokens,
         idle_after=source.idle_after,
         archive_after=source.archive_after,
