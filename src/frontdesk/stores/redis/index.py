@@ -70,7 +70,7 @@ class StateIndex:
     async def ids(self, query: StateQuery) -> AsyncGenerator[list[StateKey]]:
         """The keys of states that a query means, some of which may be gone, page by page."""
         names = f"{query.namespace}\0{_IDS}\0{query.name}\0"
-        start = f"({names}{query.after}" if query.after > query.first else f"[{names}{query.first}"
+        start = f"({names}{query.after}" if query.after >= query.first else f"[{names}{query.first}"
         end = f"({_end(names)}" if query.end is None else f"({names}{query.end}"
         async for page in self._pages(query.namespace, start, end, min(query.limit, _PAGE)):
             yield [entry.key for entry in page]

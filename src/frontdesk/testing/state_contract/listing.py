@@ -35,6 +35,14 @@ class ListingContract:
             found = [listed.id for listed in await store.list_states(query)]
             assert found == sorted(id for id in IDS if id.startswith(prefix)), prefix
 
+    async def test_a_state_whose_id_is_the_prefix_is_listed_once(self, store: StateStore, namespace: str) -> None:
+        for id in ("a", "ab", "b"):
+            await make(store, StateKey(namespace, id, "sessions"))
+        query = StateQuery(namespace, "sessions", 1, "a", prefix_end("a"))
+        assert [listed.id for listed in await store.list_states(query)] == ["a"]
+        assert [listed.id for listed in await store.list_states(query._replace(after="a"))] == ["ab"]
+        assert await store.list_states(query._replace(after="ab")) == []
+
     async def test_a_listed_state_is_the_state_without_its_value(self, store: StateStore, key: StateKey) -> None:
         made = await make(store, key, owner=ADA)
         await pass_time(MILLISECOND)
