@@ -130,6 +130,21 @@ def test_sessions_that_calls_return_are_sync_too() -> None:
         assert repr(fork) == "Session('b', namespace='default')"
 
 
+def test_new_sessions_follow_one_another_in_turns_too() -> None:
+    with SessionManager("memory://") as manager:
+        key = SessionKey("bot", "web", "ana")
+        with manager.session(key).turn() as turn:
+            with pytest.raises(frontdesk.TurnBusyError):
+                manager.new(key, on_busy="reject")
+            following = turn.new()
+            assert isinstance(following, sync.Turn)
+            following.append(said("in the new session"))
+        assert manager.new(key).history() == []
+        infos = list(manager.iterate(metadata={}, id_prefix=""))
+        assert [info.message_count for info in infos] == [0, 1, 0]
+        assert manager.erase(key=key).sessions == 3
+
+
 def test_the_builder_returns_the_sync_class_for_chaining() -> None:
     manager = SessionManager("memory://")
     assert manager.with_token_counter(len) is manager

@@ -176,8 +176,9 @@ class SuccessionTests:
             following = await turn.new()
             assert (turn.lost, turn.interrupted, following.lost) == (True, False, False)
             assert following.id != turn.id
-            with pytest.raises(TurnLostError):
-                await turn.append(user("late"))
+            for late in (turn.append(user("late")), turn.new()):
+                with pytest.raises(TurnLostError):
+                    await late
             with pytest.raises(TurnBusyError):
                 async with manager.session(ADA).turn(on_busy="reject"):
                     pass
@@ -207,15 +208,23 @@ class SuccessionTests:
             assert "calm" in prompt
 
     async def test_a_session_without_a_current_key_has_no_successor(self, manager: SessionManager) -> None:
+        ends: list[str] = []
+
+        class Listener:
+            async def on_session_end(self, session: Session, reason: str) -> None:
+                ends.append(session.id)
+
         async with manager.session("plain").turn() as turn:
             with pytest.raises(InvalidKeyError):
                 await turn.new()
             await turn.append(user("still open"))
         first = await manager.create(key=ADA)
         await manager.new(ADA)
+        manager.register_hook(Listener())
         async with first.turn() as turn:
             with pytest.raises(InvalidKeyError):
                 await turn.new()
+        assert ends == []
 
     async def test_a_lost_turn_starts_no_session(self, manager: SessionManager) -> None:
         async with manager.session(ADA).turn() as turn, manager.session(ADA).turn(on_busy="interrupt"):

@@ -203,6 +203,12 @@ class TurnTests:
             lambda turn: turn.delete_messages(["a"]),
             lambda turn: turn.clear_messages(),
             lambda turn: turn.switch("a"),
+            lambda turn: turn.switch(None),
+            lambda turn: turn.pop(),
+            lambda turn: turn.replace_messages([user("late")]),
+            lambda turn: turn.remove_tags("late"),
+            lambda turn: turn.set_lifecycle(idle_after=timedelta(days=1)),
+            lambda turn: turn.set_system_prompt("late"),
             lambda turn: turn.rename("late"),
             lambda turn: turn.add_tags("late"),
             lambda turn: turn.set_metadata(late=True),
@@ -227,6 +233,23 @@ class TurnTests:
             assert not other.lost
         assert await session.info() == before
         assert await view(session) == ["a", "b"]
+
+    async def test_a_lost_turn_neither_compacts_nor_undoes_a_compaction(self, store: Store, namespace: str) -> None:
+        async def summarise(_: str) -> str:
+            return "in short"
+
+        async with SessionManager(store, namespace=namespace).with_compaction(summarise, auto=False) as manager:
+            session = manager.session("chat")
+            said = [user(f"m{n}", f"text {n} " * 200) for n in range(60)]
+            await session.append_all([{**each, "role": ("user", "assistant")[n % 2]} for n, each in enumerate(said)])
+            laid = await session.add_compaction("by hand", "m0", "m1")
+            async with session.turn() as turn, session.turn(on_busy="interrupt"):
+                for write in (turn.compact(), turn.undo_compaction(laid.id)):
+                    with pytest.raises(TurnLostError):
+                        await write
+            assert [each.id for each in await session.compactions()] == [laid.id]
+            async with session.turn() as turn:
+                assert await turn.compact() is not None
 
     async def test_a_dead_holder_is_replaced_when_its_lease_expires(
         self, session: Session, store: Store, namespace: str

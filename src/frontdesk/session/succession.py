@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frontdesk.config.settings import SYSTEM_LABEL
-from frontdesk.errors import InvalidKeyError
+from frontdesk.errors import InvalidKeyError, TurnLostError
 from frontdesk.lifecycle import transitions
 from frontdesk.messages.ids import new_id
 from frontdesk.records import EndReason
@@ -11,6 +11,7 @@ from frontdesk.session.components import Components
 from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
 from frontdesk.session.turns import Holding
+from frontdesk.store import SessionRow
 
 
 async def start_next(holding: Holding) -> Holding:
@@ -23,19 +24,27 @@ async def start_next(holding: Holding) -> Holding:
 
     async def apply() -> str:
         while True:
-            row = await handle.row()
-            if not row.key_current:
-                raise InvalidKeyError(
-                    f"session {session_id!r} is not the current one under a key, so that no other can follow it:"
-                    " use `create`, or `new` with a key",
-                    session_id=session_id,
-                )
+            row = _check_current(await handle.row())
             made = new_id()
             if await handle.apply(transitions.succeed(row, made, EndReason.NEW, runtime.now(), (SYSTEM_LABEL,))):
                 return made
 
+    # Before the hooks: they are not to be called for an end that cannot come.
+    if holding.lost:
+        raise TurnLostError(session_id, holding.number)
+    _check_current(await handle.row())
     async with ending(runtime, handle, EndReason.NEW):
         following = await holding.move(apply)
     runtime.hooks.announce(following.session_id, "on_session_start")
     Components(Handle(runtime, session_id)).memory.start(session_id)
     return following
+
+
+def _check_current(row: SessionRow) -> SessionRow:
+    if not row.key_current:
+        raise InvalidKeyError(
+            f"session {row.id!r} is not the current one under a key, so that no other can follow it:"
+            " use `create`, or `new` with a key",
+            session_id=row.id,
+        )
+    return row
