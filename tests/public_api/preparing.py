@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frontdesk import InvalidInputError, MessageFormat, Session, SessionManager, Store
+from frontdesk import ContextOverflowError, InvalidInputError, MessageFormat, Session, SessionManager, Store, Tool
 from frontdesk.session.requests import ProviderFormat
 from tests.models.strict import validate
 from tests.public_api.steps import answer, call, result, say, system, user
@@ -53,6 +53,35 @@ class PreparingTests:
         }
 
     @pytest.mark.parametrize("format", PROVIDERS)
+    async def test_an_application_adds_tools_of_its_own(self, guest: Session, format: ProviderFormat) -> None:
+        async def tell_time() -> str:
+            return "noon"
+
+        await say(guest, "m1")
+        own = Tool("tell_time", "Tell the time.", {"type": "object", "properties": {}}, tell_time)
+        request = await prepared(guest, format, tools={**await guest.tools(), own.name: own})
+        assert request["tools"][:-1] == (await prepared(guest, format))["tools"]
+        assert "tell_time" in str(request["tools"][-1])
+        assert len((await prepared(guest, format, tools={own.name: own}))["tools"]) == 1
+
+    @pytest.mark.parametrize("format", PROVIDERS)
+    async def test_the_prompt_and_the_tools_count_against_the_limit(
+        self, guest: Session, format: ProviderFormat
+    ) -> None:
+        turns = [message for at in range(20) for message in (user(f"q{at}", "and then?"), answer(f"a{at}", "this."))]
+        await guest.append_all(turns)
+        definitions = [tool.to_openai() for tool in (await guest.tools()).values()]
+        await guest.freeze_system_prompt()
+        usage = await guest.context_usage(tools=definitions)
+        whole = await prepared(guest, format, max_tokens=usage.used)
+        assert len(listed(whole)) == len(listed(await prepared(guest, format)))
+        less = await prepared(guest, format, max_tokens=usage.used - 50)
+        assert len(listed(less)) < len(listed(whole))
+        room = usage.used - (await guest.info()).token_count
+        with pytest.raises(ContextOverflowError):
+            await guest.prepare(format, max_tokens=room)
+
+    @pytest.mark.parametrize("format", PROVIDERS)
     async def test_what_is_empty_is_left_out(self, session: Session, guest: Session, format: ProviderFormat) -> None:
         await say(session, "m1")
         assert not {"system", "instructions"} & (await prepared(session, format, tools=False)).keys()
@@ -69,8 +98,9 @@ class PreparingTests:
 
     async def test_the_window_is_as_large_as_asked(self, session: Session) -> None:
         await session.append_all([user("m1", "x " * 500), answer("m2"), user("m3")])
-        assert listed(await prepared(session, "openai", max_tokens=100))[-1]["content"] == "m3"
-        assert "x x" not in str(await prepared(session, "openai", max_tokens=100))
+        request = await prepared(session, "openai", max_tokens=100, tools=False)
+        assert listed(request)[-1]["content"] == "m3"
+        assert "x x" not in str(request)
 
     # leading system messages
 

@@ -16,9 +16,16 @@ _BATCH = 512
 
 
 async def read_window(
-    runtime: Runtime, session_id: str, leaf: str | None, last: int | None, max_tokens: int, by: Shortening
+    runtime: Runtime,
+    session_id: str,
+    leaf: str | None,
+    last: int | None,
+    max_tokens: int,
+    by: Shortening,
+    reserved: int = 0,
 ) -> list[Message]:
-    """The leading system messages, the summaries, the current turn, and as much before it as fits; see `fitting.fit`.
+    """The leading system messages, the summaries, the current turn, and as much before it as fits into `max_tokens`
+    together with what is `reserved`; see `fitting.fit`.
 
     Raises `ContextOverflowError` if the current turn does not fit."""
 
@@ -27,10 +34,11 @@ async def read_window(
         lead = await leading_system(runtime, items)
         rest = drop_first(items, len(lead))
         extent = tokens - sum(message.tokens for message in lead) - _pinned(rest)
+        taken = reserved + tokens - extent
         try:
-            return lead + await _fit(runtime, rest, extent, max_tokens - (tokens - extent), by)
+            return lead + await _fit(runtime, rest, extent, max_tokens - taken, by)
         except TooLongError as error:
-            raise ContextOverflowError(tokens - extent + error.needed, max_tokens, session_id) from None
+            raise ContextOverflowError(taken + error.needed, max_tokens, session_id) from None
 
     return await retry_if_moved(read, session_id)
 

@@ -94,7 +94,7 @@ class Components:
 
     @_component
     def preparer(self) -> Preparer:
-        return Preparer(self.window, self.prompt)
+        return Preparer(self.window, self.prompt, self.handle.runtime.settings.counter)
 
     @_component
     def memory(self) -> MemoryRefresher:

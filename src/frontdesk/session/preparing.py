@@ -9,9 +9,11 @@ from frontdesk.checks import check_count
 from frontdesk.context.frozen_prompt import FrozenPrompt, is_change_note, outdated_changes
 from frontdesk.errors import InvalidInputError
 from frontdesk.messages import Message, formats
+from frontdesk.messages.exact_json import compact
 from frontdesk.messages.formats import Notes, Rendering
 from frontdesk.messages.formats.anthropic_writer import CACHED
 from frontdesk.messages.formats.notes import system_text
+from frontdesk.messages.tokens import MESSAGE_TOKENS, TokenCounter
 from frontdesk.session.requests import ProviderFormat
 from frontdesk.session.windows import WindowReader
 from frontdesk.store import PromptRow
@@ -33,9 +35,10 @@ def check_rendering(notes: str, alternate: bool) -> None:
 class Preparer:
     """Renders a view for a provider, together with the frozen prompt and what has changed since."""
 
-    def __init__(self, window: WindowReader, prompt: FrozenPrompt) -> None:
+    def __init__(self, window: WindowReader, prompt: FrozenPrompt, counter: TokenCounter) -> None:
         self._window = window
         self._prompt = prompt
+        self._counter = counter
 
     async def render(
         self, messages: Sequence[Message], format: str, notes: Notes, alternate: bool
@@ -63,19 +66,25 @@ class Preparer:
         check_count(max_tokens, "max_tokens")
         check_rendering(notes, alternate)
         frozen = await self._prompt.freeze()
-        messages = await self._window.read(None, None, max_tokens, shortens=True)
+        changes = await self._pending(frozen)
+        reserved = frozen.tokens + self._count(tools, changes)
+        messages = await self._window.read(None, None, max_tokens, shortens=True, reserved=reserved)
         outdated = outdated_changes(messages, frozen)
         stable = len(messages) if cache else None
-        messages = [*messages, *await self._pending(frozen, messages, outdated)]
+        shown = [message.id for message in messages if is_change_note(message) and message.id not in outdated]
+        if changes and shown[-1:] != [changes[0].id]:  # unless the last such message says the same
+            messages = [*messages, *changes]
         return build(frozen.text, messages, tools, Rendering(notes, alternate, outdated, stable))
 
-    async def _pending(self, frozen: PromptRow, messages: Sequence[Message], outdated: frozenset[str]) -> list[Message]:
-        """The message on what has changed since the prompt was frozen, unless the last such message says the same."""
+    async def _pending(self, frozen: PromptRow) -> list[Message]:
+        """The message on what has changed since the prompt was frozen."""
         changes = await self._prompt.changes(frozen)
-        shown = [message.id for message in messages if is_change_note(message) and message.id not in outdated]
-        if changes is None or shown[-1:] == [changes["id"]]:
-            return []
-        return [Message(changes["id"], "system", changes["content"])]
+        return [] if changes is None else [Message(changes["id"], "system", changes["content"])]
+
+    def _count(self, tools: Sequence[Tool], changes: Sequence[Message]) -> int:
+        """The tokens of what is sent besides the prompt and the history."""
+        definitions = sum(self._counter(compact(tool.to_openai())) for tool in tools)
+        return definitions + sum(MESSAGE_TOKENS + self._counter(message.text) for message in changes)
 
 
 def _for_openai(prompt: str, messages: list[Message], tools: Sequence[Tool], rendering: Rendering) -> Request:

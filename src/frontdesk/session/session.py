@@ -315,7 +315,7 @@ class Session:
         format: Literal["openai"],
         *,
         max_tokens: int | None = None,
-        tools: bool = True,
+        tools: bool | Mapping[str, Tool] = True,
         cache: bool = True,
         notes: Notes = "user",
         alternate: bool = False,
@@ -327,7 +327,7 @@ class Session:
         format: Literal["openai-responses"],
         *,
         max_tokens: int | None = None,
-        tools: bool = True,
+        tools: bool | Mapping[str, Tool] = True,
         cache: bool = True,
         notes: Notes = "user",
         alternate: bool = False,
@@ -339,7 +339,7 @@ class Session:
         format: Literal["anthropic"],
         *,
         max_tokens: int | None = None,
-        tools: bool = True,
+        tools: bool | Mapping[str, Tool] = True,
         cache: bool = True,
         notes: Notes = "user",
         alternate: bool = False,
@@ -350,22 +350,23 @@ class Session:
         format: ProviderFormat,
         *,
         max_tokens: int | None = None,
-        tools: bool = True,
+        tools: bool | Mapping[str, Tool] = True,
         cache: bool = True,
         notes: Notes = "user",
         alternate: bool = False,
     ) -> Any:
-        """The keyword arguments of a model call: the frozen prompt, history, and the definitions of `tools()`.
+        """The keyword arguments of a model call: the frozen prompt, history, and the definitions of tools. `tools` are
+        those of the session (True), none (False), or these, by name: add your own to what `tools()` returns.
 
         What has changed in the context since the prompt was frozen comes last, never between a tool call and its
         result. No message is written. For "anthropic", `cache` sets cache breakpoints at the ends of the stable parts:
-        tools and system prompt, the last summary, and the last message. `max_tokens`, `notes` and `alternate` are those
-        of `history`.
+        tools and system prompt, the last summary, and the last message. `max_tokens` limits the whole request, with
+        prompt and tools. `notes` and `alternate` are those of `history`.
 
         Raises `InvalidInputError`, and `ContextOverflowError` if the current turn does not fit."""
-        offered = (await self.tools()).values() if tools else ()
+        offered = (await self.tools() if tools else {}) if isinstance(tools, bool) else tools
         return await self._parts.preparer.prepare(
-            format, [*offered], max_tokens=max_tokens, cache=cache, notes=notes, alternate=alternate
+            format, [*offered.values()], max_tokens=max_tokens, cache=cache, notes=notes, alternate=alternate
         )
 
     async def transcript(

@@ -21,10 +21,10 @@ class WindowReader:
         self._runtime = handle.runtime
 
     async def read(
-        self, leaf: str | None, last: int | None, max_tokens: int | None, *, shortens: bool
+        self, leaf: str | None, last: int | None, max_tokens: int | None, *, shortens: bool, reserved: int = 0
     ) -> list[Message]:
-        """The view at the head, or at `leaf`; of its last messages only; and only as much as fits `max_tokens`, with
-        tool outputs shortened (if it `shortens`).
+        """The view at the head, or at `leaf`; of its last messages only; and only as much as fits `max_tokens` together
+        with what is `reserved` for other parts of a request, with tool outputs shortened (if it `shortens`).
 
         Raises `MessageNotFoundError`, and `ContextOverflowError` if the current turn does not fit."""
         session_id = await self._handle.readable_id()
@@ -33,7 +33,7 @@ class WindowReader:
         if max_tokens is None:
             return await views.read_view(self._runtime, session_id, leaf, last)
         by = Shortening(self._shorten, self._shorten_outputs) if shortens else Shortening(_unchanged, _unchanged)
-        return await windows.read_window(self._runtime, session_id, leaf, last, max_tokens, by)
+        return await windows.read_window(self._runtime, session_id, leaf, last, max_tokens, by, reserved)
 
     def _shorten(self, message: Message) -> Message:
         return shorten(message, _TOOL_CHARS, _TEXT_CHARS, self._runtime.settings.counter)
