@@ -63,9 +63,11 @@ format: $(READY) ## fix style and formatting
 	@$(BIN)/ruff format $(SOURCES)
 
 .PHONY: types
-types: $(READY) ## check types, also in the module that has a stub
+types: $(READY) ## check types, also in the module that has a stub and, with pyright too, in the applications
 	@$(BIN)/mypy $(SOURCES)
 	@$(BIN)/mypy src/frontdesk/sync.py
+	@MYPYPATH=src:examples/apps $(BIN)/mypy --explicit-package-bases examples/apps/*.py
+	@$(BIN)/pyright
 
 .PHONY: stubs
 stubs: $(READY) ## write the stub of frontdesk.sync again, after a change of the public API

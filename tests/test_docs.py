@@ -15,6 +15,7 @@ from tests.models.scripted_server import Answer, ScriptedServer, ToolCall
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "frontdesk"
+APPS = ROOT / "examples" / "apps"
 PAGES = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
@@ -37,19 +38,28 @@ BLOCKS = [
 def run(script: Path, folder: Path, **variables: str) -> str:
     """What a reader's script prints, run in `folder`; every warning is an error."""
     environment = {**os.environ, "PYTHONWARNINGS": "error", **variables}
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def variables(server: ScriptedServer) -> dict[str, str]:
-    """The variables with which the packages of the providers find a model."""
+    """The variables with which a script finds a model, and the applications that other pages show."""
     return {
         "OPENAI_BASE_URL": server.openai_url,
         "OPENAI_API_KEY": "key",
         "ANTHROPIC_BASE_URL": server.anthropic_url,
         "ANTHROPIC_API_KEY": "key",
+        "PYTHONPATH": str(APPS),
     }
 
 
@@ -84,6 +94,12 @@ def test_each_loop_of_a_model_call_runs_the_tools(number: int, tmp_path: Path) -
         )
         assert run(script, tmp_path, **variables(server)).splitlines() == ["Noted.", "No nuts."]
         assert (server.refused, server.left) == ([], 0)
+
+
+@pytest.mark.parametrize("app", sorted(APPS.glob("*.py")), ids=lambda app: app.name)
+def test_an_application_is_shown_whole_in_its_recipe(app: Path) -> None:
+    shown = [block for page in (ROOT / "docs" / "recipes").glob("*.md") for block in blocks(page)]
+    assert app.read_text() in shown
 
 
 def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:

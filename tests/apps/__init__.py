@@ -1,0 +1,1 @@
+"""The applications of the recipes, run against the scripted server."""
