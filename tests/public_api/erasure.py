@@ -76,7 +76,7 @@ class ErasureTests:
         await manager.reindex()
         report = await manager.erase(peer="ada")
         assert report == ErasureReport(
-            sessions=2, messages=6, summaries=1, block_versions=2, states=1, usage_entries=1, queued_messages=0
+            sessions=2, messages=6, summaries=1, block_versions=3, states=1, usage_entries=1, queued_messages=0
         )
         assert [await manager.get(id) for id in (first.id, second.id)] == [None, None]
         assert (await manager.search("quagga again")).total == 0
