@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,15 @@ def server(provider: ScriptedServer, tmp_path: Path) -> Iterator[tuple[subproces
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "web_backend:app", "--workers", "2", "--port", str(port)]
     environment = {**os.environ, "STORE": f"sqlite:///{tmp_path}/web.db", "PYTHONPATH": str(APPS)}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL) as process:
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
         yield process, f"http://127.0.0.1:{port}"
-        process.kill()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the workers too
+        process.wait()
 
 
 @pytest.fixture
