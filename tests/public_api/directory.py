@@ -31,6 +31,19 @@ async def everything(manager: SessionManager, **filters: Any) -> list[SessionInf
     return [info async for info in manager.iterate(**filters)]
 
 
+async def _rename(session: Session) -> None:
+    await session.rename("again")
+
+
+async def _set_prompt(session: Session) -> None:
+    await session.set_system_prompt("again")
+
+
+async def _take_turn(session: Session) -> None:
+    async with session.turn():
+        pass
+
+
 class DirectoryTests:
     async def test_create_stores_the_attributes_of_a_session(self, manager: SessionManager) -> None:
         session = await manager.create(
@@ -96,6 +109,17 @@ class DirectoryTests:
         assert handle.id == pinned
         assert await handle.history() == []
         assert (await manager.session(ADA).info()).id == replacement.id
+
+    async def test_a_session_that_is_made_again_for_a_key_is_found_by_the_key(self, manager: SessionManager) -> None:
+        for write in (_rename, _set_prompt, _take_turn):
+            session = manager.session(ADA)
+            await say(session, "before")
+            assert await manager.delete(ADA)
+            await write(session)
+            await say(session, "after")
+            assert [(info.key, info.message_count) for info in await everything(manager)] == [(ADA, 1)]
+            assert await path(manager.session(ADA)) == ["after"]
+            assert (await manager.erase(key=ADA)).sessions == 1
 
     async def test_many_concurrent_first_writes_under_a_key_go_to_one_session(self, manager: SessionManager) -> None:
         await asyncio.gather(*(manager.append(ADA, user(f"m{n}")) for n in range(16)))

@@ -95,18 +95,20 @@ class Handle:
         return self._id if self._id is not None else (await self.ensure()).id
 
     async def ensure(self) -> SessionRow:
-        """The session's row, created if there is none. In a turn it must exist, else `TurnLostError` is raised."""
+        """The session's row, created if there is none. In a turn it must exist, else `TurnLostError` is raised.
+
+        If the session of a key was deleted, the one that is current under the key by now takes its place, or a new one:
+        a session that is made for a key is always found by that key."""
         if self.fence is not None:
             row = await self.find_row()
             if row is None:
                 raise TurnLostError(self.id, self.fence)
             return row
-        parts = self.runtime.address(self.key).parts if self.key and self._id is None else (None,) * 4
-        agent, channel, peer, thread = parts
+        agent, channel, peer, thread = self.runtime.address(self.key).parts if self.key else (None,) * 4
         row, made = await self.runtime.store.create(
             NewSession(
                 namespace=self.runtime.namespace,
-                id=self.future_id,
+                id=new_id() if self.key and self._id is not None else self.future_id,
                 now=self.runtime.now(),
                 agent=agent,
                 channel=channel,
