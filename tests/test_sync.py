@@ -22,7 +22,7 @@ from frontdesk import SessionKey, sync
 from frontdesk.context import StoreSearch
 from frontdesk.store import TURN, Item, Piece, SessionQuery, SessionRow
 from frontdesk.stores.memory import MemoryStore
-from frontdesk.sync import Session, SessionManager, StandaloneSession
+from frontdesk.sync import Session, SessionManager, StandaloneSession, Tool
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -61,6 +61,16 @@ def test_a_request_for_a_provider_is_prepared_and_tools_are_called() -> None:
         assert "missing" in tool.call("{}")
         assert "Written" in tool.call('{"label": "memory", "content": "Likes tea."}')
         assert "Likes tea." in str(session.prepare("anthropic", notes="user", alternate=True)["messages"])
+
+
+def test_an_application_adds_a_tool_that_is_a_plain_function() -> None:
+    with SessionManager("memory://") as manager:
+        session = manager.session("s")
+        session.append(said("hi"))
+        clock = Tool("tell_time", "Tell the time.", {"type": "object", "properties": {}}, lambda: "noon")
+        request = session.prepare("openai", tools={**session.tools(), clock.name: clock})
+        assert [tool["function"]["name"] for tool in request["tools"]][-1] == "tell_time"
+        assert clock() == "noon"
 
 
 def test_search_tools_are_called_and_a_scope_is_a_plain_function() -> None:

@@ -221,6 +221,8 @@ def _to_async(value: Any) -> Any:
     API itself; a file is passed on."""
     if isinstance(value, _Twin):
         return value._inner
+    if type(value) is dict and any(isinstance(each, _Twin) for each in value.values()):
+        return {name: _to_async(each) for name, each in value.items()}
     return list(value) if isinstance(value, Iterator) and not hasattr(value, "read") else value
 
 

@@ -1494,12 +1494,14 @@ class States(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool for a model. Calling it returns text and never raises. For wrong arguments, or if the tool fails, the text
-    tells the model what is wrong and what to do."""
+    tells the model what is wrong and what to do.
+
+    `run` is called with the arguments by name. It may be sync (it then runs in a thread) or async."""
 
     name: str
     description: str
     parameters: dict[str, Any]
-    run: Callable[..., Awaitable[str]]
+    run: Callable[..., str | Awaitable[str]]
 
     def __call__(self, /, **arguments: Any) -> str: ...
     def call(self, arguments: str | Mapping[str, Any] | None) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from frontdesk.calls import call
 from frontdesk.errors import (
     BlockTooLargeError,
     CompactionNotFoundError,
@@ -48,19 +50,22 @@ _SHOWN = 80
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool for a model. Calling it returns text and never raises. For wrong arguments, or if the tool fails, the text
-    tells the model what is wrong and what to do."""
+    tells the model what is wrong and what to do.
+
+    `run` is called with the arguments by name. It may be sync (it then runs in a thread) or async."""
 
     name: str
     description: str
     parameters: dict[str, Any]
-    run: Callable[..., Awaitable[str]] = field(repr=False, compare=False)
+    run: Callable[..., str | Awaitable[str]] = field(repr=False, compare=False)
 
     async def __call__(self, /, **arguments: Any) -> str:
         problem = find_problem(self.parameters, arguments)
         if problem is not None:
             return f"Error: {problem} {_usage(self.name, self.parameters)}"
         try:
-            return await self.run(**arguments)
+            text: str = await call(partial(self.run, **arguments))
+            return text
         except FrontdeskError as error:
             return f"Error: {_explain(error, self.name)}"
         except Exception as error:
@@ -94,6 +99,13 @@ class Tool:
     def to_anthropic(self) -> dict[str, Any]:
         """The entry for `tools=` of an Anthropic message."""
         return {"name": self.name, "description": self.description, "input_schema": self.parameters}
+
+
+def check_tools(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    """Tools by name. Raises `InvalidInputError`."""
+    if not isinstance(tools, Mapping) or not all(isinstance(tool, Tool) for tool in tools.values()):
+        raise InvalidInputError("tools must be True, False, or a dict of tools by name, as `tools()` returns")
+    return tools
 
 
 def schema(required: dict[str, dict[str, Any]], optional: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:

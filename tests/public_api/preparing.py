@@ -277,4 +277,8 @@ class PreparingTests:
             await manager.history("chat", format="openai", notes="system", alternate=True)
         with pytest.raises(InvalidInputError, match="max_tokens"):
             await session.prepare("openai", max_tokens=0)
+        wrong: Any
+        for wrong in (list((await session.tools()).values()), {"tool": 1}, None):
+            with pytest.raises(InvalidInputError, match="tools must be"):
+                await session.prepare("openai", tools=wrong)
         assert await manager.get("chat") is None

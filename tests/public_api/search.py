@@ -308,7 +308,8 @@ class SearchTests:
                 await search
 
     async def test_invalid_arguments_are_refused(self, manager: SessionManager, session: Session) -> None:
-        wrong: list[dict[str, Any]] = [{"limit": 0}, {"context": -1}, {"context": True}, {"role": 5}, {"after": "May"}]
+        limits: list[dict[str, Any]] = [{"limit": 0}, {"limit": None}]
+        wrong = [*limits, {"context": -1}, {"context": True}, {"role": 5}, {"after": "May"}]
         for given in wrong:
             with pytest.raises(InvalidInputError):
                 await manager.search("lamp", **given)

@@ -97,6 +97,8 @@ async def parse_request(
     Raises `InvalidInputError`, and `InvalidCursorError` for a cursor of another call."""
     if not isinstance(text, str):
         raise InvalidInputError(f"a query must be a text, not {type(text).__name__}")
+    if limit is None:
+        raise InvalidInputError("limit must be a whole number, at least 1, not None: pass `next_cursor` for more hits")
     check_count(limit, "limit")
     if not isinstance(context, int) or isinstance(context, bool) or not 0 <= context <= _MAX_CONTEXT:
         raise InvalidInputError(f"context must be a whole number from 0 to {_MAX_CONTEXT}, not {context!r}")

@@ -33,7 +33,7 @@ from frontdesk.session.succession import start_next
 from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
 from frontdesk.session.writing import Given
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, Scope, Store
-from frontdesk.tools import Tool
+from frontdesk.tools import Tool, check_tools
 
 R = TypeVar("R")
 """the result of some work"""
@@ -364,7 +364,7 @@ class Session:
         prompt and tools. `notes` and `alternate` are those of `history`.
 
         Raises `InvalidInputError`, and `ContextOverflowError` if the current turn does not fit."""
-        offered = (await self.tools() if tools else {}) if isinstance(tools, bool) else tools
+        offered = (await self.tools() if tools else {}) if isinstance(tools, bool) else check_tools(tools)
         return await self._parts.preparer.prepare(
             format, [*offered.values()], max_tokens=max_tokens, cache=cache, notes=notes, alternate=alternate
         )
