@@ -11,6 +11,7 @@ import pytest
 from frontdesk import (
     BlockTooLargeError,
     ConfigurationError,
+    HeadMovedError,
     Session,
     SessionExistsError,
     SessionKey,
@@ -146,8 +147,6 @@ class GuestMemoryTests:
             elif way == "pop":
                 await session.pop()
             elif way == "replace_messages":
-                await session.replace_messages([])
-            elif way == "replace_messages":
                 await session.replace_messages([user("m9")])
             elif way == "clear_messages":
                 await session.clear_messages()
@@ -208,6 +207,47 @@ class GuestMemoryTests:
             assert await session.refresh_memory() == ["likes tea"]
             assert model.shown == [["m1", "m2", "m3"], ["m1", "m3"]]
             assert await session.refresh_memory() == []
+
+    async def test_messages_that_are_read_again_are_read_once_and_nothing_after_them_is(
+        self, store: Store, namespace: str
+    ) -> None:
+        model = Scripted("- likes tea\n- PIN is 4711", "- has a cat", "- likes tea", "- plays chess")
+        async with remembering(store, namespace, model) as manager:
+            session = manager.session(ANA)
+            await learn(session, "m1", "m2")
+            await learn(session, "m3")
+            await session.delete_messages(["m2"])
+            assert await session.refresh_memory() == ["likes tea"]
+            assert await session.refresh_memory() == []
+            await session.delete_messages(["m3"])
+            await session.delete_messages(["m1"])
+            await learn(session, "m4")
+            assert model.shown == [["m1", "m2"], ["m3"], ["m1"], ["m4"]]
+
+    @pytest.mark.parametrize("way", ["delete_messages", "pop", "replace_messages", "clear_messages"])
+    async def test_facts_come_back_if_their_messages_are_not_deleted_after_all(
+        self, store: Store, namespace: str, way: str
+    ) -> None:
+        class Prompts:
+            """Kept by the application. When one is dropped, somebody says something."""
+
+            def get(self, namespace: str, session_id: str) -> str | None:
+                return None
+
+            async def set(self, namespace: str, session_id: str, text: str | None) -> None:
+                await manager.append(session_id, user("m2"))
+
+        model = Scripted("- likes tea", "- likes tea", "- likes tea")
+        manager = remembering(store, namespace, model).with_cached_prompt(Prompts())
+        async with manager:
+            session = manager.session(ANA)
+            await learn(session, "m1")
+            given = [["m1"]] if way == "delete_messages" else [[]] if way == "replace_messages" else []
+            with pytest.raises(HeadMovedError):
+                await getattr(session, way)(*given, expected_head="m1")
+            assert await session.refresh_memory() == ["likes tea"]
+            assert model.shown == [["m1"], ["m1", "m2"]]
+            assert await memory(session) == "- likes tea"
 
     async def test_a_fact_that_was_edited_by_hand_stays(self, store: Store, namespace: str) -> None:
         async with remembering(store, namespace, Scripted("- likes tea\n- has a cat")) as manager:

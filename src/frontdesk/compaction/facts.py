@@ -119,6 +119,17 @@ def runs_of(places: Iterable[Place]) -> list[Run]:
     return runs
 
 
+def joined_runs(runs: Iterable[Run]) -> list[Run]:
+    """Runs in order, those that overlap or follow each other as one."""
+    joined: list[Run] = []
+    for segment, first, last in sorted(runs):
+        if joined and joined[-1][0] == segment and first <= joined[-1][2] + 1:
+            joined[-1] = (segment, joined[-1][1], max(joined[-1][2], last))
+        else:
+            joined.append((segment, first, last))
+    return joined
+
+
 def contains(runs: Sequence[Run], place: Place) -> bool:
     return any(segment == place.segment and first <= place.position <= last for segment, first, last in runs)
 

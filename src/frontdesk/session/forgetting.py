@@ -36,19 +36,11 @@ class Forgetter:
         """Forget the facts that came from messages at these places. The other messages that they came from are read
         again by the next extraction."""
         found, removed = await self._notes.extractions(), facts.runs_of(places)
-        affected = {key: each for key, each in found.items() if facts.overlap(each.runs, removed)}
-        if affected:
-            await self._withdraw(tree, affected)
-            runs = [run for each in affected.values() for run in each.runs]
-            await self._notes.change_progress(lambda now: replace(now, again=[*now.again, *runs]))
-            await self._remove(affected)
+        await self._forget(tree, {key: each for key, each in found.items() if facts.overlap(each.runs, removed)})
 
     async def forget_all(self, tree: Tree) -> None:
         """Forget the facts that came from any message of the session."""
-        affected = await self._notes.extractions()
-        if affected:
-            await self._withdraw(tree, affected)
-            await self._remove(affected)
+        await self._forget(tree, await self._notes.extractions())
 
     async def forget_session(self, tree: Tree) -> None:
         """The same for a session that is about to be deleted; `tree` has its family. A fact stays if another session
@@ -57,10 +49,21 @@ class Forgetter:
         if not found:
             return
         kept = await self._kept_by_others(tree, found)
-        affected = {key: each for key, each in found.items() if key not in kept}
-        if affected:
-            await self._withdraw(tree, affected)
-        await self._remove(affected)
+        await self._forget(tree, {key: each for key, each in found.items() if key not in kept})
+
+    async def _forget(self, tree: Tree, affected: Mapping[str, Extraction]) -> None:
+        """Withdraw extractions and remove their notes. First of all their messages are noted as to be read again: some
+        of them stay, and all of them if the deletion is refused in the end."""
+        if not affected:
+            return
+        runs = [run for each in affected.values() for run in each.runs]
+        await self._notes.change_progress(lambda now: replace(now, again=[*now.again, *runs]))
+        await self._withdraw(tree, affected)
+        for key in affected:
+            await self._notes.replace_extraction(key, None)
+        await self._notes.change_progress(
+            lambda now: replace(now, left_over=[key for key in now.left_over if key not in affected])
+        )
 
     async def _kept_by_others(self, tree: Tree, found: Mapping[str, Extraction]) -> set[str]:
         session = tree.session
@@ -73,14 +76,6 @@ class Forgetter:
         ]
         rows = await self._runtime.store.get_documents(self._runtime.namespace, names) if names else []
         return {row.key for row in rows if row is not None}
-
-    async def _remove(self, affected: Mapping[str, Extraction]) -> None:
-        for key in affected:
-            await self._notes.replace_extraction(key, None)
-        if affected:
-            await self._notes.change_progress(
-                lambda now: replace(now, left_over=[key for key in now.left_over if key not in affected])
-            )
 
     async def _withdraw(self, tree: Tree, affected: Mapping[str, Extraction]) -> None:
         for key, each in affected.items():

@@ -28,7 +28,7 @@ from frontdesk.session.forgetting import Forgetter
 from frontdesk.session.handle import Handle
 from frontdesk.session.memory_block import MemoryBlock
 from frontdesk.store import Owner, Place, Plan, Scope
-from frontdesk.tree.items import drop_first, position_of
+from frontdesk.tree.items import drop_first, first_items, position_of
 
 _log = logging.getLogger("frontdesk.memory")
 _LEASE = "memory"
@@ -137,11 +137,12 @@ class MemoryRefresher:
         return keys
 
     def _advanced(self, now: Progress, before: Progress, unread: _Unread, keys: list[str]) -> Progress:
-        """The progress after an extraction; what others noted meanwhile stays."""
+        """The progress after an extraction; what others noted meanwhile stays, even if it is the same run again."""
+        is_longer = now.again[: len(before.again)] == before.again
         return replace(
             now,
             recent=[*now.recent, *(message.id for message in unread.said)][-_MOST_RECENT:],
-            again=[run for run in now.again if run not in before.again],
+            again=now.again[len(before.again) :] if is_longer else now.again,
             left_over=keys,
         )
 
@@ -167,13 +168,13 @@ class MemoryRefresher:
             if tree is None:
                 return _Unread([], [])
             items = tree.lay(tree.session.head, overlays=False)
-            found = (tree.find(message_id) for message_id in reversed(progress.recent))
-            ends = [place for place in found if place is not None]
+            ends = [place for message_id in progress.recent if (place := tree.find(message_id)) is not None]
             if progress.after_base and tree.session.base is not None:
                 ends.append(tree.session.base)
             positions = (position_of(items, place) for place in ends)
-            start = next((position + 1 for position in positions if position is not None), 0)
-            new = [*facts.items_within(items, progress.again), *drop_first(items, start)]
+            start = max((position + 1 for position in positions if position is not None), default=0)
+            again = facts.items_within(first_items(items, start), facts.joined_runs(progress.again))
+            new = [*again, *drop_first(items, start)]
             return _Unread(await views.read_all(self._runtime, new), facts.places_of(new))
 
         return await views.retry_if_moved(read, self._handle.name)
