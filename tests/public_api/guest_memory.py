@@ -389,6 +389,21 @@ class GuestMemoryTests:
             third = await manager.fork(keyless.id, key=SessionKey("bot", "web", "eve"))
             assert await memory(third) == ""
 
+    async def test_a_fork_for_another_guest_removes_facts_in_its_own_block_with_their_messages(
+        self, store: Store, namespace: str
+    ) -> None:
+        model = Scripted("- PIN is 4711", "- has a cat")
+        async with remembering(store, namespace, model, scope="session") as manager:
+            await learn(manager.session(ANA), "m1")
+            await say(manager.session(ANA), "m2")
+            fork = await manager.fork(ANA, key=BEN)
+            assert await memory(fork) == "- PIN is 4711"
+            assert await learn(fork, "m3") == ["has a cat"]
+            assert model.shown[-1] == ["m3"]
+            await fork.delete_messages(["m1"])
+            assert await memory(fork) == "- has a cat"
+            assert await memory(manager.session(ANA)) == "- PIN is 4711"
+
     async def test_a_fork_for_the_same_guest_shares_the_blocks(self, store: Store, namespace: str) -> None:
         async with remembering(store, namespace, Scripted("- likes tea", "- has a cat")) as manager:
             await learn(manager.session(ANA), "m1")

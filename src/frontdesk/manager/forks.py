@@ -70,14 +70,17 @@ class Forks:
         return made
 
     def _documents(self, source: SessionRow, new: NewSession) -> ForkedDocuments:
-        """Which documents a fork starts with. With them go the notes about the facts in a memory block."""
+        """Which documents a fork starts with. With them go the notes about the facts in a memory block: to a fork for
+        another guest only if the block is the session's own, which it has, too."""
         declarations = self._runtime.settings.context.declarations
         wide = [(one.label, scope) for one in declarations if (scope := stored_scope(one)) in KEY_SCOPES]
-        memory = self._runtime.settings.memory.label
-        wide += [(FACTS, scope) for label, scope in wide if label == memory]
+        memory = self._runtime.settings.memory
+        wide += [(FACTS, scope) for label, scope in wide if label == memory.label]
+        own = [one for one in declarations if one.label == memory.label and stored_scope(one) == "session"]
+        notes = (PROGRESS,) if own and memory.sink is None else (PROGRESS, EXTRACTIONS, FACTS)
         start = Progress(after_base=True)
         row = DocumentRow(label=PROGRESS, version=1, content=encode(start), created_at=new.now)
-        return forks.forked_documents(source, new, wide, (PROGRESS, EXTRACTIONS, FACTS), [row])
+        return forks.forked_documents(source, new, wide, notes, [row])
 
     async def compact_and_split(self, ref: str | SessionKey, summary: str | None, name: str | None) -> str:
         """End a session and continue in a new one; see `SessionManager.compact_and_split`. Returns the new id."""
