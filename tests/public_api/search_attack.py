@@ -6,10 +6,11 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from frontdesk import Session, SessionInfo, SessionKey, SessionManager, Store
+from frontdesk import InvalidCursorError, Session, SessionInfo, SessionKey, SessionManager, Store
 from tests.public_api.steps import user
 
 _SECRET = re.compile(r"zq\d{5}")
@@ -207,6 +208,49 @@ class SearchAttackTests:
         for number in range(0, 3_000, 131):
             await self.try_everything(inn, guests[number], guests[(number + 8) % 3_000])
             await self.try_everything(inn, guests[number], guests[(number + 11) % 3_000])
+
+    async def test_no_filter_of_a_guest_shows_an_event_a_session_or_a_hit_of_another(self, inn: SessionManager) -> None:
+        guests = await check_in(inn, 64)
+        await inn.reindex()
+        ids = {info.id: info.key async for info in inn.iterate()}
+        for guest in guests:
+            key = guest.address if isinstance(guest.address, SessionKey) else ids[guest.address]
+            if key is None:
+                continue  # addressed by id alone: no filter names them
+            parts: dict[str, Any] = {"agent": key.agent, "channel": key.channel, "peer": key.peer}
+            for filters in ({"peer": parts["peer"]}, parts):
+                own = {session_id for session_id, other in ids.items() if other is not None and other.peer == key.peer}
+                listed = {info.id async for info in inn.iterate(**filters)}
+                hits = await inn.search("secret code", limit=100, **filters)
+                events = [event async for event in inn.events(after="start", follow=False, **filters)]
+                assert listed == own
+                assert {event.session_id for event in events} == own
+                assert {hit.session_id for hit in hits} <= own
+                assert told_in(repr([hits, events])) <= guest.secrets
+
+    async def test_a_cursor_of_one_guest_is_refused_for_another(self, inn: SessionManager) -> None:
+        for peer in ("ana", "ben"):
+            for number in range(3):
+                session = inn.session(SessionKey("concierge", "web", peer, str(number)))
+                await session.append(user(f"{peer}{number}", f"The secret code of {peer}"))
+        listed = await inn.list(peer="ana", limit=2)
+        found = await inn.search("secret", peer="ana", limit=2)
+        in_session = await inn.session(SessionKey("concierge", "web", "ana", "0")).search("secret", limit=1)
+        assert listed.next_cursor is not None
+        assert found.next_cursor is not None
+        assert in_session.next_cursor is None
+        others: list[dict[str, Any]] = [{"peer": "ben"}, {}, {"agent": "concierge", "peer": "ana"}]
+        for other in others:
+            with pytest.raises(InvalidCursorError):
+                await inn.list(limit=2, cursor=listed.next_cursor, **other)
+            with pytest.raises(InvalidCursorError):
+                await inn.search("secret", limit=2, cursor=found.next_cursor, **other)
+        with pytest.raises(InvalidCursorError):
+            await inn.session(SessionKey("concierge", "web", "ben", "0")).search("secret", cursor=found.next_cursor)
+        # The position of an event says when, not whose: with another filter it continues with the events of that guest.
+        first = await anext(inn.events(after="start", peer="ana", follow=False))
+        later = [event async for event in inn.events(after=first.position, peer="ben", follow=False)]
+        assert {event.message_id for event in later if event.message_id} == {"ben0", "ben1", "ben2"}
 
     async def find_own_secret(self, inn: SessionManager, guest: Guest) -> None:
         search = (await guest.session(inn).tools())["session_search"]
