@@ -309,6 +309,28 @@ class ForkTests:
             async for _ in stream:
                 pass
 
+    async def test_a_stream_does_not_continue_in_another_session_that_gets_the_id(
+        self, manager: SessionManager, session: Session
+    ) -> None:
+        await say(session, *(f"m{number}" for number in range(2_500)))
+        stream = session.transcript()
+        await anext(stream)
+        await manager.delete("chat")
+        await say(session, "m1", "m2")
+        with pytest.raises(SessionNotFoundError):
+            async for _ in stream:
+                pass
+
+    async def test_a_stream_ends_when_the_messages_are_cleared_meanwhile(self, session: Session) -> None:
+        for reverse in (False, True):
+            await say(session, *(f"m{number}" for number in range(2_500)))
+            stream = session.transcript(reverse=reverse)
+            read = [await anext(stream)]
+            await session.clear_messages()
+            await say(session, "m1", "m2")
+            read += [message async for message in stream]
+            assert len(read) < 2_500
+
     async def test_busy_relatives_do_not_delay_a_deletion(self, manager: SessionManager, session: Session) -> None:
         await say(session, "m1", "m2")
         forks = [await manager.fork("chat", new_id=f"fork-{number}") for number in range(8)]

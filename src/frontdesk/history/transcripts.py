@@ -66,9 +66,10 @@ def transcript_loader(
 ) -> Loader:
     """The path as it was written, to where it ended when it was first looked at; see `Session.transcript`."""
     end: Place | None = None
+    number = 0
 
     async def load(read_until: str | None, returned: int) -> list[Item]:
-        nonlocal end
+        nonlocal end, number
         start = read_until or after
         wanted = [message_id for message_id in (leaf, start) if message_id is not None]
         tree = await load_tree(runtime, session_id, find=wanted)
@@ -78,6 +79,11 @@ def transcript_loader(
             raise MessageNotFoundError(wanted[0], session_id)
         if not returned:
             end = tree.session.head if leaf is None else place_of(tree, leaf)
+            number = tree.session.number
+        elif tree.session.number != number:  # another session has the id by now
+            return _nothing_left(runtime, session_id, returned)
+        elif end is not None and not tree.reaches(end):
+            return []  # all messages were cleared
         items = _after(tree, tree.lay(tree.at_or_before(end), overlays=False), start, reverse)
         if limit is None:
             return items
