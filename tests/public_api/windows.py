@@ -99,6 +99,21 @@ class WindowTests:
         needed = await self.check_needed(session, first="task")
         assert ids(await session.history(max_tokens=needed)) == ["task", "c1", "r1", "besides", "c2", "r2"]
 
+    async def test_max_tokens_keeps_the_first_request_after_a_conversation_that_began_with_a_tool_call(
+        self, session: Session
+    ) -> None:
+        await session.append_all([call("c0", "x0"), output(0, 400), user("q0", "the task"), user("q1", "and this")])
+        for n in range(1, 12):
+            await session.append_all([call(f"c{n}", f"x{n}"), output(n, 400)])
+        for wanted in ({"q0", "q1", "c11", "r11"}, {"q2", "q3", "d1", "s1"}):
+            with pytest.raises(ContextOverflowError) as refused:
+                await session.history(max_tokens=10)
+            window = await session.history(max_tokens=refused.value.needed)
+            assert wanted <= set(ids(window)) < set(ids(await session.history()))
+            late = [call("d0", "y0"), user("q2", "wait"), result("s0", "y0")]
+            extra = [call("e0", "z0"), {**output(0, 400), "id": "t0", "tool_call_id": "z0"}]
+            await session.replace_messages([*extra, *late, user("q3"), call("d1", "y1"), result("s1", "y1")])
+
     async def test_words_next_to_a_tool_call_are_no_finished_answer(self, session: Session) -> None:
         await session.append_all(
             [

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from frontdesk.history.turns import turn_starts, whole_pairs
+from frontdesk.history.turns import current_request, turn_starts, whole_pairs
 from frontdesk.messages import Message
 
 _SHARES = (2, 4, 8)
@@ -63,7 +63,7 @@ class _Fitting:
         pairs = whole_pairs(messages, complete=complete)
         self._starts = [start for start in turn_starts(messages, complete=complete) if pairs[start]]
         if complete and not self._starts:
-            self._starts = [max(index for index, is_whole in enumerate(pairs) if is_whole)]
+            self._starts = [_start_without_turns(messages, pairs)]
         self._by = by
         self._shortened: dict[tuple[int, bool], Message] = {}
 
@@ -189,6 +189,13 @@ class _Fitting:
             known = self._by.earlier(message) if is_earlier else self._by.current(message)
             self._shortened[index, is_earlier] = known
         return known
+
+
+def _start_without_turns(messages: Sequence[Message], pairs: Sequence[bool]) -> int:
+    """Where what must stay begins if no turn does: at the current request, or the last message, or at the tool call
+    whose result comes later. Example: a conversation that begins with a tool call, before the user says anything."""
+    first = next(iter(current_request(messages)), len(messages) - 1)
+    return max(index for index in range(first + 1) if pairs[index])
 
 
 def fit(messages: Sequence[Message], extent: int, room: int, by: Shortening, *, complete: bool) -> list[Message]:
