@@ -421,6 +421,20 @@ async def test_hostile_namespaces_and_keys_are_valid_and_isolated(store: Store) 
         lambda manager: manager.delete_messages("chat", "m1"),
         lambda manager: manager.delete_messages("chat", 5),
         lambda manager: manager.delete_messages("chat", [[]]),
+        lambda manager: manager.search("x", limit=None),
+        lambda manager: manager.session("chat").search("x", limit=None),
+        lambda manager: manager.session("chat").prepare(["openai"]),
+        lambda manager: manager.session("chat").prepare("openai", tools=None),
+        lambda manager: manager.session("chat").prepare("openai", tools=["search"]),
+        lambda manager: manager.session("chat").prepare("openai", tools={"search": {"name": "search"}}),
+        lambda manager: manager.session("chat").context_usage(tools=None),
+        lambda manager: manager.session("chat").context_usage(tools=[object()]),
+        lambda manager: manager.session("chat").context_usage(tools=[{"name": "lone \ud800"}]),
+        lambda manager: manager.session("chat").compact(instructions=7),
+        lambda manager: manager.session("chat").compact(prompt=["in", "parts"]),
+        lambda manager: manager.session("chat").on_overflow("context_length_exceeded"),
+        lambda manager: manager.session("chat").turn(ttl=2**70).__aenter__(),
+        lambda manager: manager.session("chat").turn(wait=2**70).__aenter__(),
     ],
 )
 async def test_arguments_of_the_wrong_kind_are_a_typed_error(
@@ -447,6 +461,13 @@ async def test_an_append_that_is_refused_under_a_key_leaves_no_session_behind(st
     with pytest.raises(HeadMovedError):
         await manager.session(key).append(text("m1", "x"), expected_head="nowhere")
     assert await manager.get(key) is None
+
+
+async def test_a_leaf_under_a_key_without_a_session_is_not_found(store: Store) -> None:
+    session = SessionManager(store, namespace=new_id()).session(SessionKey("agent", "web", "ana"))
+    for options in ({}, {"last": 3}, {"max_tokens": 1_000}, {"format": "openai"}):
+        with pytest.raises(MessageNotFoundError):
+            await session.history(leaf="nowhere", **options)
 
 
 async def test_a_counter_that_returns_absurd_numbers_is_refused(store: Store) -> None:

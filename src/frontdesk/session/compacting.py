@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from frontdesk.checks import check_json, check_list, check_text
 from frontdesk.compaction import overlays
 from frontdesk.compaction.failures import CompactionState, report_failure
 from frontdesk.compaction.planner import MIN_TOKENS, Range, choose_range, leading_system, tool_runs
@@ -19,6 +18,7 @@ from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.errors import (
     CompactionError,
     ContextOverflowError,
+    InvalidInputError,
     InvalidRangeError,
     MessageNotFoundError,
     SessionNotFoundError,
@@ -64,7 +64,7 @@ class Compactor:
         """How much of the model's window the next call takes."""
         row = await self.known_row()
         limit = self.window(row)
-        used = sum(self._runtime.settings.counter(msgspec.json.encode(tool).decode()) for tool in tools)
+        used = sum(self._runtime.settings.counter(check_json(tool, "a tool")) for tool in check_list(tools, "tools"))
         if row is not None:
             used += row.view_tokens + await self._prompt.tokens(row)
         return ContextUsage(used, limit, used / limit)
@@ -96,6 +96,9 @@ class Compactor:
     ) -> CompactionResult | None:
         """Compact the view now, or wait for a compaction that is already running. None if there is too little to
         gain."""
+        for what, text in (("instructions", instructions), ("prompt", prompt)):
+            if text is not None:
+                check_text(text, what)
         summariser = Summariser(self._settings, self._runtime.settings.counter, instructions, prompt)
         return await self._compact(summariser, trigger, self._choose)
 
@@ -111,6 +114,8 @@ class Compactor:
 
     async def on_overflow(self, error: BaseException) -> bool:
         """Compact harder if the error means that the context was too long. Returns whether to try the call again."""
+        if not isinstance(error, BaseException):
+            raise InvalidInputError(f"the error of a model call must be an exception, not {type(error).__name__}")
         session_id = await self._handle.readable_id()
         is_too_long = isinstance(error, ContextOverflowError) or is_context_overflow(error)
         if session_id is None or not is_too_long:

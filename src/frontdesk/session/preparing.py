@@ -60,7 +60,7 @@ class Preparer:
         alternate: bool,
     ) -> Request:
         """The keyword arguments of the provider's call; see `Session.prepare`."""
-        build = _BUILDERS.get(format)
+        build = _BUILDERS.get(format) if isinstance(format, str) else None
         if build is None:
             raise InvalidInputError(f"unknown format {format!r}: choose one of {', '.join(_BUILDERS)}", format=format)
         check_count(max_tokens, "max_tokens")

@@ -28,6 +28,8 @@ Follows = Literal["never", "waiting", "always"]
 Duration = float | timedelta
 ON_BUSY: tuple[OnBusy, ...] = ("wait", "reject", "interrupt", "queue")
 DEFAULT_TTL = 30.0
+_LONGEST = 1e9
+"""seconds that a turn can last or be waited for"""
 _PATIENCE = 10_000_000
 """microseconds after which a waiter that no longer asks is passed over"""
 _FIRST_LOOK, _NEXT_LOOK, _FAR_LOOK = 0.01, 0.1, 0.5
@@ -52,8 +54,10 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 def check_seconds(value: object, what: str, *, least: float) -> float:
     """A number of seconds or a timedelta, as seconds."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not least <= seconds < float("inf"):
-        raise InvalidInputError(f"{what} must be seconds or a timedelta, at least {least:g} s, not {value!r}")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not least <= seconds <= _LONGEST:
+        raise InvalidInputError(
+            f"{what} must be seconds or a timedelta, at least {least:g} s and at most {_LONGEST:g} s, not {value!r}"
+        )
     return float(seconds)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 from frontdesk.compaction.shorten import shorten
+from frontdesk.errors import ContextOverflowError, MessageNotFoundError
 from frontdesk.history import views, windows
 from frontdesk.history.fitting import Shortening
-from frontdesk.messages import Message
+from frontdesk.messages import Message, check_id
 from frontdesk.session.handle import Handle
 
 _TOOL_CHARS, _TEXT_CHARS = 500, 10_000
@@ -29,6 +30,10 @@ class WindowReader:
         Raises `MessageNotFoundError`, and `ContextOverflowError` if the current turn does not fit."""
         session_id = await self._handle.readable_id()
         if session_id is None:
+            if leaf is not None:
+                raise MessageNotFoundError(check_id(leaf, "message id"), self._handle.name)
+            if max_tokens is not None and reserved > max_tokens:
+                raise ContextOverflowError(reserved, max_tokens, self._handle.name)
             return []
         if max_tokens is None:
             return await views.read_view(self._runtime, session_id, leaf, last)
