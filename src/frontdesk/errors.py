@@ -33,7 +33,7 @@ FrontdeskError
 │   └── ConcurrentChangeError     other changes came first every time; nothing was written
 ├── StateMismatchError            the stored value does not fit the requested type
 ├── CompactionError               a compaction failed; the view is unchanged
-├── ContextOverflowError          the last turn alone is larger than `max_tokens`
+├── ContextOverflowError          what must stay of a history does not fit into `max_tokens`
 ├── ModelError                    a model call returned no usable answer: server fault, broken stream, empty answer
 │   ├── ModelTimeoutError         the model sent nothing for longer than the time-out
 │   ├── ModelRateLimitError       too many requests or tokens; `retry_after` says when to try again
@@ -135,7 +135,7 @@ class InvalidStateError(InvalidInputError):
 
 
 class StateTooLargeError(InvalidStateError):
-    """A state is larger than a state store should hold; nothing was written."""
+    """A state is larger than 1 MiB; nothing was written."""
 
 
 class InvalidKeyError(InvalidInputError):
@@ -203,7 +203,7 @@ class BlockNotFoundError(NotFoundError):
 
 @_declared
 class ChangesTrimmedError(FrontdeskError):
-    """Changes after this position were removed from the log. A reader that continued from there would miss them."""
+    """Events after this position have been removed from the log, so a reader that continued there would miss them."""
 
     namespace: str
     template = (
@@ -282,7 +282,7 @@ class BlockVersionError(ConflictError):
 class TurnBusyError(ConflictError):
     """Another worker has the turn: `holder` (its host, its process and a random part), since `since`.
 
-    Both are None if the turn is free, but other callers are before this one in the queue."""
+    Both are None if the turn is free but other callers are before this one in the queue."""
 
     session_id: str
     holder: str | None
@@ -364,8 +364,9 @@ class CompactionError(FrontdeskError):
 
 @_declared
 class ContextOverflowError(FrontdeskError):
-    """What must stay does not fit into `max_tokens`: the leading system messages, the summaries and the current turn,
-    even with all its tool outputs shortened. `needed` is the smallest value that is enough."""
+    """What must stay does not fit into `max_tokens`: the leading system messages, the summaries and the current request
+    with its steps, even with all tool outputs shortened; in `prepare`, also the prompt and the tools. `needed` is the
+    smallest value that is enough."""
 
     needed: int
     max_tokens: int
@@ -394,7 +395,7 @@ class StoreUnavailableError(StoreError):
 
 @_declared
 class StateStoreMissingError(StoreUnavailableError):
-    """The namespace keeps states in another store, which this manager was not given and cannot open without help. So it
+    """The namespace keeps states in another store, which this manager was not given and cannot open by itself. So it
     cannot delete what is there. `url` names the store, without user and password."""
 
     namespace: str

@@ -74,11 +74,11 @@ class Page(Record, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Compaction(Record):
-    """An overlay: it replaces the messages from `from_id` to `to_id` in history.
+    """A compaction (or overlay): it replaces the messages from `from_id` to `to_id` in history.
 
-    `stale` is True if a message in the range was deleted or changed after the summary was made. Once one was deleted,
-    the summary is hidden until it has been made again: `kind` is "truncate", and `summary` is None. `details` says how
-    the overlay was made."""
+    `stale` is True if a message in the range was deleted or changed after the summary was made. If one was deleted, the
+    summary is hidden until it has been made again: `kind` is "truncate", and `summary` is None. `details` says how the
+    compaction was made."""
 
     id: str
     kind: str
@@ -107,9 +107,9 @@ class Compaction(Record):
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult(Record):
-    """What a compaction did: the overlay that it added, and its cost. `summary` is None if the range is only hidden.
+    """What a compaction did, and what it cost. `summary` is None if the range is only hidden.
 
-    `attempts` counts the attempts until a summary was worth storing. `usage` has the tokens of the model calls."""
+    `attempts` is how many attempts it took to get a usable summary. `usage` has the tokens of the model calls."""
 
     id: str
     summary: str | None
@@ -318,8 +318,8 @@ class SweepReport(Record):
 class ErasureReport(Record):
     """How much an erasure removed. Messages that another session shares are not removed, and not counted.
 
-    `remaining` counts sessions that others began during the erasure, and that are still there because others did not
-    stop writing: call it again. Everything that existed when the erasure began is gone."""
+    `remaining` counts sessions that others started during the erasure, and that are still there because others did not
+    stop writing: call `erase` again. Everything that existed when the erasure began is gone."""
 
     sessions: int = 0
     messages: int = 0
@@ -337,8 +337,8 @@ class ErasureReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport(Record):
-    """What dead processes left behind: how many leases were released, which sessions are therefore no longer
-    `compacting`, and about how many texts were not in the search index."""
+    """What dead processes had left behind: how many leases were released, which sessions are no longer `compacting`
+    because of that, and roughly how many texts were not in the search index."""
 
     leases_freed: int
     sessions: tuple[str, ...]

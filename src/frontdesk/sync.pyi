@@ -298,8 +298,8 @@ class Orchestrator:
 class Session:
     """A handle on one session. Creating a handle does no I/O; the first write creates the session.
 
-    A handle made from a key looks up the current session at its first I/O, and from then on stays with that session. If
-    there is none, the first write creates it."""
+    A handle made from a key looks up the key's current session at its first I/O, and stays with that session from then
+    on. If there is none, the first write creates it."""
 
     def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
     @classmethod
@@ -393,7 +393,7 @@ class Session:
         head. The message before it becomes the head.
 
         Concurrent calls never return the same message. Only this message is deleted: if it is a tool result, its call
-        stays, and if a compaction covers it, what is under the compaction changes. Raises `HeadMovedError`."""
+        stays. Raises `HeadMovedError`."""
 
     def replace_messages(
         self, messages: Iterable[Given], *, expected_head: str | AnyHead | None = ...
@@ -401,13 +401,13 @@ class Session:
         """Make these messages all that the session has, in their order, in one transaction, and return them. Readers
         see the old messages or the new ones.
 
-        The messages that both lists begin with stay as they are, so that handing over the list with one more message
-        only writes that one. All others, on any branch, are deleted permanently, with every compaction over one of
-        them. A message without an id stays if its content is the same. Raises the same errors as `append`, and
+        The messages that both lists begin with stay as they are, so a list with one more message writes only that one.
+        All others, on any branch, are deleted permanently, with every compaction that covers one of them. A message
+        without an id counts as the stored one if its content is the same. Raises the same errors as `append`, and
         `InvalidMessageError` if an id is in the list twice."""
 
     def clear_messages(self, *, expected_head: str | AnyHead | None = ...) -> None:
-        """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay. Raises
+        """Delete all messages and compactions of the session permanently. Name, tags, metadata and usage stay. Raises
         `HeadMovedError`."""
 
     @overload
@@ -483,7 +483,7 @@ class Session:
         """The message with this id, on any branch. Raises `MessageNotFoundError`."""
 
     def path_length(self, leaf: str | None = None) -> int:
-        """The number of messages on the path to the head (or `leaf`), without overlays. Reads no messages."""
+        """The number of messages on the path to the head (or `leaf`), covered or not. Reads no messages."""
 
     def head(self) -> Message | None:
         """The message that the next append follows; None in an empty session."""
@@ -536,8 +536,8 @@ class Session:
         archive_after: timedelta | ManagerDefault | None = ...,
         delete_after: timedelta | ManagerDefault | None = ...,
     ) -> None:
-        """Set thresholds for this session instead of those of `with_lifecycle`. None means never. A threshold that is
-        not given is that of the manager again. Raises `InvalidInputError`."""
+        """Set the thresholds of this session in place of those of `with_lifecycle`. None means never. A threshold that
+        is not given goes back to that of the manager. Raises `InvalidInputError`."""
 
     def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
         """Replace the messages from `from_id` to `to_id` with a summary whenever history is read. They stay stored.
@@ -546,7 +546,7 @@ class Session:
         stay visible. Raises `InvalidRangeError`, `MessageNotFoundError`."""
 
     def compactions(self) -> list[Compaction]:
-        """All overlays of the session, oldest first, including those inside newer ones."""
+        """All compactions of the session, oldest first, including those inside newer ones."""
 
     def expand(self, compaction_id: str) -> Iterator[Message]:
         """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
@@ -571,18 +571,18 @@ class Session:
         the view. Raises `CompactionError` and the errors of the model; the view is then unchanged."""
 
     def on_overflow(self, error: BaseException) -> bool:
-        """Call this with an error of a model call. If the error means that the context was too long, compacts the view
-        harder (with a shorter tail and no protected head). Returns True if that made the view shorter, so that the call
-        is worth another attempt. Returns False for any other error."""
+        """Call this with the error of a model call. If the error means that the context was too long, the view is
+        compacted further, with a shorter tail and no protected head. Returns True if that made the view shorter, so
+        that another attempt is worthwhile, and False for any other error."""
 
     def needs_memory_refresh(self) -> bool:
         """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
 
     def refresh_memory(self) -> list[str]:
-        """Extract durable facts from the messages since the last extraction, pass the new facts to the sink, and return
-        them. A fact counts as known only after the sink has accepted it. If an extraction is already running, waits for
-        it. Raises the errors of the extractor and the sink, `BlockTooLargeError` if the facts do not fit into the
-        block, and `ConfigurationError` without `with_memory_refresh`."""
+        """Extract durable facts from the messages since the last extraction, write the new facts to the block (or pass
+        them to the sink), and return them. A fact counts as known only after that has succeeded. If an extraction is
+        already running, waits for it. Raises the errors of the extractor and the sink, `BlockTooLargeError` if the
+        facts do not fit into the block, and `ConfigurationError` without `with_memory_refresh`."""
 
     def add_context(
         self,
@@ -640,8 +640,8 @@ class Session:
 
     def freeze_system_prompt(self) -> str:
         """The system prompt. It is rendered once, and then stays the same until `refresh_system_prompt`,
-        `clear_messages`, a compaction, or a change of the declared blocks. With `with_cached_prompt`, all workers get
-        the same text."""
+        `clear_messages`, a compaction, a deployment that changes what it is rendered from, or the deletion of messages
+        from which facts in it were extracted. With `with_cached_prompt`, all workers get the same text."""
 
     def refresh_system_prompt(self) -> str:
         """Render the prompt again from the current content of the blocks, and freeze it."""
@@ -657,8 +657,8 @@ class Session:
         is a compaction; and `session_search` and `read_session`, which search and read earlier conversations.
 
         `scope` says which conversations these two reach. By default it is "guest": those under keys with the same
-        agent, channel and peer (as far as `with_isolation` distinguishes them), on all threads, ended ones too. A
-        session without a key reaches itself alone, with what it inherited as a fork. "session" is the session alone,
+        agent, channel and peer (as far as `with_isolation` distinguishes them), in all threads, ended ones too. A
+        session without a key reaches only itself, with what it inherited as a fork. "session" is the session alone,
         "agent" means all sessions of its agent, and "namespace" all sessions. Filters such as {"agent": "concierge",
         "tag": "public"} choose sessions, and so does a function from `SessionInfo` to a bool, sync or async. None
         leaves the two tools out.
@@ -709,7 +709,8 @@ class SessionManager:
         tags: Iterable[str] = (),
         metadata: dict[str, Any] | None = None,
     ) -> Session:
-        """Create a session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
+        """Create a session. `max_tokens` is the size of its window; without it, that of `with_compaction` or of its
+        `model` applies. Raises `SessionExistsError` if its id is taken or its key has a current session."""
 
     def get_or_create(
         self,
@@ -789,8 +790,8 @@ class SessionManager:
         """Create a session that starts with the history of another one, up to the message `at` (default: its head).
         Nothing is copied.
 
-        The fork has the messages, overlays, context blocks, frozen prompt, tags and metadata that its source has now.
-        From then on, the two are independent. Without a `key`, it has its own copies of the blocks that its source
+        The fork has the messages, compactions, context blocks, frozen prompt, tags and metadata that its source has
+        now. From then on, the two are independent. Without a `key`, it has its own copies of the blocks that its source
         shares with other sessions by its key. With a key of the same guest, it shares them. With the key of another
         guest, it gets neither those blocks nor the frozen prompt, the name or the summary.
         Raises `SessionNotFoundError`, `MessageNotFoundError`, and `SessionExistsError` if the id is taken or the key
@@ -1005,9 +1006,8 @@ class SessionManager:
         the log no longer reaches back that far."""
 
     def position(self) -> str:
-        """The position of now, for `events(after=...)`. Take it, then load what you want to show, then follow: no
-        change is missed. A change that was already committed can be among the events: on PostgreSQL, while another
-        transaction is running."""
+        """The current position, for `events(after=...)`. Take it, then load what you want to show, then follow: no
+        change is missed. A change that you have already loaded may be reported again."""
 
     def end_events(self) -> None:
         """End all open iterators of `events`, for example when a server shuts down and waits for its connections. The
@@ -1037,10 +1037,10 @@ class SessionManager:
         Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
 
     def forget_state_store(self, url: str) -> bool:
-        """Forget that the namespace keeps states in another store, because that store does not exist any more. `url` is
+        """Forget that the namespace keeps states in another store, because that store no longer exists. `url` is
         that of the `StateStoreMissingError`. False if it was not recorded.
 
-        States that are still there are not found by `delete` and `erase` any more."""
+        From then on, `delete` and `erase` do not find states in that store."""
 
     def register_hook(self, hook: Any, *, timeout: float = 10.0) -> None:
         """Call the methods of an object when something happens. It has one or more of `on_session_start(session)`,
@@ -1087,12 +1087,13 @@ class SessionManager:
         session stays listed and searchable.
 
         The new session has the system prompt, model, source, tags, `max_tokens` and life-cycle times of the old one,
-        and the messages that are queued for a turn. Messages, summary, name and metadata stay behind.
+        and the messages that are queued for a turn. Context blocks with a scope wider than the session stay the same.
+        Messages, summary, name and metadata are not carried over.
 
         Takes the turn of the current session first: `on_busy` and `wait` mean the same as in `Session.turn`. So an
         answer in progress is finished in the session that it belongs to, and callers that wait for a turn by key
         continue in the new session. The holder of a turn calls `Turn.new` instead: here it would wait for itself. Of
-        several concurrent calls, each ends the session of the one before it.
+        several concurrent calls, each ends the session that the one before it started.
         Raises `InvalidKeyError`, `InvalidInputError`, `TurnBusyError`, and `TurnLostError` if another worker took over
         the turn with "interrupt"."""
 
@@ -1133,10 +1134,10 @@ class SessionManager:
         `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
         parts, and their forks. Reads all messages of these sessions.
 
-        Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others begin
+        Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others start
         meanwhile are removed, too; `remaining` counts those that are left if others do not stop.
         If an erasure is interrupted, call it again: it continues with what is left. Hooks are called for ends (reason
-        `erase`). Usage totals per day stay, and so do the shared blocks of the namespace. Raises `InvalidInputError`
+        `erase`). Usage totals per day stay, and so do the blocks of the namespace. Raises `InvalidInputError`
         without a filter, with both a key and parts, or for a part that does not distinguish sessions
         (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if another reader of the store prevents the
         removal of the last bytes."""
@@ -1162,8 +1163,8 @@ class SessionManager:
         instead of one of a key, guest or agent.
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
-        provider`; `key` is None for a session without one. A provider keeps its own data, so that `scope` with it
-        raises `ConfigurationError`."""
+        provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
+        `scope` raises `ConfigurationError`."""
 
     def with_searchable_history(
         self,
@@ -1175,8 +1176,8 @@ class SessionManager:
     ) -> Self:
         """Declare a searchable block over earlier conversations: by default those of the same guest.
 
-        `scope` is that of `Session.tools`. Messages in the session's own history are left out; those that were
-        compacted away are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
+        `scope` is that of `Session.tools`. Messages that the model sees in its own history are left out; those under a
+        compaction are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
 
     def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
         """Search by meaning as well as by words. `embed(texts)`, sync or async, returns a vector of `dimensions`
@@ -1232,10 +1233,10 @@ class SessionManager:
         on_error: OnError | None = None,
         share: bool = False,
     ) -> Self:
-        """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
-        every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
-        new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
-        declared, in the scope of that block.
+        """Extract durable facts from conversations. `extract(prompt) -> text`, sync or async, is called with the new
+        messages when a view reaches the soft ratio of `with_compaction`, with every compaction, and when a session
+        ends. The facts are normalised, and new ones are passed to `sink(session_id, facts)`, or else written to the
+        context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
         written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
@@ -1253,7 +1254,7 @@ class SessionManager:
 
         `idle_after` and `archive_after` count from the last message, `delete_after` from the end of the session. By
         default, sessions are never deleted. `events` can be resumed for as long as `keep_events`. The manager sweeps in
-        the background at this interval, `every`; with None only when `sweep` is called. `Session.set_lifecycle` sets
+        the background, at the interval `every`; with None, only when `sweep` is called. `Session.set_lifecycle` sets
         thresholds for a single session."""
 
     def with_isolation(self, *parts: str) -> Self:
@@ -1305,8 +1306,8 @@ class StandaloneSession(Session):
         instead of one of a key, guest or agent.
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
-        provider`; `key` is None for a session without one. A provider keeps its own data, so that `scope` with it
-        raises `ConfigurationError`."""
+        provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
+        `scope` raises `ConfigurationError`."""
 
     def with_searchable_history(
         self,
@@ -1318,8 +1319,8 @@ class StandaloneSession(Session):
     ) -> Self:
         """Declare a searchable block over earlier conversations: by default those of the same guest.
 
-        `scope` is that of `Session.tools`. Messages in the session's own history are left out; those that were
-        compacted away are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
+        `scope` is that of `Session.tools`. Messages that the model sees in its own history are left out; those under a
+        compaction are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
 
     def with_embeddings(self, embed: Embed, *, dimensions: int, batch_size: int = 64, timeout: float = 60.0) -> Self:
         """Search by meaning as well as by words. `embed(texts)`, sync or async, returns a vector of `dimensions`
@@ -1375,10 +1376,10 @@ class StandaloneSession(Session):
         on_error: OnError | None = None,
         share: bool = False,
     ) -> Self:
-        """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
-        every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
-        new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
-        declared, in the scope of that block.
+        """Extract durable facts from conversations. `extract(prompt) -> text`, sync or async, is called with the new
+        messages when a view reaches the soft ratio of `with_compaction`, with every compaction, and when a session
+        ends. The facts are normalised, and new ones are passed to `sink(session_id, facts)`, or else written to the
+        context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
         written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
@@ -1396,7 +1397,7 @@ class StandaloneSession(Session):
 
         `idle_after` and `archive_after` count from the last message, `delete_after` from the end of the session. By
         default, sessions are never deleted. `events` can be resumed for as long as `keep_events`. The manager sweeps in
-        the background at this interval, `every`; with None only when `sweep` is called. `Session.set_lifecycle` sets
+        the background, at the interval `every`; with None, only when `sweep` is called. `Session.set_lifecycle` sets
         thresholds for a single session."""
 
     def with_isolation(self, *parts: str) -> Self:
@@ -1416,9 +1417,9 @@ class States(Generic[T]):
     """The states of one type under one name, one value per id. Made by `SessionManager.states`.
 
     Returned values are copies: changing one does not change the stored state. An expired state counts as missing. A
-    state with the id of a session is deleted with it. A state with an `owner` is deleted by `SessionManager.erase` of
-    that guest, too; a write without an `owner` keeps the one there is. Every call may raise `InvalidIdError` and
-    `StoreError`s; a failure of the store is never reported as "not found"."""
+    state with the id of a session is deleted with it. A state with an `owner` is also deleted when
+    `SessionManager.erase` erases that guest; a write without an `owner` keeps the current one. Every call may raise
+    `InvalidIdError` and `StoreError`s; a failure of the store is never reported as "not found"."""
 
     def __init__(
         self,
@@ -1455,17 +1456,17 @@ class States(Generic[T]):
     def set(
         self, id: str, value: T, *, ttl: timedelta | UsualTTL | None = ..., owner: SessionKey | None = None
     ) -> None:
-        """Replace the state by this value, whatever it is now, or create it. `ttl` None means that it never expires;
+        """Replace the state with this value, whatever it is now, or create it. `ttl=None` means that it never expires;
         without `ttl`, a state keeps the one it has. Raises `InvalidStateError`."""
 
     def update(
         self, id: str, fn: Callable[[T], T | Awaitable[T]], *, create: bool = False, owner: SessionKey | None = None
     ) -> T:
-        """Replace the state by the result of `fn(state)` and return it. No other change is ever overwritten. With
-        `create`, a state that does not exist is created from `fn` of the default value.
+        """Replace the state with the result of `fn(state)` and return it. No other change is ever overwritten. With
+        `create`, a state that does not exist is created as `fn(default value)`.
 
         `fn` returns the whole new state. It may be async; if it is sync, it should be quick. It may be called more than
-        once: first with the state as this process knows it, and again with the stored state if that is another one. If
+        once: first with the state as this process knows it, and again with the stored state if that is different. If
         it raises for the stored state, that error is raised and nothing is written. Raises `StateNotFoundError`,
         `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if other changes came first every time.
         """
@@ -1481,7 +1482,7 @@ class States(Generic[T]):
 
     def list(self, *, prefix: str = "", limit: int = 50, cursor: str | None = None) -> Page[StateInfo]:
         """A page of the states whose ids begin with `prefix`, in the order of their ids. Does not postpone their
-        expiry. A walk over all pages returns every state that exists all the time, once. Raises `InvalidCursorError`.
+        expiry. All pages together contain every state that exists throughout, once. Raises `InvalidCursorError`.
         """
 
     def count(self) -> int:
@@ -1520,8 +1521,8 @@ class Tool:
 class Turn(Session):
     """A turn of a session. It has every call of a `Session`, but once the turn is over, writes raise `TurnLostError`.
 
-    Made by `Session.turn`. A turn taken inside it is the same turn. Context blocks and the frozen prompt are written in
-    the turn as well."""
+    Made by `Session.turn`. A turn taken inside it is the same turn. This also holds for writes of context blocks and
+    the frozen prompt."""
 
     def __init__(self, outside: Components, holding: Holding) -> None: ...
     @property
@@ -1544,7 +1545,7 @@ class Turn(Session):
 
     def new(self) -> Turn:
         """End the session (reason `new`) and start another one under its key, as `SessionManager.new` does. Returns
-        the turn of the new session. It ends with the block of this turn, which is over now.
+        the turn of the new session, which is held until the end of this turn's `with` block. This turn is over.
 
         Raises `TurnLostError`, and `InvalidKeyError` if the session is not the current one under a key."""
 

@@ -75,8 +75,8 @@ class Configurable:
         instead of one of a key, guest or agent.
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
-        provider`; `key` is None for a session without one. A provider keeps its own data, so that `scope` with it
-        raises `ConfigurationError`."""
+        provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
+        `scope` raises `ConfigurationError`."""
         return self._declare(Declaration(label, description, default_content, max_tokens, readonly, scope, provider))
 
     def with_searchable_history(
@@ -89,8 +89,8 @@ class Configurable:
     ) -> Self:
         """Declare a searchable block over earlier conversations: by default those of the same guest.
 
-        `scope` is that of `Session.tools`. Messages in the session's own history are left out; those that were
-        compacted away are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
+        `scope` is that of `Session.tools`. Messages that the model sees in its own history are left out; those under a
+        compaction are found. `max_tokens` limits each result. Raises `ConfigurationError` for an unknown scope."""
         check_answer_tokens(max_tokens)
         return self._declare(Declaration(label, description, provider=HistorySearch(check_scope(scope), max_tokens)))
 
@@ -216,10 +216,10 @@ class Configurable:
         on_error: OnError | None = None,
         share: bool = _MEMORY.share,
     ) -> Self:
-        """Extract durable facts from conversations: when a view reaches the soft ratio of `with_compaction`, and with
-        every compaction, `extract(prompt) -> text` is asked for the facts in the new messages. They are normalised, and
-        new ones are passed to `sink(session_id, facts)`, or else written to the context block `label`, which must be
-        declared, in the scope of that block.
+        """Extract durable facts from conversations. `extract(prompt) -> text`, sync or async, is called with the new
+        messages when a view reaches the soft ratio of `with_compaction`, with every compaction, and when a session
+        ends. The facts are normalised, and new ones are passed to `sink(session_id, facts)`, or else written to the
+        context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
         written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
@@ -255,7 +255,7 @@ class Configurable:
 
         `idle_after` and `archive_after` count from the last message, `delete_after` from the end of the session. By
         default, sessions are never deleted. `events` can be resumed for as long as `keep_events`. The manager sweeps in
-        the background at this interval, `every`; with None only when `sweep` is called. `Session.set_lifecycle` sets
+        the background, at the interval `every`; with None, only when `sweep` is called. `Session.set_lifecycle` sets
         thresholds for a single session."""
         spans = {
             "idle_after": idle_after,

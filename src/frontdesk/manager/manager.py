@@ -140,7 +140,8 @@ class SessionManager(Configurable):
         tags: Iterable[str] = (),
         metadata: dict[str, Any] | None = None,
     ) -> Session:
-        """Create a session. Raises `SessionExistsError` if its id is taken or its key has a current session."""
+        """Create a session. `max_tokens` is the size of its window; without it, that of `with_compaction` or of its
+        `model` applies. Raises `SessionExistsError` if its id is taken or its key has a current session."""
         new = self._directory.new_session(name, id, key, parent, model, source, max_tokens, tags, metadata)
         return self.session(await self._directory.create(new, key))
 
@@ -237,8 +238,8 @@ class SessionManager(Configurable):
         """Create a session that starts with the history of another one, up to the message `at` (default: its head).
         Nothing is copied.
 
-        The fork has the messages, overlays, context blocks, frozen prompt, tags and metadata that its source has now.
-        From then on, the two are independent. Without a `key`, it has its own copies of the blocks that its source
+        The fork has the messages, compactions, context blocks, frozen prompt, tags and metadata that its source has
+        now. From then on, the two are independent. Without a `key`, it has its own copies of the blocks that its source
         shares with other sessions by its key. With a key of the same guest, it shares them. With the key of another
         guest, it gets neither those blocks nor the frozen prompt, the name or the summary.
         Raises `SessionNotFoundError`, `MessageNotFoundError`, and `SessionExistsError` if the id is taken or the key
@@ -556,9 +557,8 @@ class SessionManager(Configurable):
         return feed.follow(self._runtime, after, wanted, forever=follow)
 
     async def position(self) -> str:
-        """The position of now, for `events(after=...)`. Take it, then load what you want to show, then follow: no
-        change is missed. A change that was already committed can be among the events: on PostgreSQL, while another
-        transaction is running."""
+        """The current position, for `events(after=...)`. Take it, then load what you want to show, then follow: no
+        change is missed. A change that you have already loaded may be reported again."""
         return await feed.newest_position(self._runtime)
 
     def end_events(self) -> None:
@@ -600,10 +600,10 @@ class SessionManager(Configurable):
         )
 
     async def forget_state_store(self, url: str) -> bool:
-        """Forget that the namespace keeps states in another store, because that store does not exist any more. `url` is
+        """Forget that the namespace keeps states in another store, because that store no longer exists. `url` is
         that of the `StateStoreMissingError`. False if it was not recorded.
 
-        States that are still there are not found by `delete` and `erase` any more."""
+        From then on, `delete` and `erase` do not find states in that store."""
         return await self._states.forget(url)
 
     # hooks and life cycle
@@ -663,12 +663,13 @@ class SessionManager(Configurable):
         session stays listed and searchable.
 
         The new session has the system prompt, model, source, tags, `max_tokens` and life-cycle times of the old one,
-        and the messages that are queued for a turn. Messages, summary, name and metadata stay behind.
+        and the messages that are queued for a turn. Context blocks with a scope wider than the session stay the same.
+        Messages, summary, name and metadata are not carried over.
 
         Takes the turn of the current session first: `on_busy` and `wait` mean the same as in `Session.turn`. So an
         answer in progress is finished in the session that it belongs to, and callers that wait for a turn by key
         continue in the new session. The holder of a turn calls `Turn.new` instead: here it would wait for itself. Of
-        several concurrent calls, each ends the session of the one before it.
+        several concurrent calls, each ends the session that the one before it started.
         Raises `InvalidKeyError`, `InvalidInputError`, `TurnBusyError`, and `TurnLostError` if another worker took over
         the turn with "interrupt"."""
         return self.session(await self._lifecycle.new(key, new_request(on_busy, wait)))
@@ -713,10 +714,10 @@ class SessionManager(Configurable):
         `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
         parts, and their forks. Reads all messages of these sessions.
 
-        Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others begin
+        Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others start
         meanwhile are removed, too; `remaining` counts those that are left if others do not stop.
         If an erasure is interrupted, call it again: it continues with what is left. Hooks are called for ends (reason
-        `erase`). Usage totals per day stay, and so do the shared blocks of the namespace. Raises `InvalidInputError`
+        `erase`). Usage totals per day stay, and so do the blocks of the namespace. Raises `InvalidInputError`
         without a filter, with both a key and parts, or for a part that does not distinguish sessions
         (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if another reader of the store prevents the
         removal of the last bytes."""

@@ -42,8 +42,8 @@ R = TypeVar("R")
 class Session:
     """A handle on one session. Creating a handle does no I/O; the first write creates the session.
 
-    A handle made from a key looks up the current session at its first I/O, and from then on stays with that session. If
-    there is none, the first write creates it."""
+    A handle made from a key looks up the key's current session at its first I/O, and stays with that session from then
+    on. If there is none, the first write creates it."""
 
     def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None:
         self._runtime = runtime
@@ -107,11 +107,11 @@ class Session:
         """The exclusive right to extend the session, across all workers, for `async with`. Creates the session if
         needed.
 
-        The turn is renewed in the background, and passes to the next worker `ttl` seconds after its holder died.
+        The turn is renewed in the background. If its holder dies, it passes to the next worker after `ttl` seconds.
         `on_busy` says what to do while another worker has the turn: "wait" in the queue, for `wait` seconds or (None)
         without a limit; "reject" raises at once; "interrupt" takes over from the holder at once; "queue" stores the
-        `message` for the holder, and returns None instead of a `Turn`. With "queue", the message is never appended
-        directly: `Turn.take_queued` returns it, even if this caller gets the turn. Raises `TurnBusyError`."""
+        `message` for the holder, and you get None instead of a `Turn`. With "queue", the message is never appended
+        directly: `Turn.take_queued` appends it, even if this caller gets the turn. Raises `TurnBusyError`."""
         stored = None if message is None else self._parts.writer.ingest(message)
         return self._hold(turn_request(wait, ttl, on_busy, stored))
 
@@ -214,7 +214,7 @@ class Session:
         head. The message before it becomes the head.
 
         Concurrent calls never return the same message. Only this message is deleted: if it is a tool result, its call
-        stays, and if a compaction covers it, what is under the compaction changes. Raises `HeadMovedError`."""
+        stays. Raises `HeadMovedError`."""
         return await self._parts.remover.pop(expected_head)
 
     async def replace_messages(
@@ -223,14 +223,14 @@ class Session:
         """Make these messages all that the session has, in their order, in one transaction, and return them. Readers
         see the old messages or the new ones.
 
-        The messages that both lists begin with stay as they are, so that handing over the list with one more message
-        only writes that one. All others, on any branch, are deleted permanently, with every compaction over one of
-        them. A message without an id stays if its content is the same. Raises the same errors as `append`, and
+        The messages that both lists begin with stay as they are, so a list with one more message writes only that one.
+        All others, on any branch, are deleted permanently, with every compaction that covers one of them. A message
+        without an id counts as the stored one if its content is the same. Raises the same errors as `append`, and
         `InvalidMessageError` if an id is in the list twice."""
         return await self._parts.replacer.replace(messages, expected_head)
 
     async def clear_messages(self, *, expected_head: str | AnyHead | None = ANY_HEAD) -> None:
-        """Delete all messages and overlays of the session permanently. Name, tags, metadata and usage stay. Raises
+        """Delete all messages and compactions of the session permanently. Name, tags, metadata and usage stay. Raises
         `HeadMovedError`."""
         await self._parts.remover.clear(expected_head)
 
@@ -287,20 +287,21 @@ class Session:
         notes: Notes = "user",
         alternate: bool = False,
     ) -> list[Message] | list[dict[str, Any]]:
-        """What the model sees: the path to the head (or `leaf`) with overlays applied, oldest first.
+        """What the model sees: the path to the head (or `leaf`) with compactions applied, oldest first.
 
-        `last` keeps that many of the last messages. `max_tokens` keeps the leading system messages, summaries, and the
-        current request with all its steps. What goes first: long tool outputs of earlier turns, which are shortened,
-        then whole old turns, then the oldest tool outputs of the current turn. This happens in steps, so that the start
-        of the result stays the same from call to call.
+        `last` returns only that many messages from the end. `max_tokens` limits their tokens. The leading system
+        messages, the summaries, and the current request with all its steps always stay. If the rest does not fit, long
+        texts before the current request are shortened first, then earlier requests are left out with their answers,
+        the oldest first, then tool outputs of the current request are shortened. This happens in steps, so that the
+        start of the result stays the same from call to call.
 
         Returns `Message`s, or with `format` ("openai", "openai-responses", "anthropic", "ui", "raw") dicts that are
         valid for that provider. No message is dropped: summaries, and system messages in the middle, are written as
         user messages, or with `notes="system"` as system messages where the provider allows that (OpenAI).
-        `alternate=True` merges neighbours of one role, for chat templates that insist on alternation. "raw" is what
+        `alternate=True` merges neighbours of one role, for chat templates that require alternation. "raw" is what
         was appended, and shortens nothing.
 
-        Raises `InvalidInputError`, `MessageNotFoundError`, and `ContextOverflowError` if the current turn does not
+        Raises `InvalidInputError`, `MessageNotFoundError`, and `ContextOverflowError` if what must stay does not
         fit."""
         check_count(last, "last")
         check_count(max_tokens, "max_tokens")
@@ -363,7 +364,7 @@ class Session:
         tools and system prompt, the last summary, and the last message. `max_tokens` limits the whole request, with
         prompt and tools. `notes` and `alternate` are those of `history`.
 
-        Raises `InvalidInputError`, and `ContextOverflowError` if the current turn does not fit."""
+        Raises `InvalidInputError`, and `ContextOverflowError` if what must stay does not fit."""
         offered = (await self.tools() if tools else {}) if isinstance(tools, bool) else check_tools(tools)
         return await self._parts.preparer.prepare(
             format, [*offered.values()], max_tokens=max_tokens, cache=cache, notes=notes, alternate=alternate
@@ -384,7 +385,7 @@ class Session:
         return await self._parts.reader.message(message_id)
 
     async def path_length(self, leaf: str | None = None) -> int:
-        """The number of messages on the path to the head (or `leaf`), without overlays. Reads no messages."""
+        """The number of messages on the path to the head (or `leaf`), covered or not. Reads no messages."""
         return await self._parts.reader.path_length(leaf)
 
     async def head(self) -> Message | None:
@@ -462,8 +463,8 @@ class Session:
         archive_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
         delete_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
     ) -> None:
-        """Set thresholds for this session instead of those of `with_lifecycle`. None means never. A threshold that is
-        not given is that of the manager again. Raises `InvalidInputError`."""
+        """Set the thresholds of this session in place of those of `with_lifecycle`. None means never. A threshold that
+        is not given goes back to that of the manager. Raises `InvalidInputError`."""
         times = {"idle_after": idle_after, "archive_after": archive_after, "delete_after": delete_after}
         await self._parts.attributes.set_lifecycle(times)
 
@@ -477,7 +478,7 @@ class Session:
         return await self._parts.overlays.add(summary, from_id, to_id)
 
     async def compactions(self) -> list[Compaction]:
-        """All overlays of the session, oldest first, including those inside newer ones."""
+        """All compactions of the session, oldest first, including those inside newer ones."""
         return await self._parts.overlays.all()
 
     async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
@@ -509,9 +510,9 @@ class Session:
         return await self._parts.compactor.compact(instructions, prompt)
 
     async def on_overflow(self, error: BaseException) -> bool:
-        """Call this with an error of a model call. If the error means that the context was too long, compacts the view
-        harder (with a shorter tail and no protected head). Returns True if that made the view shorter, so that the call
-        is worth another attempt. Returns False for any other error."""
+        """Call this with the error of a model call. If the error means that the context was too long, the view is
+        compacted further, with a shorter tail and no protected head. Returns True if that made the view shorter, so
+        that another attempt is worthwhile, and False for any other error."""
         return await self._parts.compactor.on_overflow(error)
 
     async def needs_memory_refresh(self) -> bool:
@@ -519,10 +520,10 @@ class Session:
         return await self._parts.memory.needs_refresh()
 
     async def refresh_memory(self) -> list[str]:
-        """Extract durable facts from the messages since the last extraction, pass the new facts to the sink, and return
-        them. A fact counts as known only after the sink has accepted it. If an extraction is already running, waits for
-        it. Raises the errors of the extractor and the sink, `BlockTooLargeError` if the facts do not fit into the
-        block, and `ConfigurationError` without `with_memory_refresh`."""
+        """Extract durable facts from the messages since the last extraction, write the new facts to the block (or pass
+        them to the sink), and return them. A fact counts as known only after that has succeeded. If an extraction is
+        already running, waits for it. Raises the errors of the extractor and the sink, `BlockTooLargeError` if the
+        facts do not fit into the block, and `ConfigurationError` without `with_memory_refresh`."""
         return await self._parts.memory.refresh()
 
     # context blocks and prompt
@@ -597,8 +598,8 @@ class Session:
 
     async def freeze_system_prompt(self) -> str:
         """The system prompt. It is rendered once, and then stays the same until `refresh_system_prompt`,
-        `clear_messages`, a compaction, or a change of the declared blocks. With `with_cached_prompt`, all workers get
-        the same text."""
+        `clear_messages`, a compaction, a deployment that changes what it is rendered from, or the deletion of messages
+        from which facts in it were extracted. With `with_cached_prompt`, all workers get the same text."""
         return (await self._parts.prompt.freeze()).text
 
     async def refresh_system_prompt(self) -> str:
@@ -618,8 +619,8 @@ class Session:
         is a compaction; and `session_search` and `read_session`, which search and read earlier conversations.
 
         `scope` says which conversations these two reach. By default it is "guest": those under keys with the same
-        agent, channel and peer (as far as `with_isolation` distinguishes them), on all threads, ended ones too. A
-        session without a key reaches itself alone, with what it inherited as a fork. "session" is the session alone,
+        agent, channel and peer (as far as `with_isolation` distinguishes them), in all threads, ended ones too. A
+        session without a key reaches only itself, with what it inherited as a fork. "session" is the session alone,
         "agent" means all sessions of its agent, and "namespace" all sessions. Filters such as {"agent": "concierge",
         "tag": "public"} choose sessions, and so does a function from `SessionInfo` to a bool, sync or async. None
         leaves the two tools out.
@@ -660,8 +661,8 @@ class StandaloneSession(Session, Configurable):
 class Turn(Session):
     """A turn of a session. It has every call of a `Session`, but once the turn is over, writes raise `TurnLostError`.
 
-    Made by `Session.turn`. A turn taken inside it is the same turn. Context blocks and the frozen prompt are written in
-    the turn as well."""
+    Made by `Session.turn`. A turn taken inside it is the same turn. This also holds for writes of context blocks and
+    the frozen prompt."""
 
     def __init__(self, outside: Components, holding: Holding) -> None:
         self._runtime = outside.handle.runtime
@@ -692,7 +693,7 @@ class Turn(Session):
 
     async def new(self) -> Turn:
         """End the session (reason `new`) and start another one under its key, as `SessionManager.new` does. Returns
-        the turn of the new session. It ends with the block of this turn, which is over now.
+        the turn of the new session, which is held until the end of this turn's `async with` block. This turn is over.
 
         Raises `TurnLostError`, and `InvalidKeyError` if the session is not the current one under a key."""
         following = await start_next(self._holding)

@@ -80,9 +80,9 @@ class States(Generic[T]):
     """The states of one type under one name, one value per id. Made by `SessionManager.states`.
 
     Returned values are copies: changing one does not change the stored state. An expired state counts as missing. A
-    state with the id of a session is deleted with it. A state with an `owner` is deleted by `SessionManager.erase` of
-    that guest, too; a write without an `owner` keeps the one there is. Every call may raise `InvalidIdError` and
-    `StoreError`s; a failure of the store is never reported as "not found"."""
+    state with the id of a session is deleted with it. A state with an `owner` is also deleted when
+    `SessionManager.erase` erases that guest; a write without an `owner` keeps the current one. Every call may raise
+    `InvalidIdError` and `StoreError`s; a failure of the store is never reported as "not found"."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class States(Generic[T]):
         ttl: timedelta | UsualTTL | None = USUAL_TTL,
         owner: SessionKey | None = None,
     ) -> None:
-        """Replace the state by this value, whatever it is now, or create it. `ttl` None means that it never expires;
+        """Replace the state with this value, whatever it is now, or create it. `ttl=None` means that it never expires;
         without `ttl`, a state keeps the one it has. Raises `InvalidStateError`."""
         key, belongs_to = self._key(id), self._owner(owner)
         text, _ = self._codec.encode(value, key.id)
@@ -185,11 +185,11 @@ class States(Generic[T]):
         create: bool = False,
         owner: SessionKey | None = None,
     ) -> T:
-        """Replace the state by the result of `fn(state)` and return it. No other change is ever overwritten. With
-        `create`, a state that does not exist is created from `fn` of the default value.
+        """Replace the state with the result of `fn(state)` and return it. No other change is ever overwritten. With
+        `create`, a state that does not exist is created as `fn(default value)`.
 
         `fn` returns the whole new state. It may be async; if it is sync, it should be quick. It may be called more than
-        once: first with the state as this process knows it, and again with the stored state if that is another one. If
+        once: first with the state as this process knows it, and again with the stored state if that is different. If
         it raises for the stored state, that error is raised and nothing is written. Raises `StateNotFoundError`,
         `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if other changes came first every time.
         """
@@ -237,7 +237,7 @@ class States(Generic[T]):
 
     async def list(self, *, prefix: str = "", limit: int = _PAGE, cursor: str | None = None) -> Page[StateInfo]:
         """A page of the states whose ids begin with `prefix`, in the order of their ids. Does not postpone their
-        expiry. A walk over all pages returns every state that exists all the time, once. Raises `InvalidCursorError`.
+        expiry. All pages together contain every state that exists throughout, once. Raises `InvalidCursorError`.
         """
         check_count(limit, "limit", most=_MAX_PAGE)
         if limit is None:
