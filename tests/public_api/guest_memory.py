@@ -183,6 +183,25 @@ class GuestMemoryTests:
             assert "4711" not in await manager.session(ANA_WORK).freeze_system_prompt()
             assert sum(text is not None for text in Kept.texts.values()) == 2
 
+    async def test_a_removed_fact_is_not_shown_by_a_message_on_changes_that_announced_it(
+        self, store: Store, namespace: str
+    ) -> None:
+        async with remembering(store, namespace, Scripted("- likes tea", "- PIN is 4711")) as manager:
+            session, other = manager.session(ANA), manager.session(ANA_WORK)
+            await learn(session, "m1")
+            for each in (session, other):
+                await each.append(user("n1"))
+                await each.freeze_system_prompt()
+            await learn(session, "m2")
+            for each in (session, other):
+                await each.append(await each.context_changes() or {})
+                assert "4711" in str(await each.prepare("openai"))
+            await session.delete_messages(["m2"])
+            for each in (session, other):
+                assert "4711" not in str(await each.prepare("openai"))
+                assert "4711" not in str(await each.history(format="anthropic"))
+                assert "likes tea" in str(await each.prepare("openai"))
+
     async def test_a_fact_stays_while_another_message_states_it(self, store: Store, namespace: str) -> None:
         model = Scripted("- likes tea", "- Likes tea.", "- likes tea")
         async with remembering(store, namespace, model) as manager:

@@ -1,5 +1,5 @@
 """Removes the facts that were extracted from messages, before the messages are deleted: from the block, its earlier
-versions, the notes about them, and the frozen prompts that show them."""
+versions, the notes about them, and the frozen prompts that show them or that messages on changes belong to."""
 
 from __future__ import annotations
 
@@ -119,12 +119,14 @@ class Forgetter:
             decided = facts.withdraw(await self._notes.block_facts(name.owner, name.label), chosen)
             versions = await store.document_versions(namespace, name)
             rewritten = [replace(row, content=facts.without_lines(row.content, decided.gone)) for row in versions]
-            hide = [row.version for row, new in zip(versions, rewritten, strict=True) if row != new]
-            if not hide and not is_delivering:
+            last = max((row.version for row, new in zip(versions, rewritten, strict=True) if row != new), default=-1)
+            if last < 0 and not is_delivering:
                 return decided.restored
             newest, pending = self._newest(name, rewritten, decided.restored)
             number = versions[0].version if versions else 0
             kept = [*rewritten[1:], newest]
+            # Also prompts that show earlier versions: the messages on what has changed since belong to them.
+            hide = list(range(last + 1))
             if await store.rewrite_document(namespace, name, kept, number, hide=hide, fence=self._handle.turn):
                 return pending
 
