@@ -298,7 +298,7 @@ async def test_an_append_whose_answer_was_lost_is_written_once_and_counts_as_ins
         assert [(row.inserted, row.parent_id) for row in result.rows] == [
             (True, "first"),
             (False, None),
-            (True, "first"),
+            (True, "the-lost-one"),
         ]
         again = await add(store, "s", "the-lost-one")
         assert not again.rows[0].inserted

@@ -18,7 +18,8 @@ async def hang(_: str) -> str:
 async def main(url: str) -> None:
     async with SessionManager(url).with_compaction(hang, max_messages=10) as manager:
         for number in range(20):
-            await manager.append("chat", {"id": f"m{number}", "role": "user", "content": f"text {number} " * 20})
+            role = "assistant" if number % 2 else "user"
+            await manager.append("chat", {"id": f"m{number}", "role": role, "content": f"text {number} " * 20})
         await asyncio.Event().wait()
 
 

@@ -46,7 +46,8 @@ async def test_a_worker_killed_in_the_middle_of_a_compaction_leaves_a_session_th
         appended = await session.path_length()
         deadline = time.monotonic() + PATIENCE
         for number in count(appended):
-            await session.append({"id": f"m{number}", "role": "user", "content": f"text {number} " * 20})
+            role = "assistant" if number % 2 else "user"
+            await session.append({"id": f"m{number}", "role": role, "content": f"text {number} " * 20})
             if not await session.needs_compaction():
                 break
             assert time.monotonic() < deadline
