@@ -37,8 +37,8 @@ class DailyNotes:
     reason, duration and counts, and its summary, or else the first question and the last answer.
 
     With `directory`, the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
-    workers may share. With `block`, they go to that context block; declare it `shared` so that later sessions see it.
-    A deleted session leaves no note. `clock` returns the time, as for `SessionManager`. Raises `ConfigurationError`
+    workers may share. With `block`, they go to that context block; declare it with `scope="guest"`, so that later
+    sessions of the guest see them, no other guest does, and `erase` removes them. A deleted session leaves no note. `clock` returns the time, as for `SessionManager`. Raises `ConfigurationError`
     unless exactly one of `directory` and `block` is given."""
 
     def __init__(
