@@ -1447,8 +1447,8 @@ class States(Generic[T]):
         Raises `StateExistsError`, and `InvalidStateError` for a value that cannot be stored."""
 
     def get_or_create(self, id: str, *, owner: SessionKey | None = None) -> T:
-        """The state; created with the default value, for this owner, if there is none. Concurrent callers get the same
-        state. Raises `StateMismatchError`."""
+        """The state; created with the default value, for this owner, if there is none. A state without an owner gets
+        this one. Concurrent callers get the same state. Raises `StateMismatchError`."""
 
     def get(self, id: str) -> T | None:
         """The state, or None. Reading it postpones its expiry and writes nothing else. Raises `StateMismatchError`."""

@@ -135,16 +135,17 @@ class States(Generic[T]):
         return key.id, stored
 
     async def get_or_create(self, id: str, *, owner: SessionKey | None = None) -> T:
-        """The state; created with the default value, for this owner, if there is none. Concurrent callers get the same
-        state. Raises `StateMismatchError`."""
+        """The state; created with the default value, for this owner, if there is none. A state without an owner gets
+        this one. Concurrent callers get the same state. Raises `StateMismatchError`."""
         key, belongs_to = self._key(id), self._owner(owner)
         for attempt in range(_ATTEMPTS):
             row = await self._store.get_state(key)
-            if row is not None:
+            if row is None:
+                row, value = await self._create(key, None, self._ttl, belongs_to)
+                if row is not None:
+                    return value
+            elif belongs_to is None or row.owner is not None or await self._tie(key, row, belongs_to):
                 return await self._reader.read(row, key)
-            row, value = await self._create(key, None, self._ttl, belongs_to)
-            if row is not None:
-                return value
             await _back_off(attempt)
         raise _too_many_conflicts(key)
 
@@ -310,6 +311,11 @@ class States(Generic[T]):
         text, stored = self._codec.encode(await self._new_value(key) if value is None else value, key.id)
         store = await self._writable_store()
         return await store.create_state(key, self._write_after(None, text, ttl, owner)), stored
+
+    async def _tie(self, key: StateKey, row: StateRow, owner: StateOwner) -> bool:
+        """Give an owner to a row that has none, and is otherwise as it was; False if it is not the current one."""
+        write = StateWrite(row.value, secrets.token_hex(8), row.ttl, row.type_version, owner)
+        return await (await self._writable_store()).replace_state(key, write, row.mark) is not None
 
     def _write_after(self, base: StateRow | None, text: str, ttl: int | None, owner: StateOwner | None) -> StateWrite:
         """The write that follows a row: the owner stays, unless another one is given."""

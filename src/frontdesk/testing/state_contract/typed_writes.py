@@ -189,6 +189,10 @@ class TypedWriteContract:
             await states.set(id, Basket("changed"))
             await states.get_or_create(id, owner=ben)
             assert (await states.info(id)).owner == ADA
+        await states.set("nobody's", Basket(count=3))
+        for owner in (None, ADA, ben):
+            assert await states.get_or_create("nobody's", owner=owner) == Basket(count=3)
+        assert (await states.info("nobody's")).owner == ADA
         await states.update("updated", add_one, owner=ben)
         await states.set("set", Basket(), owner=ben)
         assert (await states.info("updated")).owner == (await states.info("set")).owner == ben
