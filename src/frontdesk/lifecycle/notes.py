@@ -38,8 +38,10 @@ class DailyNotes:
 
     With `directory`, the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
     workers may share. With `block`, they go to that context block; declare it with `scope="guest"`, so that later
-    sessions of the guest see them, no other guest does, and `erase` removes them. A deleted session leaves no note. `clock` returns the time, as for `SessionManager`. Raises `ConfigurationError`
-    unless exactly one of `directory` and `block` is given."""
+    sessions of the guest see them, no other guest does, and `erase` removes them. A deleted session leaves no note.
+    `clock` returns the time, as for `SessionManager`.
+
+    Raises `ConfigurationError` unless exactly one of `directory` and `block` is given."""
 
     def __init__(
         self,
