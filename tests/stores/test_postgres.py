@@ -21,9 +21,10 @@ from frontdesk.errors import (
     StoreURLError,
 )
 from frontdesk.messages import StoredMessage
-from frontdesk.store import Append, AppendResult, StatsQuery
+from frontdesk.store import Append, AppendResult, DocumentRow, Owner, OwnerQuery, StatsQuery
 from frontdesk.stores.postgres import PostgresStore
 from tests.servers.postgres import PostgresServer
+from tests.waiting import eventually
 
 NAMESPACE = "tests"
 
@@ -220,6 +221,33 @@ async def test_a_locked_session_does_not_block_others(store: PostgresStore, post
     await connection.close()
     await asyncio.gather(*waiting)
     assert await ids_in(store, "locked") == ["first", "m0", "m1", "m2"]
+
+
+async def test_a_text_that_is_written_while_its_owner_is_erased_does_not_stay(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    guest = Owner("guest", None, "bot", "web", "ana")
+    await store.put_document(NAMESPACE, guest, DocumentRow(label="memory", version=1, content="one", created_at=1))
+    connection = await asyncpg.connect(postgres_url)
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("SELECT FROM frontdesk.document_owners FOR UPDATE")
+    await connection.execute(
+        "INSERT INTO frontdesk.documents (ns, session, label_digest, key_digest, label, key, version, content,"
+        " description, author, created_at) SELECT ns, session, label_digest, key_digest, label, key, 2, 'two',"
+        " description, author, created_at FROM frontdesk.documents"
+    )
+    erasing = asyncio.create_task(store.delete_documents(OwnerQuery(namespace=NAMESPACE, peer="ana")))
+
+    async def is_waiting() -> bool:
+        here = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        return bool(await connection.fetchval(f"SELECT count(*) > 0 {here}"))
+
+    await eventually(is_waiting)
+    await transaction.commit()
+    assert await erasing == 2
+    assert await connection.fetchval("SELECT count(*) FROM frontdesk.documents") == 0
+    await connection.close()
 
 
 async def test_a_session_that_stays_locked_is_reported(postgres_url: str) -> None:

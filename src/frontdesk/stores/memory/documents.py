@@ -92,7 +92,7 @@ def rewrite(
     readers = [row for row in rows.sessions.values() if hide and owners.is_of(row, namespace, name.owner)]
     for session in readers:
         prompt = rows.prompts.get(session.number)
-        if prompt is not None and msgspec.json.decode(prompt.blocks).get(name.label, [0])[0] in hide:
+        if prompt is not None and msgspec.json.decode(prompt.blocks).get(name.label, [None])[0] in hide:
             drop(rows, session.number)
     return True
 

@@ -52,11 +52,13 @@ _COPY = (
     f" SELECT DISTINCT ON (label_digest, key_digest) ns, $3::bigint, label_digest, key_digest, {_COLUMNS}"
     " FROM {schema}.documents WHERE ns = $1 AND session = $2 AND %s ORDER BY label_digest, key_digest, version DESC"
 )
-_DELETE_OWNED = (
-    f"WITH o AS (DELETE FROM {{schema}}.document_owners WHERE ns = {HERE} AND scope <> 'namespace'"
+_DELETE_OWNERS = (
+    f"DELETE FROM {{schema}}.document_owners WHERE ns = {HERE} AND scope <> 'namespace'"
     " AND ($2::text IS NULL OR agent = $2) AND ($3::text IS NULL OR channel = $3)"
-    " AND ($4::text IS NULL OR peer = $4) AND ($5::text IS NULL OR thread = $5) RETURNING ns, number),"
-    " d AS (DELETE FROM {schema}.documents d USING o WHERE d.ns = o.ns AND d.session = -o.number RETURNING 1)"
+    " AND ($4::text IS NULL OR peer = $4) AND ($5::text IS NULL OR thread = $5) RETURNING -number AS number"
+)
+_DELETE_OWNED = (
+    f"WITH d AS (DELETE FROM {{schema}}.documents WHERE ns = {HERE} AND session = ANY($2::bigint[]) RETURNING 1)"
     " SELECT count(*) FROM d"
 )
 
@@ -135,8 +137,11 @@ async def rewrite(
 
 
 async def delete_owned(connection: Connection, query: OwnerQuery) -> int:
+    """Needs a transaction. The owners are deleted first, which waits for their writers: only a later statement sees
+    what those have written."""
     parts = (query.agent, query.channel, query.peer, query.thread)
-    return int(await connection.fetch_value(_DELETE_OWNED, query.namespace, *parts))
+    owners = [row["number"] for row in await connection.fetch(_DELETE_OWNERS, query.namespace, *parts)]
+    return int(await connection.fetch_value(_DELETE_OWNED, query.namespace, owners)) if owners else 0
 
 
 async def copy(connection: Connection, ns: int, source: SessionRow, fork: int, wanted: ForkedDocuments) -> None:
