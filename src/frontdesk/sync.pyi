@@ -303,7 +303,7 @@ class Session:
     A handle made from a key looks up the key's current session at its first I/O, and stays with that session from then
     on. If there is none, the first write creates it."""
 
-    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
+    def __init__(self, runtime: Runtime, ref: str | SessionKey, stored_key: SessionKey | None = None) -> None: ...
     @classmethod
     def create(
         cls,
@@ -319,6 +319,11 @@ class Session:
     def id(self) -> str:
         """The session's id. A handle made from a key has none before its first I/O: then this raises
         `ConfigurationError`."""
+
+    @property
+    def key(self) -> SessionKey | None:
+        """The key of the session, as `SessionInfo.key` has it; None if it has none, or if it is not known yet: a handle
+        made from an id knows the key once it has read it, for example with `info`. No I/O."""
 
     def info(self) -> SessionInfo:
         """Information about the session. Raises `SessionNotFoundError` if nobody has written to it yet."""

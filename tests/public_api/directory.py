@@ -12,6 +12,7 @@ import pytest
 from frontdesk import (
     ConfigurationError,
     InvalidCursorError,
+    Page,
     Session,
     SessionExistsError,
     SessionInfo,
@@ -90,6 +91,27 @@ class DirectoryTests:
         assert await manager.get("t") is None
         assert await manager.get(SessionKey("bot", "web", "ada", "thread")) is None
         assert await manager.get("bot:web:ada") is None
+
+    async def test_a_handle_knows_its_key_without_a_call_or_after_it_has_read_it(self, manager: SessionManager) -> None:
+        by_key = manager.session(ADA)
+        assert by_key.key == ADA
+        assert await manager.list() == Page([], None)
+        made = [await manager.get_or_create(ADA), await manager.new(ADA)]
+        assert [session.key for session in made] == [ADA, ADA]
+        assert (await manager.fork(made[0].id)).key is None
+        by_id = manager.session(made[1].id)
+        known = [by_id.key]
+        await by_id.info()
+        assert [*known, by_id.key] == [None, ADA]
+        async with manager.session(ADA).turn() as turn:
+            assert turn.key == ADA
+            assert (await turn.new()).key == ADA
+        without = await manager.create()
+        await without.info()
+        assert without.key is None
+        folded = SessionManager("memory://").with_isolation("agent", "peer").session(ADA)
+        await say(folded, "m1")
+        assert folded.key == (await folded.info()).key != ADA
 
     async def test_a_handle_made_from_a_key_is_resolved_by_its_first_call_and_stays_so(
         self, manager: SessionManager

@@ -121,6 +121,10 @@ class SessionManager(Configurable):
         """A handle on a session, by id or key. No I/O."""
         return Session(self._runtime, ref)
 
+    def _under_key(self, session_id: str, key: SessionKey | None) -> Session:
+        """A handle on a session whose key is known."""
+        return Session(self._runtime, session_id, None if key is None else self._runtime.address(key))
+
     async def _id_of(self, ref: str | SessionKey) -> str:
         session_id = await Handle(self._runtime, ref).readable_id()
         if session_id is None:
@@ -143,7 +147,7 @@ class SessionManager(Configurable):
         """Create a session. `max_tokens` is the size of its window; without it, that of `with_compaction` or of its
         `model` applies. Raises `SessionExistsError` if its id is taken or its key has a current session."""
         new = self._directory.new_session(name, id, key, parent, model, source, max_tokens, tags, metadata)
-        return self.session(await self._directory.create(new, key))
+        return self._under_key(await self._directory.create(new, key), key)
 
     async def get_or_create(
         self,
@@ -162,7 +166,7 @@ class SessionManager(Configurable):
         key = ref if isinstance(ref, SessionKey) else None
         session_id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
         new = self._directory.new_session(name, session_id, key, parent, model, source, max_tokens, tags, metadata)
-        return self.session(await self._directory.get_or_create(new))
+        return self._under_key(await self._directory.get_or_create(new), key)
 
     async def get(self, ref: str | SessionKey) -> SessionInfo | None:
         """Information about a session; None if there is none."""
@@ -244,7 +248,7 @@ class SessionManager(Configurable):
         guest, it gets neither those blocks nor the frozen prompt, the name or the summary.
         Raises `SessionNotFoundError`, `MessageNotFoundError`, and `SessionExistsError` if the id is taken or the key
         has a current session."""
-        return self.session(await self._forks.fork(id, at, name, new_id, key))
+        return self._under_key(await self._forks.fork(id, at, name, new_id, key), key)
 
     async def compact_and_split(
         self, id: str | SessionKey, summary: str | None = None, name: str | None = None
@@ -672,7 +676,7 @@ class SessionManager(Configurable):
         several concurrent calls, each ends the session that the one before it started.
         Raises `InvalidKeyError`, `InvalidInputError`, `TurnBusyError`, and `TurnLostError` if another worker took over
         the turn with "interrupt"."""
-        return self.session(await self._lifecycle.new(key, new_request(on_busy, wait)))
+        return self._under_key(await self._lifecycle.new(key, new_request(on_busy, wait)), key)
 
     async def delete(self, id: str | SessionKey) -> bool:
         """Delete a session and all its data permanently, except messages that its forks still see. False if there was

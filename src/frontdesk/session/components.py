@@ -55,11 +55,12 @@ class Components:
 
     def in_turn(self, session_id: str, fence: int) -> Components:
         """The components that write in a turn."""
-        return Components(Handle(self.handle.runtime, session_id, fence), outside=self)
+        handle = Handle(self.handle.runtime, session_id, fence, self.handle.known_key)
+        return Components(handle, outside=self)
 
     def following(self, session_id: str) -> Components:
         """The components for the session that follows this one, with the blocks that were declared for this handle."""
-        after = Components(Handle(self.handle.runtime, session_id))
+        after = Components(Handle(self.handle.runtime, session_id, stored_key=self.handle.known_key))
         after.__dict__["context"] = self.context.in_turn(after.handle)
         return after
 

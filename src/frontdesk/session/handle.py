@@ -35,14 +35,21 @@ class Handle:
 
     With a `fence`, the number of a turn, all writes belong to that turn, and are refused once it is over."""
 
-    __slots__ = ("_future_id", "_id", "fence", "key", "runtime")
+    __slots__ = ("_future_id", "_id", "_stored_key", "fence", "key", "runtime")
 
-    def __init__(self, runtime: Runtime, ref: str | SessionKey, fence: int | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        ref: str | SessionKey,
+        fence: int | None = None,
+        stored_key: SessionKey | None = None,
+    ) -> None:
         self.runtime = runtime
         self.fence = fence
         self.key = ref if isinstance(ref, SessionKey) else None
         self._id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
         self._future_id: str | None = None
+        self._stored_key = stored_key
 
     @property
     def id(self) -> str:
@@ -55,6 +62,11 @@ class Handle:
     def name(self) -> str:
         """The id, or the key while the id is not known: for errors."""
         return self._id if self._id is not None else str(self.key)
+
+    @property
+    def known_key(self) -> SessionKey | None:
+        """The key that the session is stored under, as far as it is known without I/O."""
+        return self._stored_key if self.key is None else self.runtime.address(self.key)
 
     @property
     def is_resolved(self) -> bool:
@@ -130,15 +142,17 @@ class Handle:
     async def find_row(self) -> SessionRow | None:
         """The session's row, or None."""
         session_id = await self.readable_id()
-        return None if session_id is None else await self.runtime.store.get(self.runtime.namespace, session_id)
+        row = None if session_id is None else await self.runtime.store.get(self.runtime.namespace, session_id)
+        if row is not None and self.key is None:
+            parts = key_of(row)
+            self._stored_key = None if parts is None else SessionKey(*parts)
+        return row
 
     async def address(self) -> SessionKey | None:
         """The key that the session is stored under, or will be; None for a session without one."""
-        if self.key is not None:
-            return self.runtime.address(self.key)
-        row = await self.find_row()
-        parts = None if row is None else key_of(row)
-        return None if parts is None else SessionKey(*parts)
+        if self.key is None and await self.find_row() is None:
+            return None
+        return self.known_key
 
     async def row(self) -> SessionRow:
         """The session's row. Raises `SessionNotFoundError`."""

@@ -45,9 +45,9 @@ class Session:
     A handle made from a key looks up the key's current session at its first I/O, and stays with that session from then
     on. If there is none, the first write creates it."""
 
-    def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None:
+    def __init__(self, runtime: Runtime, ref: str | SessionKey, stored_key: SessionKey | None = None) -> None:
         self._runtime = runtime
-        self._parts = Components(Handle(runtime, ref))
+        self._parts = Components(Handle(runtime, ref, stored_key=stored_key))
 
     @classmethod
     def create(
@@ -70,6 +70,12 @@ class Session:
         """The session's id. A handle made from a key has none before its first I/O: then this raises
         `ConfigurationError`."""
         return self._parts.handle.id
+
+    @property
+    def key(self) -> SessionKey | None:
+        """The key of the session, as `SessionInfo.key` has it; None if it has none, or if it is not known yet: a handle
+        made from an id knows the key once it has read it, for example with `info`. No I/O."""
+        return self._parts.handle.known_key
 
     async def info(self) -> SessionInfo:
         """Information about the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
