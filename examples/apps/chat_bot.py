@@ -63,7 +63,8 @@ async def answer(session: Session, client: AsyncOpenAI, question: str) -> AsyncI
             tools = await turn.tools()
             for call in message.tool_calls:
                 if call.type == "function":
-                    result = await tools[call.function.name].call(call.function.arguments)
+                    tool = tools.get(call.function.name)
+                    result = await tool.call(call.function.arguments) if tool else "Error: there is no such tool."
                     await turn.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 

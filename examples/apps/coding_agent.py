@@ -70,6 +70,8 @@ async def work(session: Session, client: AsyncAnthropic, folder: Path, task: str
     async with session.turn() as turn:
         if task is not None:
             await turn.append({"role": "user", "content": task})
+        elif await turn.head() is None:
+            return "There is no task yet."
         tools = file_tools(folder) | await turn.tools()
         while True:
             request = await turn.prepare("anthropic", tools=tools)
@@ -78,10 +80,11 @@ async def work(session: Session, client: AsyncAnthropic, folder: Path, task: str
             calls = [block for block in answer.content if block.type == "tool_use"]
             if not calls:
                 return "".join(block.text for block in answer.content if block.type == "text")
-            results = [
-                {"type": "tool_result", "tool_use_id": call.id, "content": await tools[call.name].call(call.input)}
-                for call in calls
-            ]
+            results: list[dict[str, str]] = []
+            for call in calls:
+                tool = tools.get(call.name)
+                result = await tool.call(call.input) if tool else "Error: there is no such tool."
+                results.append({"type": "tool_result", "tool_use_id": call.id, "content": result})
             await turn.append({"role": "user", "content": results})
 
 

@@ -372,8 +372,8 @@ class ContextOverflowError(FrontdeskError):
     max_tokens: int
     session_id: str
     template = (
-        "the current turn of session {session_id!r} needs {needed} tokens, more than max_tokens={max_tokens}:"
-        " raise it, or compact the session"
+        "session {session_id!r} needs at least {needed} tokens, more than max_tokens={max_tokens}:"
+        " raise it, shorten the prompt or the tools, or compact the session"
     )
 
 

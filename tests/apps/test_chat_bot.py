@@ -72,11 +72,11 @@ async def test_memory_that_the_model_writes_survives_new_and_belongs_to_the_gues
     bot: ModuleType, manager: SessionManager, client: openai.AsyncOpenAI, provider: ScriptedServer
 ) -> None:
     note = ToolCall("call_1", "update_context", {"label": "memory", "content": "Ana is a vegetarian."})
-    provider.script(Answer(tool_calls=(note,)))
+    provider.script(Answer(tool_calls=(note, ToolCall("call_2", "burn"))))
     provider.otherwise = Answer("I will remember that.")
     assert await say(bot, manager, client, ANA, "I am a vegetarian.") == "I will remember that."
     roles = [message.role for message in await manager.session(ANA).history()]
-    assert roles == ["user", "assistant", "tool", "assistant"]
+    assert roles == ["user", "assistant", "tool", "tool", "assistant"]
 
     await manager.new(ANA)
     provider.otherwise = Answer("NO_MEMORY_NEEDED")

@@ -65,8 +65,10 @@ async def test_it_continues_after_a_crash_and_refuses_files_outside_its_folder(
     agent: ModuleType, provider: ScriptedServer, folder: Path, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
-    provider.script(Answer(tool_calls=(ToolCall("a", "read_file", {"path": "../secret"}),)), Fault(500))
+    calls = ToolCall("a", "read_file", {"path": "../secret"}), ToolCall("b", "guess")
+    provider.script(Answer(tool_calls=calls), Fault(500))
     async with agent.open_manager(url) as manager, anthropic.AsyncAnthropic(max_retries=0) as client:
+        assert await agent.work(manager.session("task"), client, folder, None) == "There is no task yet."
         with pytest.raises(anthropic.APIStatusError):
             await agent.work(manager.session("task"), client, folder, "Read the secret")
     provider.script(Answer("I may not read that."))
@@ -75,3 +77,4 @@ async def test_it_continues_after_a_crash_and_refuses_files_outside_its_folder(
     texts = str(provider.requests[-1].body["messages"])
     assert "Read the secret" in texts
     assert "read_file failed" in texts
+    assert "there is no such tool" in texts
