@@ -361,6 +361,18 @@ class GuestMemoryTests:
             assert await left() == ["namespace"]
             assert (await manager.session(BEN).context_block("guest")).content == ""
 
+    async def test_an_erasure_counts_the_versions_of_blocks_and_no_notes_about_facts(
+        self, store: Store, namespace: str
+    ) -> None:
+        async with remembering(store, namespace, Scripted("- likes tea", "- has a cat", "- plays chess")) as manager:
+            await learn(manager.session(ANA), "m1")
+            await learn(manager.session(ANA_WORK), "m2")
+            report = await manager.erase(key=ANA)
+            assert (report.sessions, report.block_versions) == (2, 2)
+            await learn(manager.session(BEN), "m1")
+            await learn(await manager.fork(BEN), "m2")
+            assert (await manager.erase(peer="ben")).block_versions == 1 + 2
+
     # forks
 
     async def test_a_fork_without_a_key_has_its_own_copies_of_the_guests_blocks(

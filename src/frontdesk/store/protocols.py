@@ -89,7 +89,8 @@ class DocumentStore(Protocol):
         fence does not hold."""
 
     async def delete_documents(self, query: OwnerQuery) -> int:
-        """Delete all documents of these owners, with the owners. Returns how many versions there were."""
+        """Delete all documents of these owners, with the owners. Returns how many versions of blocks there were:
+        documents under reserved labels do not count."""
 
     async def get_prompt(self, namespace: str, session_id: str) -> PromptRow | None: ...
 

@@ -292,7 +292,8 @@ class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowCounts(NamedTuple):
-    """How many rows a session has: messages, versions of documents, usage entries, and messages queued for a turn."""
+    """How many rows a session has: messages, versions of its blocks, usage entries, and messages queued for a turn.
+    Documents under reserved labels do not count."""
 
     messages: int
     documents: int

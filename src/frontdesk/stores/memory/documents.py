@@ -18,7 +18,7 @@ from frontdesk.store import (
     PromptRow,
     SessionRow,
 )
-from frontdesk.store.changes import block_changed
+from frontdesk.store.changes import RESERVED_PREFIX, block_changed
 from frontdesk.stores.memory import leases, log
 from frontdesk.stores.memory.rows import SHARED, Rows
 from frontdesk.tree import guards, owners
@@ -185,7 +185,9 @@ def copy_labels(rows: Rows, source: SessionRow, new: SessionRow, labels: Sequenc
 
 
 def forget(rows: Rows, owner: int) -> int:
-    """Remove what an owner has; returns how many versions of documents there were."""
-    removed = [rows.documents.pop(place) for place in [place for place in rows.documents if place[1] == owner]]
+    """Remove what an owner has; returns how many versions of blocks there were."""
+    places = [place for place in rows.documents if place[1] == owner]
+    removed = {place: rows.documents.pop(place) for place in places}
     rows.prompts.pop(owner, None)
-    return sum(len(versions) for keys in removed for versions in keys.values())
+    blocks = [keys for place, keys in removed.items() if not place[2].startswith(RESERVED_PREFIX)]
+    return sum(len(versions) for keys in blocks for versions in keys.values())

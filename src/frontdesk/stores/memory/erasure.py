@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontdesk.store import RowCounts, Span
+from frontdesk.store.changes import RESERVED_PREFIX
 from frontdesk.stores.memory.rows import Rows
 
 
@@ -14,8 +15,8 @@ def count(rows: Rows, session: int, spans: Sequence[Span]) -> RowCounts:
     )
     documents = sum(
         len(versions)
-        for (_, number, _), keys in rows.documents.items()
-        if number == session
+        for (_, number, label), keys in rows.documents.items()
+        if number == session and not label.startswith(RESERVED_PREFIX)
         for versions in keys.values()
     )
     queued = sum(len(waiting) for key, waiting in rows.queued.items() if key[1] == session)

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.store import DocumentName, DocumentRow, Fence, ForkedDocuments, Owner, OwnerQuery, SessionRow
-from frontdesk.store.changes import block_changed
+from frontdesk.store.changes import RESERVED_PREFIX, block_changed
 from frontdesk.stores.postgres import leases, log, prompts
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import HERE, SHARED, columns_of, digest, owner_digest
@@ -58,8 +58,8 @@ _DELETE_OWNERS = (
     " AND ($4::text IS NULL OR peer = $4) AND ($5::text IS NULL OR thread = $5) RETURNING -number AS number"
 )
 _DELETE_OWNED = (
-    f"WITH d AS (DELETE FROM {{schema}}.documents WHERE ns = {HERE} AND session = ANY($2::bigint[]) RETURNING 1)"
-    " SELECT count(*) FROM d"
+    f"WITH d AS (DELETE FROM {{schema}}.documents WHERE ns = {HERE} AND session = ANY($2::bigint[]) RETURNING label)"
+    f" SELECT count(*) FROM d WHERE NOT starts_with(label, '{RESERVED_PREFIX}')"
 )
 
 

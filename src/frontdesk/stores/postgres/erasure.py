@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontdesk.store import Position, RowCounts, Span
+from frontdesk.store.changes import RESERVED_PREFIX
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import HERE, columns_of, namespace_of
 
@@ -31,8 +32,12 @@ _COUNT = (
     "SELECT (SELECT count(*) FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) d(segment, first, last)"
     " JOIN {schema}.messages m ON m.ns = $1 AND m.segment = d.segment AND m.position BETWEEN d.first AND d.last), "
     + ", ".join(
-        f"(SELECT count(*) FROM {{schema}}.{table} WHERE ns = $1 AND session = $2)"
-        for table in ("documents", "usage_entries", "queued_messages")
+        f"(SELECT count(*) FROM {{schema}}.{rows} AND ns = $1 AND session = $2)"
+        for rows in (
+            f"documents WHERE NOT starts_with(label, '{RESERVED_PREFIX}')",
+            "usage_entries WHERE true",
+            "queued_messages WHERE true",
+        )
     )
 )
 _ENTRY = "c.ns = $1 AND (c.xid, c.position) > ($2, $3) AND (c.xid, c.position) <= ($4, $5)"

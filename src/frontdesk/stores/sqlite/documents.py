@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from frontdesk.store import DocumentName, DocumentRow, Fence, ForkedDocuments, Owner, OwnerQuery, SessionRow
-from frontdesk.store.changes import block_changed
+from frontdesk.store.changes import RESERVED_PREFIX, block_changed
 from frontdesk.stores.sqlite import leases, log, prompts, sessions
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.tree import guards
@@ -117,8 +117,8 @@ def delete_owned(connection: Connection, query: OwnerQuery) -> int:
     found = connection.execute(statement, (query.namespace, *given.values())).fetchall()
     removed = 0
     for (number,) in found:
-        gone = connection.execute("DELETE FROM documents WHERE session = ? RETURNING 1", (-number,))
-        removed += len(gone.fetchall())
+        gone = connection.execute("DELETE FROM documents WHERE session = ? RETURNING label", (-number,)).fetchall()
+        removed += sum(not label.startswith(RESERVED_PREFIX) for (label,) in gone)
     return removed
 
 

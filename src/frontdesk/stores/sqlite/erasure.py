@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontdesk.store import SEGMENT_SIZE, RowCounts, Span
+from frontdesk.store.changes import RESERVED_PREFIX
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import pack
 
@@ -38,7 +39,7 @@ def count(connection: Connection, session: int, spans: Sequence[Span]) -> RowCou
             )
             for span in spans
         ),
-        counted("documents WHERE session = ?", session),
+        counted(f"documents WHERE session = ? AND label NOT GLOB '{RESERVED_PREFIX}*'", session),
         counted("usage_entries WHERE session = ?", session),
         counted("queued_messages WHERE session = ?", session),
     )
