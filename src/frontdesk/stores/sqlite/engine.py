@@ -77,11 +77,12 @@ class SQLiteEngine:
         return await future
 
     async def empty_wal(self) -> None:
-        """Copy all that is committed into the file, and empty the log. Raises `StoreUnavailableError` if a reader stays
-        in the way."""
+        """Copy all that is committed into the file, and empty the log. Raises `StoreUnavailableError` if a reader in
+        another process stays in the way."""
         with self._gate:
             self._refuse_if_closed()
-        await asyncio.to_thread(self._writer.empty_wal)
+            readers = [*self._readers]
+        await asyncio.to_thread(self._writer.empty_wal, readers)
 
     def reopen(self) -> None:
         """Allow operations again after `close`."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
 from typing import Any
 
@@ -95,6 +96,12 @@ class _Worker:
 
     def resume(self) -> None:
         self._lock.release()
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Wait until the current job is done, and start no other meanwhile."""
+        with self._lock:
+            yield
 
     def _main(self) -> None:
         try:
@@ -204,13 +211,32 @@ class WriterThread(_Worker):
                 with self._lock:
                     self._checkpointer.relieve(self._connection, self._wal_pages)
 
-    def empty_wal(self) -> None:
-        """Called from another thread: between two transactions."""
-        with self._lock:
+    def empty_wal(self, readers: Sequence[ReaderThread]) -> None:
+        """Called from another thread: between two transactions.
+
+        First while none of these readers reads, since reads that overlap without end keep the log from being emptied.
+        If that takes longer than a second, a reader in another process is in the way: these readers continue, and this
+        waits for the other one."""
+        with self.idle():
             try:
-                self._connect().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                connection = self._connect()
+                if not self._truncate(connection, readers):
+                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             except apsw.Error as error:
                 raise self._failed(error) from None
+
+    def _truncate(self, connection: apsw.Connection, readers: Sequence[ReaderThread]) -> bool:
+        with ExitStack() as idle:
+            for reader in readers:
+                idle.enter_context(reader.idle())
+            connection.set_busy_handler(self._database.patience(1.0))
+            try:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except BUSY:
+                return False
+            finally:
+                connection.set_busy_handler(self._database.patience())
+        return True
 
     def _take(self) -> list[Job]:
         """What is waiting, at least one job; nothing after the end was asked for."""
