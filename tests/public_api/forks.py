@@ -16,7 +16,6 @@ from frontdesk import (
     SessionNotFoundError,
 )
 from tests.public_api.steps import ids, path, say, user, view
-from tests.waiting import PATIENCE
 
 
 class ForkTests:
@@ -342,9 +341,8 @@ class ForkTests:
 
         busy = [asyncio.create_task(be_busy(fork)) for fork in forks]
         try:
-            async with asyncio.timeout(PATIENCE):
-                assert await session.delete_messages(["m1"]) == 1
-                assert await manager.delete("fork-0")
+            assert await session.delete_messages(["m1"]) == 1
+            assert await manager.delete("fork-0")
         finally:
             done.set()
             await asyncio.gather(*busy, return_exceptions=True)
