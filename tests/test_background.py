@@ -12,8 +12,10 @@ from unittest.mock import AsyncMock
 import asyncpg
 import pytest
 
-from frontdesk import SessionManager, States, StoreClosedError, TurnBusyError, sync
+from frontdesk import Message, Session, SessionManager, States, StoreClosedError, TurnBusyError, sync
 from frontdesk.config import background
+from frontdesk.lifecycle.transitions import COMPACTION_LEASE
+from frontdesk.stores import open_url
 from tests.waiting import PATIENCE, eventually
 
 
@@ -126,3 +128,43 @@ async def test_a_task_that_raises_is_logged_with_its_name_and_without_text(caplo
     assert "background task 'index' failed: LookupError" in caplog.text
     assert "in fail" in caplog.text
     assert "4929" not in caplog.text.replace('"4929"', "")  # only in the line of code that is shown
+
+
+def test_an_event_loop_that_ends_before_background_work_begins_does_not_stop_later_work() -> None:
+    store = open_url("memory://")
+    heard: list[str] = []
+
+    class Listener:
+        async def on_message(self, session: Session, message: Message) -> None:
+            heard.append(message.id)
+
+    async def summarise(prompt: str) -> str:
+        return "what was said so far"
+
+    manager = SessionManager(store).with_compaction(summarise, max_messages=6)
+    manager.register_hook(Listener())
+
+    def message(number: int, text: str) -> dict[str, str]:
+        role = "assistant" if number % 2 else "user"
+        return {"id": f"m{number}", "role": role, "content": text + " word" * 30}
+
+    async def say(number: int) -> None:
+        await manager.append("chat", message(number, f"message {number}"))
+
+    async def edit_and_say(number: int) -> None:
+        await manager.session("chat").update_message(message(0, f"edit {number}"))
+        await say(number)
+
+    async def is_done() -> bool:
+        return len(await manager.history("chat")) <= 6 and "m40" in heard
+
+    async def go_on() -> None:
+        await say(40)
+        await eventually(is_done)
+
+    for number in range(20):
+        asyncio.run(say(number))  # when it ends, the loop cancels what it has started
+        assert asyncio.run(store.get_lease("default", "chat", COMPACTION_LEASE)) is None
+    for number in range(20, 40):
+        asyncio.run(edit_and_say(number))
+    asyncio.run(go_on())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from frontdesk.calls import call
@@ -45,12 +46,20 @@ class Pauses:
         return now < self._failures.get(session_id, (0, 0.0))[1]
 
 
+class RunningCompaction:
+    """A compaction in the background: its task, and whether to check the session again afterwards."""
+
+    def __init__(self) -> None:
+        self.again = False
+        self.task: asyncio.Task[None] | None = None
+
+
 class CompactionState:
     """What a manager remembers of compactions in the background: failures, and which ones are running."""
 
     def __init__(self) -> None:
         self.pauses = Pauses()
-        self.running: dict[str, bool] = {}
-        """the sessions that are being compacted, and whether to check them again afterwards"""
+        self.running: dict[str, RunningCompaction] = {}
+        """by session"""
         self.hidden: set[str] = set()
         """the sessions with a summary under which messages were deleted, and which was not made again yet"""

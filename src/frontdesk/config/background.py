@@ -16,6 +16,12 @@ _LAST_GRACE = 1.0
 """seconds that cancelled work has to end; work that ignores its cancellation is abandoned"""
 
 
+def may_run(task: asyncio.Task[None] | None) -> bool:
+    """Whether a task (None: one that is being started) is still going to do its work. An event loop that ends cancels
+    its tasks, even those that have not begun: code that relies on a task to tidy up asks here first."""
+    return task is None or not (task.done() or task.get_loop().is_closed())
+
+
 class Background:
     """The tasks and timers of one manager while it is open, on any number of event loops."""
 
@@ -26,19 +32,21 @@ class Background:
         self._woken: dict[asyncio.AbstractEventLoop, asyncio.Event] = {}
         self._timers: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle]] = {}
 
-    def spawn(self, work: Coroutine[Any, Any, None], name: str, *, endless: bool = False) -> None:
-        """Start a task, unless one with this name is running. `close` cancels a task that is `endless`.
+    def spawn(self, work: Coroutine[Any, Any, None], name: str, *, endless: bool = False) -> asyncio.Task[None]:
+        """Start a task, unless one with this name is running; returns the one that runs. `close` cancels a task that is
+        `endless`.
 
         What a task raises is logged under its name."""
         running = self._tasks.get(name)
         if running is not None and not running.get_loop().is_closed():
             work.close()
-            return
+            return running
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks[name] = task
         if endless:
             self._endless.add(name)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task.get_name(), None)

@@ -7,11 +7,12 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from frontdesk.calls import call
+from frontdesk.config.background import may_run
 from frontdesk.errors import ConfigurationError, FrontdeskError
 from frontdesk.messages.ids import new_id
 from frontdesk.reports import log_failure
@@ -36,18 +37,26 @@ class _Registered(NamedTuple):
     timeout: float
 
 
+class _Queue:
+    """Calls that are pending for a session, and the task that makes them; None while that is being started."""
+
+    def __init__(self, calls: Iterable[Callable[[], Any]]) -> None:
+        self.calls = deque(calls)
+        self.task: asyncio.Task[None] | None = None
+
+
 class Hooks:
     """The hooks of one manager in the order of their registration, and the calls that are pending.
 
     The calls for one session are made one after the other, in the background. Only the calls for an end are awaited."""
 
-    def __init__(self, spawn: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
+    def __init__(self, spawn: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]) -> None:
         self.failures = 0
         self.session_for: Callable[[str], Any] = str
         """makes the session that is passed to hooks, by id; set by the owner of the runtime"""
         self._spawn = spawn
         self._registered: tuple[_Registered, ...] = ()
-        self._pending: dict[str, deque[Callable[[], Any]]] = {}
+        self._pending: dict[str, _Queue] = {}
         self._lock = threading.Lock()
 
     def register(self, hook: Any, timeout: float) -> None:
@@ -82,35 +91,40 @@ class Hooks:
 
     def _enqueue(self, session_id: str, work: Callable[[], Any]) -> None:
         with self._lock:
-            pending = self._pending.get(session_id)
-            if pending is not None and len(pending) >= _MAX_PENDING:
-                self.failures += 1
+            queue = self._pending.get(session_id)
+            if queue is not None and may_run(queue.task):
+                if len(queue.calls) >= _MAX_PENDING:
+                    self.failures += 1
+                else:
+                    queue.calls.append(work)
                 return
-            if pending is not None:
-                pending.append(work)
-                return
-            pending = self._pending[session_id] = deque([work])
-        self._spawn(self._drain(session_id, pending), f"hooks {session_id} {new_id()}")
+            # The calls of a queue whose event loop ended before they were made are made now.
+            queue = self._pending[session_id] = _Queue([*(queue.calls if queue else ()), work])
+        queue.task = self._spawn(self._drain(session_id, queue), f"hooks {session_id} {new_id()}")
 
-    async def _drain(self, session_id: str, pending: deque[Callable[[], Any]]) -> None:
+    async def _drain(self, session_id: str, queue: _Queue) -> None:
         # This task may have been started inside a hook of another session, and inherits its context.
         _called_for.set(frozenset())
         _ending.set(frozenset())
         try:
-            while (work := self._next(session_id, pending)) is not None:
+            while (work := self._next(session_id, queue)) is not None:
                 await work()
         except BaseException:
             with self._lock:
-                del self._pending[session_id]
+                self._remove(session_id, queue)
             raise
 
-    def _next(self, session_id: str, pending: deque[Callable[[], Any]]) -> Callable[[], Any] | None:
+    def _next(self, session_id: str, queue: _Queue) -> Callable[[], Any] | None:
         """The next call. If there is none, the queue is removed under the same lock, so that no call is lost."""
         with self._lock:
-            if pending:
-                return pending.popleft()
-            del self._pending[session_id]
+            if queue.calls:
+                return queue.calls.popleft()
+            self._remove(session_id, queue)
             return None
+
+    def _remove(self, session_id: str, queue: _Queue) -> None:
+        if self._pending.get(session_id) is queue:
+            del self._pending[session_id]
 
     async def finish(self, session_id: str, reason: str) -> None:
         """Call the hooks for an end, and wait for each no longer than its timeout. Before that, wait for the pending

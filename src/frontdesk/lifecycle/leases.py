@@ -87,8 +87,10 @@ async def _renewed(store: Store, namespace: str, session_id: str | None, lease: 
         yield
     finally:
         renewal.cancel()
-        await asyncio.gather(renewal, return_exceptions=True)
-        await store.renew_lease(namespace, session_id, lease.name, lease.number, 0)
+        try:
+            await asyncio.gather(renewal, return_exceptions=True)
+        finally:  # even if the work is cancelled just now: others would wait until the lease expires
+            await store.renew_lease(namespace, session_id, lease.name, lease.number, 0)
 
 
 async def _renew(store: Store, namespace: str, session_id: str | None, name: str, number: int) -> None:

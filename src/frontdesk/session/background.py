@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from frontdesk.compaction.failures import CompactionState
+from frontdesk.compaction.failures import CompactionState, RunningCompaction
+from frontdesk.config.background import may_run
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.errors import FrontdeskError, SessionNotFoundError
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
@@ -62,23 +63,24 @@ class BackgroundCompactor:
             self._start(self._handle.id)
 
     def _start(self, session_id: str) -> None:
-        running = self._state.running
-        if session_id in running:
-            running[session_id] = True
+        running = self._state.running.get(session_id)
+        if running is not None and may_run(running.task):
+            running.again = True
         else:
-            running[session_id] = False
-            self._runtime.background.spawn(self._run(session_id), f"compact {session_id} {new_id()}")
+            running = self._state.running[session_id] = RunningCompaction()
+            work = self._run(session_id, running)
+            running.task = self._runtime.background.spawn(work, f"compact {session_id} {new_id()}")
 
-    async def _run(self, session_id: str) -> None:
+    async def _run(self, session_id: str, running: RunningCompaction) -> None:
         """Compact, and again if an append asked for it meanwhile: what was read then may have been too little."""
-        running = self._state.running
         try:
             await self._compact_while_full(session_id)
-            while running[session_id]:
-                running[session_id] = False
+            while running.again:
+                running.again = False
                 await self._compact_while_full(session_id)
         finally:
-            del running[session_id]
+            if self._state.running.get(session_id) is running:
+                del self._state.running[session_id]
 
     async def _compact_while_full(self, session_id: str) -> None:
         pauses, runtime = self._state.pauses, self._runtime
