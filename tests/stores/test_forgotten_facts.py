@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from frontdesk import SessionKey, SessionManager
-from frontdesk.store import Store
+from frontdesk.store import DocumentRow, Owner, Store
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.sqlite import SQLiteStore
@@ -139,3 +140,36 @@ class TestPostgres(ForgottenFacts):
     @pytest.fixture
     def stored_text(self, postgres_schema: PostgresSchema) -> StoredText:
         return postgres_schema.read
+
+
+class Interrupted(MemoryStore):
+    """A store in which something happens after the memory block was written."""
+
+    then: Callable[[], Awaitable[object]] | None = None
+
+    async def put_document(self, namespace: str, owner: Owner, document: DocumentRow, **options: Any) -> bool:
+        done = await super().put_document(namespace, owner, document, **options)
+        then, self.then = (self.then, None) if document.label == "memory" else (None, self.then)
+        if then is not None:
+            await then()
+        return done
+
+
+async def test_a_consolidation_that_is_written_when_a_fact_is_removed_leaves_nothing_of_it() -> None:
+    def answer(prompt: str) -> str:
+        if "<facts>" in prompt:
+            return f"- tea; PIN {SECRET}"
+        return f"- the PIN of her safe is {SECRET}" if "m2" in prompt else "- likes tea and cake"
+
+    store = Interrupted()
+    manager = SessionManager(store).with_token_counter(len)
+    manager.with_context("memory", scope="guest", max_tokens=45).with_memory_refresh(answer, enabled=False)
+    async with manager:
+        for key, word in ((WORK, "m2"), (ANA, "m1")):
+            await manager.append(key, {"id": word, "role": "user", "content": word})
+        await manager.session(WORK).refresh_memory()
+        store.then = lambda: manager.delete_messages(WORK, ["m2"])
+        await manager.session(ANA).refresh_memory()
+        assert (await manager.session(ANA).context_block("memory")).content == "- likes tea and cake"
+        contents = [version.content for version in await manager.session(ANA).block_history("memory")]
+        assert not any(SECRET in content for content in contents)

@@ -84,8 +84,7 @@ class Forgetter:
         for label, scope in dict.fromkeys((each.label, each.scope) for each in affected.values()):
             name = DocumentName(owner_of(scope, session.id, key_of(session)), label)
             chosen = {key: each for key, each in affected.items() if (each.label, each.scope) == (label, scope)}
-            pending = await self.redact(name, chosen) if label else []
-            await self._notes.change_facts(name.owner, label, partial(_without, chosen, pending))
+            await self.withdraw(name, chosen)
             await self._drop_prompts_elsewhere(name.owner)
         await self._prompt.forget(session.id)
 
@@ -108,7 +107,12 @@ class Forgetter:
                     await self._prompt.forget(row.id)
             query = replace(query, after=(0, rows[-1].number))
 
-    async def redact(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> list[str]:
+    async def withdraw(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> None:
+        """Remove the facts of extractions from a block and from the notes about it."""
+        pending = await self._redact(name, chosen) if name.label else []
+        await self._notes.change_facts(name.owner, name.label, partial(_without, chosen, pending))
+
+    async def _redact(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> list[str]:
         """Remove facts from all versions of a block. Returns the facts that are to come back and do not fit.
 
         While an extraction is being delivered, the block gets a new version in any case: then what the delivery read

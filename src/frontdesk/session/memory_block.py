@@ -21,6 +21,8 @@ from frontdesk.session.forgetting import Forgetter
 from frontdesk.store import DocumentName, Owner, Scope
 
 _AUTHOR = "memory"
+_CONSOLIDATED = ""
+"""in place of the key of an extraction, for facts that a consolidation has read"""
 
 
 class _Draft(NamedTuple):
@@ -68,17 +70,19 @@ class MemoryBlock:
                     await self._context.replace(label, draft.content, block.version, _AUTHOR)
             except BlockVersionError:
                 continue
-            await self._note(owner, block, draft, extractions)
-            await self._take_back(owner, label, extractions)
+            lost = await self._note(owner, block, notes, draft, extractions)
+            await self._take_back(DocumentName(owner, label), extractions, lost)
             return draft.taken, draft.failure
 
-    async def _take_back(self, owner: Owner, label: str, extractions: dict[str, Extraction]) -> None:
-        """Remove the facts of extractions that were withdrawn after they had been read."""
+    async def _take_back(self, name: DocumentName, extractions: dict[str, Extraction], lost: list[str]) -> None:
+        """Remove the facts of extractions that were withdrawn after they had been read, and what a consolidation made
+        of facts that are lost."""
         left = await self._notes.get_extractions(list(extractions))
         gone = {key: each for key, each in extractions.items() if key not in left}
+        if lost:
+            gone[_CONSOLIDATED] = Extraction(name.label, name.owner.scope, [], lost)
         if gone:
-            await self._forgetter.redact(DocumentName(owner, label), gone)
-            await self._notes.change_facts(owner, label, lambda notes: facts.withdraw(notes, gone).notes)
+            await self._forgetter.withdraw(name, gone)
 
     async def _draft(self, block: ContextBlock, notes: BlockFacts, extractions: dict[str, Extraction]) -> _Draft:
         found = [fact for extraction in extractions.values() for fact in extraction.left_over]
@@ -121,18 +125,26 @@ class MemoryBlock:
     def _fits(self, block: ContextBlock, content: str) -> bool:
         return block.max_tokens is None or self._context.count(content) <= block.max_tokens
 
-    async def _note(self, owner: Owner, block: ContextBlock, draft: _Draft, extractions: dict[str, Extraction]) -> None:
+    async def _note(
+        self, owner: Owner, block: ContextBlock, read: BlockFacts, draft: _Draft, extractions: dict[str, Extraction]
+    ) -> list[str]:
+        """Note which facts the block was given. Returns those that a consolidation read, and that were withdrawn before
+        it was noted: the withdrawal could not know what was made of them."""
+        lost: list[str] = []
         taken = {memory.memory_fingerprint(fact) for fact in draft.taken}
 
         def change(notes: BlockFacts) -> BlockFacts:
-            known = notes.known | taken
+            present = notes.known
+            known = present | taken
             accepted = {
                 key: replace(each, facts=[fact for fact in each.facts if memory.memory_fingerprint(fact) in known])
                 for key, each in extractions.items()
             }
             if draft.consolidated:
+                lost[:] = [fact for fact in read.sources if memory.memory_fingerprint(fact) not in present]
                 before = memory.merge_memory(block.content, [*notes.pending, *draft.taken])
                 notes = facts.consolidate_facts(notes, before, draft.content)
             return facts.add_facts(notes, accepted, draft.pending)
 
         await self._notes.change_facts(owner, block.label, change)
+        return lost
