@@ -67,7 +67,7 @@ types: $(READY) ## check types, also in the module that has a stub and, with pyr
 	@$(BIN)/mypy $(SOURCES)
 	@$(BIN)/mypy src/frontdesk/sync.py
 	@MYPYPATH=src:examples/apps $(BIN)/mypy --explicit-package-bases examples/apps/*.py
-	@$(BIN)/pyright
+	@$(BIN)/pyright --project pyproject.toml
 
 .PHONY: stubs
 stubs: $(READY) ## write the stub of frontdesk.sync again, after a change of the public API
