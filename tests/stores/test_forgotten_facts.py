@@ -18,7 +18,7 @@ from tests.stores.dumps import PostgresSchema, read_memory, read_sqlite
 
 ANA = SessionKey("bot", "web", "ana")
 WORK = SessionKey("bot", "web", "ana", "work")
-SECRET = "4711"
+SECRET = "quagga"  # no number: one could be a part of a time
 ANSWERS = {
     "m1": "- likes tea and cake",
     "m2": f"- the PIN of her safe is {SECRET}\n- likes tea and cake",
