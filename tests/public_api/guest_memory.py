@@ -131,6 +131,32 @@ class GuestMemoryTests:
 
     # removing what was made from messages
 
+    @pytest.mark.parametrize("call", ["freeze_system_prompt", "refresh_system_prompt"])
+    async def test_a_prompt_that_is_rendered_while_a_fact_is_removed_does_not_show_it(
+        self, store: Store, namespace: str, call: str
+    ) -> None:
+        class Late:
+            """A provider that is asked for the fingerprint, and again after the blocks were read, before the prompt is
+            stored."""
+
+            asked = 0
+
+            async def get(self) -> str:
+                self.asked += 1
+                if self.asked == 2:
+                    await manager.session(ANA_WORK).delete_messages(["m2"])
+                return "late"
+
+        manager = remembering(store, namespace, Scripted("- likes tea", "- PIN is 4711")).with_context(
+            "late", provider=Late()
+        )
+        async with manager:
+            await learn(manager.session(ANA), "m1")
+            await learn(manager.session(ANA_WORK), "m2")
+            shown = await getattr(manager.session(ANA), call)()
+            assert "likes tea" in shown
+            assert "4711" not in shown
+
     @pytest.mark.parametrize("way", ["delete_messages", "pop", "replace_messages", "clear_messages", "delete", "erase"])
     async def test_facts_go_with_the_messages_that_they_came_from(self, store: Store, namespace: str, way: str) -> None:
         model = Scripted("- likes tea", "- has a cat\n- PIN is 4711")

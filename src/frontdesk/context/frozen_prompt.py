@@ -59,7 +59,7 @@ class FrozenPrompt:
         if frozen is None or self._is_outdated(frozen, current):
             session_id = await self._blocks.ensure_session()
             while frozen is None or self._is_outdated(frozen, current):
-                frozen = await self._put(session_id, await self._render(current), frozen)
+                frozen = (await self._store(session_id, current, frozen))[0]
         return self._count(frozen)
 
     def _is_outdated(self, frozen: PromptRow, current: str) -> bool:
@@ -77,11 +77,35 @@ class FrozenPrompt:
         current = await self._fingerprint()
         session_id = await self._blocks.ensure_session()
         while True:
-            frozen = await self._get()
-            rendered = await self._render(current)
-            stored = await self._put(session_id, rendered, frozen)
-            if stored.number == _next(frozen) and stored.text == rendered.text:
+            stored, is_own = await self._store(session_id, current, await self._get())
+            if is_own:
                 return self._count(stored)
+
+    async def _store(self, session_id: str, current: str, replaced: PromptRow | None) -> tuple[PromptRow, bool]:
+        """Render the prompt and store it, again if something was removed from a block meanwhile: it is removed from the
+        prompts that are stored, and this one was not. Returns the prompt that is stored, and whether it is the one that
+        was rendered."""
+        while True:
+            rendered = await self._render(current)
+            stored = await self._put(session_id, rendered, replaced)
+            if stored.number != _next(replaced) or stored.text != rendered.text:
+                return stored, False
+            if not await self._shows_removed(rendered):
+                return stored, True
+            replaced = stored
+
+    async def _shows_removed(self, prompt: PromptRow) -> bool:
+        """Whether a version of a block that a prompt was rendered from is not there any more as it was. A version that
+        was only followed by others is."""
+        before: dict[str, list[Any]] = msgspec.json.decode(prompt.blocks)
+        for block in await self._blocks.blocks():
+            state = before.get(block.label)
+            if state is None or not state[0] or state == _state(block):
+                continue
+            versions = await self._blocks.versions(block.label)
+            if not any([each.version, digest(each.content)] == state for each in versions):
+                return True
+        return False
 
     async def forget(self, session_id: str) -> None:
         """Drop a prompt that is not in the store. The store drops its own with the change that makes it outdated."""
