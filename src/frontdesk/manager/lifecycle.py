@@ -126,14 +126,16 @@ class Lifecycle:
         deleted = False
         await self._states.reach()
 
+        async def forget(tree: Tree) -> None:
+            if is_wanted(tree.session):
+                await Components(handle).forgetter.forget_session(tree)
+
         async def build(tree: Tree) -> Plan | None:
             nonlocal deleted
             deleted = is_wanted(tree.session)
-            if deleted:
-                await Components(handle).forgetter.forget_session(tree)
             return plans.delete_session(tree.rows, self._runtime.now()) if deleted else None
 
-        existed = await handle.change(build, family=True)
+        existed = await handle.change(build, family=True, prepare=forget)
         if existed and deleted:
             await Components(handle).prompt.forget(handle.id)
             await self._states.delete(handle.id, everywhere=False)

@@ -192,17 +192,23 @@ class Handle:
         find: Sequence[str] = (),
         family: bool | Callable[[Tree], bool] = False,
         expected_head: str | AnyHead | None = ANY_HEAD,
+        prepare: Callable[[Tree], Awaitable[None]] | None = None,
     ) -> bool:
         """Compute a plan from the tree and apply it, again if another change came between; None means nothing to do.
 
-        `family` says whether the plan is about what other sessions see too, or finds out. Returns False if the session
-        does not exist. Raises `HeadMovedError` if the head is not `expected_head`."""
+        `family` says whether the plan is about what other sessions see too, or finds out. `prepare` is called before
+        each attempt. After the first one, the tree is loaded again when it has returned, so that little time is left
+        for others to come between. Returns False if the session does not exist. Raises `HeadMovedError` if the head is
+        not `expected_head`."""
         if expected_head is not None and not isinstance(expected_head, AnyHead):
             find = [*find, check_id(expected_head, "expected_head")]
         for attempt in range(_ATTEMPTS):
             tree = await self.tree(find=find, family=family is True)
             if tree is not None and callable(family) and family(tree):
                 tree = await self.tree(find=find, family=True)
+            if tree is not None and prepare is not None:
+                await prepare(tree)
+                tree = await self.tree(find=find, family=True) if attempt else tree
             if tree is None:
                 check_head(expected_head, None, self.name)
                 return False
