@@ -62,7 +62,7 @@ async def say() -> None:
 
 @app.post("/slow")
 async def slow() -> dict[str, bool]:
-    """A request that is still at work when the server is told to stop."""
+    """A request that is still at work when the server is asked to stop."""
     FOLDER.joinpath("slow").touch()
     while server.started and not server.should_exit:  # noqa: ASYNC110
         await asyncio.sleep(0.005)

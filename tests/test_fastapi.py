@@ -1,4 +1,4 @@
-"""Records as responses of real FastAPI routes, and event streams of a real server that is told to stop."""
+"""Records as responses of real FastAPI routes, and event streams of a real server that is asked to stop."""
 
 from __future__ import annotations
 

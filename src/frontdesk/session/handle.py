@@ -203,12 +203,10 @@ class Handle:
         if expected_head is not None and not isinstance(expected_head, AnyHead):
             find = [*find, check_id(expected_head, "expected_head")]
         for attempt in range(_ATTEMPTS):
-            tree = await self.tree(find=find, family=family is True)
-            if tree is not None and callable(family) and family(tree):
-                tree = await self.tree(find=find, family=True)
+            tree = await self._tree_for_change(find, family)
             if tree is not None and prepare is not None:
                 await prepare(tree)
-                tree = await self.tree(find=find, family=True) if attempt else tree
+                tree = await self._tree_for_change(find, family) if attempt else tree
             if tree is None:
                 check_head(expected_head, None, self.name)
                 return False
@@ -222,6 +220,12 @@ class Handle:
                 pass  # a message that the plan is about was deleted since the tree was loaded
             await _pause(attempt)
         raise self._overtaken()
+
+    async def _tree_for_change(self, find: Sequence[str], family: bool | Callable[[Tree], bool]) -> Tree | None:
+        tree = await self.tree(find=find, family=family is True)
+        if tree is not None and callable(family) and family(tree):
+            tree = await self.tree(find=find, family=True)
+        return tree
 
     async def _head_id(self, tree: Tree) -> str | None:
         """The id of the message at the head. Raises `views.MovedError` if it was deleted since."""
