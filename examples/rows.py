@@ -44,7 +44,7 @@ TABLES: dict[str, dict[str, str]] = {  # for each table, the columns to show and
         "end": place("end_segment", "end_position"),
         **same("tokens", "stale"),
     },
-    "views": same("session", "row"),
+    "views": same("session", "items"),
 }
 Row = tuple[str, ...]
 

@@ -64,6 +64,11 @@ class PostgresServer:
         """The address of the server's maintenance database; for tests take `create_database`."""
         return self._existing or f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
 
+    @property
+    def binaries(self) -> Path:
+        """Where the server's programs are."""
+        return self._binaries
+
     def start(self) -> Self:
         """Make a cluster and start its server; returns when it accepts connections.
 
@@ -87,7 +92,7 @@ class PostgresServer:
         for database in list(self._created) if self._existing else ():
             self.drop_database(database)
         self._created.clear()
-        self._halt()
+        self.halt()
         if self._guardian:
             self._guardian.communicate(b"\n")
             self._guardian = self._directory = None
@@ -101,7 +106,7 @@ class PostgresServer:
             raise ConfigurationError(
                 f"{ENVIRONMENT_VARIABLE} names a server that is not ours to restart; unset it to have one started."
             )
-        self._halt()
+        self.halt()
         self._launch()
 
     def create_database(self) -> str:
@@ -205,7 +210,8 @@ class PostgresServer:
         log = (self._directory / "log").read_text(errors="replace")[-2000:]
         raise StoreUnavailableError(f"PostgreSQL did not start: {log.strip()}")
 
-    def _halt(self) -> None:
+    def halt(self) -> None:
+        """Stop the server, cutting every connection, and keep what it wrote."""
         if self._process is None:
             return
         # SIGINT is the fast shutdown; SIGTERM would wait for every client to leave by itself.

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from redis.asyncio import Redis, RedisCluster
 
-from frontdesk.store import StateStore, Store, VectorStore
+from frontdesk.store import ShelfStore, StateStore, Store, VectorStore
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.redis import RedisStore
@@ -81,7 +81,7 @@ class TestRedisCluster(StateContract):
 
 
 def without_abilities(store: Store) -> Store:
-    """The same store, without vectors and states."""
+    """The same store, without vectors, states and shelves."""
     methods = {name: getattr(store, name) for name in dir(Store) if not name.startswith("_")}
     return cast(Store, SimpleNamespace(**methods))
 
@@ -89,6 +89,7 @@ def without_abilities(store: Store) -> Store:
 class TestStoreWithoutAbilities(StoreContract):
     TestVectors = None
     TestStates = None
+    TestShelves = None
 
     @pytest.fixture
     def memory(self) -> Store:
@@ -105,7 +106,9 @@ class TestStoreWithoutAbilities(StoreContract):
         return lambda: read_memory(memory)
 
 
-@pytest.mark.parametrize(("ability", "tests"), [(VectorStore, "TestVectors"), (StateStore, "TestStates")])
+@pytest.mark.parametrize(
+    ("ability", "tests"), [(VectorStore, "TestVectors"), (StateStore, "TestStates"), (ShelfStore, "TestShelves")]
+)
 async def test_the_contract_fails_if_what_a_store_can_do_is_not_what_is_tested(ability: Any, tests: str) -> None:
     able, unable = MemoryStore(), without_abilities(MemoryStore())
     with pytest.raises(AssertionError, match=f"set `{tests} = None` in StoreContract"):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from frontdesk import SessionKey, SessionManager
-from frontdesk.store import DocumentRow, Owner, Store
+from frontdesk.store import DocumentRow, Owner, Plan, Store
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing import StoredText
 from tests.stores.dumps import PostgresSchema, read_memory, read_sqlite
 
+T = TypeVar("T")
+WORDS = ("agouti", "bongo", "civet", "dugong", "echidna", "fossa", "gaur", "hoatzin")
 ANA = SessionKey("bot", "web", "ana")
 WORK = SessionKey("bot", "web", "ana", "work")
 SECRET = "quagga"  # no number: one could be a part of a time
@@ -173,3 +177,101 @@ async def test_a_consolidation_that_is_written_when_a_fact_is_removed_leaves_not
         assert (await manager.session(ANA).context_block("memory")).content == "- likes tea and cake"
         contents = [version.content for version in await manager.session(ANA).block_history("memory")]
         assert not any(SECRET in content for content in contents)
+
+
+class ReadFirst(MemoryStore):
+    """A store in which something happens after the versions of a document were read."""
+
+    then: Callable[[], Awaitable[object]] | None = None
+
+    async def document_versions(self, *args: Any) -> list[DocumentRow]:
+        versions = await super().document_versions(*args)
+        then, self.then = self.then, None
+        if then is not None:
+            await then()
+        return versions
+
+
+async def test_a_version_that_is_restored_while_a_fact_is_removed_comes_back_without_it() -> None:
+    store = ReadFirst()
+    async with await learned(store, 1000) as manager:
+        session = manager.session(WORK)
+        await session.replace_context_block("memory", "by hand")
+        told = next(each.version for each in await session.block_history("memory") if SECRET in each.content)
+        store.then = lambda: manager.delete_messages(WORK, ["m2"])
+        assert (await session.restore_context_block("memory", told)).content == "- likes tea and cake"
+        assert not [each for each in await session.block_history("memory") if SECRET in each.content]
+
+
+class Shuffled(MemoryStore):
+    """A store whose calls on documents and plans let others go first, at random, before they run and after."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self._chance = chance
+
+    async def pause(self) -> None:
+        for _ in range(self._chance.randrange(6)):
+            await asyncio.sleep(0)
+
+    async def shuffled(self, call: Awaitable[T]) -> T:
+        await self.pause()
+        result = await call
+        await self.pause()
+        return result
+
+    async def get_documents(self, *args: Any) -> list[DocumentRow | None]:
+        return await self.shuffled(super().get_documents(*args))
+
+    async def document_versions(self, *args: Any) -> list[DocumentRow]:
+        return await self.shuffled(super().document_versions(*args))
+
+    async def put_document(self, *args: Any, **options: Any) -> bool:
+        return await self.shuffled(super().put_document(*args, **options))
+
+    async def rewrite_document(self, *args: Any, **options: Any) -> bool:
+        return await self.shuffled(super().rewrite_document(*args, **options))
+
+    async def apply(self, plan: Plan) -> bool:
+        return await self.shuffled(super().apply(plan))
+
+
+@pytest.mark.parametrize("max_tokens", [55, 60, 70])
+@pytest.mark.parametrize("seed", range(40))
+async def test_facts_that_are_removed_while_others_are_consolidated_go_and_the_others_stay(
+    seed: int, max_tokens: int
+) -> None:
+    chance = random.Random(seed)
+    store = Shuffled(chance)
+
+    async def answer(prompt: str) -> str:
+        await store.pause()
+        words = [word for word in WORDS if word in prompt]
+        return f"- {' '.join(words)}" if "<facts>" in prompt else "\n".join(f"- she saw a {word}" for word in words)
+
+    manager = SessionManager(store).with_token_counter(len)
+    manager.with_context("memory", scope="guest", max_tokens=max_tokens).with_memory_refresh(answer, enabled=False)
+    threads = [SessionKey("bot", "web", "ana", str(n)) for n in range(3)]
+    gone = chance.sample(WORDS, 3)
+    deletions: list[asyncio.Task[int]] = []
+
+    async def talk(key: SessionKey, words: Sequence[str]) -> None:
+        session = manager.session(key)
+        for word in words:
+            await session.append({"id": word, "role": "user", "content": word})
+            await session.refresh_memory()
+            if word in gone:
+                deletions.append(asyncio.create_task(session.delete_messages([word])))
+                if chance.random() < 0.5:
+                    await deletions[-1]
+
+    async with manager:
+        await asyncio.gather(*(talk(key, WORDS[n::3]) for n, key in enumerate(threads)))
+        await asyncio.gather(*deletions)
+        for key in threads:
+            await manager.session(key).refresh_memory()
+        session = manager.session(threads[0])
+        contents = [version.content for version in await session.block_history("memory")]
+        assert not [word for word in gone for content in contents if word in content]
+        content = (await session.context_block("memory")).content
+        assert [word for word in WORDS if word not in content] == [word for word in WORDS if word in gone]

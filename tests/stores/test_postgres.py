@@ -7,12 +7,14 @@ import subprocess
 import sys
 import traceback
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
+from frontdesk import SessionManager
 from frontdesk.errors import (
     StoreClosedError,
     StoreError,
@@ -24,6 +26,7 @@ from frontdesk.messages import StoredMessage
 from frontdesk.store import Append, AppendResult, DocumentRow, Owner, OwnerQuery, StatsQuery
 from frontdesk.stores.postgres import PostgresStore
 from tests.servers.postgres import PostgresServer
+from tests.servers.proxy import PostgresProxy
 from tests.waiting import eventually
 
 NAMESPACE = "tests"
@@ -49,83 +52,6 @@ async def ids_in(store: PostgresStore, session_id: str) -> list[str]:
     return [message.id for message in read.pieces[0].messages]
 
 
-class Wire:
-    """A loopback proxy in front of the server: it can be taken down, can lose one reply, and records the names of
-    the prepared statements that pass through it."""
-
-    def __init__(self, url: str) -> None:
-        self._target = urlsplit(url)
-        self._server: asyncio.Server | None = None
-        self._port = 0
-        self._open: set[asyncio.StreamWriter] = set()
-        self.lose_answer_to: bytes | None = None
-        self.lost = 0
-        self.statement_names: set[bytes] = set()
-
-    @property
-    def url(self) -> str:
-        return self._target._replace(netloc=f"postgres@127.0.0.1:{self._port}", query="sslmode=disable").geturl()
-
-    async def __aenter__(self) -> Self:
-        await self.up()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.down()
-
-    async def up(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
-
-    async def down(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for writer in list(self._open):
-            writer.close()
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(self._target.hostname, self._target.port)
-        self._open |= {writer, back}
-        answer = asyncio.create_task(self._answer(there, writer))
-        try:
-            size = int.from_bytes(await reader.readexactly(4))
-            back.write(size.to_bytes(4) + await reader.readexactly(size - 4))
-            while True:
-                kind, length = await reader.readexactly(1), await reader.readexactly(4)
-                body = await reader.readexactly(int.from_bytes(length) - 4)
-                if kind == b"P":
-                    self.statement_names.add(body.split(b"\0", 1)[0])
-                back.write(kind + length + body)
-                await back.drain()
-                if self.lose_answer_to is not None and self.lose_answer_to in body:
-                    answer.cancel()
-                    await self._finished(there, back)
-                    break
-        except (asyncio.IncompleteReadError, OSError):
-            pass
-        finally:
-            answer.cancel()
-            for end in (writer, back):
-                end.close()
-                self._open.discard(end)
-
-    async def _finished(self, there: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        """Let the server reply completely, but drop the reply."""
-        self.lose_answer_to = None
-        self.lost += 1
-        back.write(b"S\0\0\0\4")
-        answer = b""
-        while not answer.endswith(b"Z\0\0\0\5I"):
-            answer += await there.read(65536)
-
-    async def _answer(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await there.read(65536):
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-
-
 # URLs
 
 
@@ -138,9 +64,10 @@ class Wire:
         ("pooler=session", "pooler=transaction"),
         ("timeout=-1", "timeout=-1.0"),
         ("timeout=nan", "timeout=nan"),
+        ("connect_timeout=0", "connect_timeout=0"),
         ("schema=a-b", "schema='a-b' is not a name"),
         ("schema=pg_mine", "pg_"),
-        ("sslmod=require", "known are pool, pooler, schema, timeout, and of the driver"),
+        ("sslmod=require", "known are connect_timeout, pool, pooler, schema, timeout, and of the driver"),
     ],
 )
 def test_an_invalid_option_is_refused(query: str, complaint: str) -> None:
@@ -156,6 +83,35 @@ async def test_options_of_the_driver_pass_through(postgres_url: str) -> None:
     assert await connection.fetchval("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'desk'")
     await connection.close()
     await store.close()
+
+
+async def test_options_reach_the_server(store: PostgresStore, postgres_url: str) -> None:
+    await add(store, "s", "m")
+    reading = PostgresStore.from_url(f"{postgres_url}?options=-c%20default_transaction_read_only%3Don")
+    assert await ids_in(reading, "s") == ["m"]
+    with pytest.raises(StoreReadOnlyError):
+        await add(reading, "s", "n")
+    await reading.close()
+
+
+async def test_connections_have_a_name_by_default(store: PostgresStore, postgres_url: str) -> None:
+    await store.open()
+    connection = await asyncpg.connect(postgres_url)
+    named = (
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'frontdesk' AND datname = current_database()"
+    )
+    assert await connection.fetchval(named) == 1
+    await connection.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql://a:1,b,[::1]:3/desk", "postgresql:///desk?host=a,b,::1&port=1,5432,3"])
+def test_several_hosts_are_named_with_their_ports(url: str) -> None:
+    assert repr(PostgresStore.from_url(url)).startswith("PostgresStore('a:1,b:5432,::1:3/desk'")
+
+
+def test_a_url_of_several_hosts_identifies_the_store_without_its_password() -> None:
+    store = PostgresStore.from_url("postgresql://user:s3cret@a:1,b/desk?timeout=3")
+    assert store.url == "postgresql://a:1,b:5432/desk?schema=frontdesk"
 
 
 async def test_a_password_is_never_shown() -> None:
@@ -299,7 +255,7 @@ async def test_it_continues_after_a_restart_of_the_server() -> None:
 
 
 async def test_a_server_that_is_down_is_reported_and_found_again(postgres_url: str) -> None:
-    async with Wire(postgres_url) as wire:
+    async with PostgresProxy(postgres_url) as wire:
         store = PostgresStore.from_url(f"{wire.url}&timeout=5")
         await add(store, "s", "before")
         await wire.down()
@@ -318,7 +274,7 @@ async def test_a_server_that_is_down_is_reported_and_found_again(postgres_url: s
 async def test_an_append_whose_answer_was_lost_is_written_once_and_counts_as_inserted(
     postgres_url: str, fresh: bool
 ) -> None:
-    async with Wire(postgres_url) as wire:
+    async with PostgresProxy(postgres_url) as wire:
         store = PostgresStore.from_url(wire.url)
         await add(store, "s", "first")
         wire.lose_answer_to = b"the-lost-one"
@@ -343,7 +299,7 @@ async def test_an_append_whose_answer_was_lost_is_written_once_and_counts_as_ins
 async def test_an_append_that_was_committed_and_not_answered_counts_as_inserted(
     postgres_url: str, lost: bytes, more: dict[str, Any]
 ) -> None:
-    async with Wire(postgres_url) as wire:
+    async with PostgresProxy(postgres_url) as wire:
         store = PostgresStore.from_url(wire.url)
         await add(store, "s", "first")
         late = (StoredMessage("late", "user", 1, 1, '"the raw text"'),)
@@ -359,7 +315,7 @@ async def test_an_append_that_was_committed_and_not_answered_counts_as_inserted(
 
 
 async def test_behind_a_transaction_pooler_no_statement_has_a_name(postgres_url: str) -> None:
-    async with Wire(postgres_url) as wire:
+    async with PostgresProxy(postgres_url) as wire:
         store = PostgresStore.from_url(f"{wire.url}&pooler=transaction")
         await asyncio.gather(*(add(store, f"s{number}", "first", "second") for number in range(8)))
         assert await ids_in(store, "s0") == ["first", "second"]
@@ -369,8 +325,14 @@ async def test_behind_a_transaction_pooler_no_statement_has_a_name(postgres_url:
         assert wire.statement_names == {b""}
 
 
+@dataclass
+class Cart:
+    item: str = ""
+
+
 async def test_a_read_only_database_is_reported(store: PostgresStore, postgres_url: str) -> None:
     await add(store, "s", "m")
+    await SessionManager(store).states(Cart).create("a", value=Cart("tea"))
     await store.close()
     connection = await asyncpg.connect(postgres_url)
     name = await connection.fetchval("SELECT current_database()")
@@ -380,6 +342,10 @@ async def test_a_read_only_database_is_reported(store: PostgresStore, postgres_u
     assert await ids_in(reading, "s") == ["m"]
     with pytest.raises(StoreReadOnlyError):
         await add(reading, "s", "n")
+    states = SessionManager(reading).states(Cart)
+    assert await states.get("a") == Cart("tea")
+    with pytest.raises(StoreReadOnlyError):
+        await states.set("a", Cart("milk"))
     await reading.close()
 
 

@@ -3,18 +3,24 @@ small."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
+from random import Random
 from typing import Any
 
 import asyncpg
 import pytest
 
-from frontdesk.store import SessionQuery
-from frontdesk.stores.postgres import PostgresStore, directory
+from frontdesk.store import SessionQuery, SessionRow
+from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.postgres.connection import Connection, Row, Statements
-from frontdesk.testing.store_contract.steps import NAMESPACE, new
+from frontdesk.stores.postgres.database import PostgresDatabase
+from frontdesk.stores.sql import directory
+from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, new
+from tests.waiting import eventually
 
+MINUTE = 60_000_000
 SETTINGS = "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan"
 
 
@@ -75,7 +81,8 @@ async def test_a_page_scans_no_namespace(
         monkeypatch.setattr(directory, "FEW", 0)
     for filters, index in FILTERS:
         connection = Explaining(driver)
-        await directory.page(connection, SessionQuery(namespace=NAMESPACE, limit=9, order="created", **filters))
+        query = SessionQuery(namespace=NAMESPACE, limit=9, order="created", **filters)
+        await directory.page(PostgresDatabase(connection), query)
         assert index in connection.indexes[0], (filters, connection.indexes)
         assert "sessions_pkey" not in connection.indexes[0]
         assert "sessions_pkey" in connection.indexes[-1], (filters, connection.last_plan)
@@ -83,3 +90,43 @@ async def test_a_page_scans_no_namespace(
             # By number, without a sort below the limit.
             assert "Index Scan Backward using sessions_pkey" in connection.last_plan, connection.last_plan
             assert "Sort" not in connection.last_plan
+
+
+async def test_appends_within_a_minute_add_nothing_to_the_indexes_of_sessions(postgres_url: str) -> None:
+    store = PostgresStore.from_url(postgres_url)
+    start = NOW - NOW % MINUTE
+    for second in range(0, 120, 2):
+        await asyncio.gather(
+            *(add(store, f"s{number}", f"{second}", now=start + 1_000_000 * second) for number in range(10))
+        )
+    await store.close()  # the server processes report what they did when they end
+    connection = await asyncpg.connect(postgres_url)
+
+    async def count(column: str) -> int:
+        counted = f"SELECT {column} FROM pg_stat_user_tables WHERE relname = 'sessions'"
+        return int(await connection.fetchval(counted))
+
+    async def is_reported() -> bool:
+        return await count("n_tup_upd") >= 590
+
+    await eventually(is_reported)
+    updated, in_place = await count("n_tup_upd"), await count("n_tup_hot_upd")
+    await connection.close()
+    assert in_place >= 0.9 * updated
+
+
+async def test_the_order_within_a_minute_is_exact(postgres_url: str) -> None:
+    store = PostgresStore.from_url(postgres_url)
+    random = Random(7)
+    moments = {f"s{number}": NOW + random.randrange(3 * MINUTE) for number in range(40)}
+    for session_id, moment in moments.items():
+        await add(store, session_id, "m", now=moment)
+    found: list[SessionRow] = []
+    while True:
+        after = (found[-1].last_active_at, found[-1].number) if found else None
+        page = await store.page(SessionQuery(namespace=NAMESPACE, limit=7, order="recent", after=after))
+        if not page:
+            break
+        found += page
+    await store.close()
+    assert [row.id for row in found] == sorted(moments, key=lambda id: -moments[id])

@@ -302,7 +302,7 @@ class TestFailures:
 
     async def test_a_server_that_is_down_is_not_a_missing_state(self, server: RedisServer) -> None:
         async with SessionManager("memory://") as manager:
-            states = manager.states(Counter, store=server.url)
+            states = manager.states(Counter, store=f"{server.url}?timeout=1")
             await states.create("chat")
             server.stop()
             with pytest.raises(StoreUnavailableError):

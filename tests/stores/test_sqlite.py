@@ -191,7 +191,7 @@ async def test_the_writer_survives_a_caller_whose_loop_is_closed(store: SQLiteSt
 
 async def test_callers_over_the_limit_wait_for_their_turn(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frontdesk.stores.sqlite.engine.MAX_WAITING", 20)
-    monkeypatch.setattr("frontdesk.stores.sqlite.workers.MAX_BATCH", 5)
+    monkeypatch.setattr("frontdesk.stores.sqlite.writer.MAX_BATCH", 5)
     held = Held(store)
     await held.begun()
     waiting = [asyncio.ensure_future(add(store, "s", f"m{i}")) for i in range(200)]
@@ -269,7 +269,7 @@ async def test_the_log_does_not_grow_forever(store: SQLiteStore, path: Path) -> 
 async def test_overlapping_readers_do_not_keep_the_log_growing(
     store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontdesk.stores.sqlite.workers.WAL_PAGES_TO_STOP_AT", 2_048)
+    monkeypatch.setattr("frontdesk.stores.sqlite.checkpoints.WAL_PAGES_TO_STOP_AT", 2_048)
     await add(store, "s", "first")
     writing = True
 
@@ -303,3 +303,64 @@ async def test_a_long_read_sees_one_moment_and_blocks_no_writer(store: SQLiteSto
     for read in await long_read:
         assert read is not None
         assert [message.id for message in read.pieces[0].messages] == ["a"]
+
+
+# on the event loop
+
+
+async def test_a_read_that_takes_long_is_taken_off_the_event_loop(store: SQLiteStore) -> None:
+    await add(store, "s", "a")
+    kind = object()
+    threads: list[str] = []
+
+    def count(connection: Connection, to: int) -> int:
+        threads.append(threading.current_thread().name)
+        slowly = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT count(*) FROM n"
+        return int(connection.execute(slowly, (to,)).fetchone()[0])
+
+    main = threading.current_thread().name
+    await store.get(NAMESPACE, "s")
+    while not threads or threads[-1] != main:  # the first is timed by a thread; on a busy machine some of them are
+        assert await store.engine.read(lambda connection: count(connection, 10), kind=kind) == 10
+    threads.clear()
+    assert await store.engine.read(lambda connection: count(connection, 1_000_000), kind=kind) == 1_000_000
+    assert threads == [main, "frontdesk-reader"]
+
+
+async def test_the_end_of_an_interrupted_read_may_be_interrupted_too(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite asks after a number of steps whether to go on: after some hundreds of reads that is at a ROLLBACK."""
+    monkeypatch.setattr("frontdesk.stores.sqlite.workers.LONGEST_BLOCK", 0.0)
+    await add(store, "s", "a")
+    await ids(store, "s")
+
+    def count(connection: Connection) -> int:
+        slowly = (
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT count(*) FROM n"
+        )
+        return int(connection.execute(slowly).fetchone()[0])
+
+    for _ in range(6_000):
+        store.engine._seconds["count"] = 0.0
+        assert await store.engine.read(count, kind="count") == 1_000
+
+
+async def test_small_appends_at_once_are_committed_together_on_the_event_loop(store: SQLiteStore) -> None:
+    await add(store, "s", "a")
+    threads: set[str] = set()
+
+    def note(connection: Connection) -> int:
+        threads.add(threading.current_thread().name)
+        return int(connection.execute("SELECT total_changes()").fetchone()[0])
+
+    store.engine._writer._commit_seconds = 0.0
+    await asyncio.gather(*(store.engine.write(note, small=True) for _ in range(20)))
+    assert threads == {threading.current_thread().name}
+    held = Held(store)
+    await held.begun()
+    waiting = [asyncio.ensure_future(add(store, "s", f"m{number}")) for number in range(20)]
+    await asyncio.sleep(0)
+    await held.let_go()
+    await asyncio.gather(*waiting)
+    assert await ids(store, "s") == ["a", *(f"m{number}" for number in range(20))]

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import apsw
 import pytest
 
-from frontdesk import SessionManager
+from frontdesk import SessionKey, SessionManager
 from frontdesk.errors import (
     StoreCorruptError,
     StoreError,
@@ -293,12 +294,29 @@ async def test_a_view_that_must_be_computed_can_be_read_while_another_process_ho
         await session.switch("m1")
     holder = apsw.Connection(str(path))
     holder.execute("BEGIN IMMEDIATE")
-    try:
-        async with SessionManager(f"sqlite:///{path}?busy_timeout=0.2") as manager:
+    # A reader does not wait for the lock as long as a writer does.
+    async with SessionManager(f"sqlite:///{path}?busy_timeout=3600") as manager:
+        try:
             assert [message.id for message in await manager.history("chat")] == ["m1"]
             assert [info.token_count for info in await manager.list()] == [(await manager.history("chat"))[0].tokens]
             assert [message.id for message in await manager.history("chat", max_tokens=50)] == ["m1"]
-            with pytest.raises(StoreUnavailableError):
-                await manager.append("chat", {"role": "user", "content": "three"})
-    finally:
-        holder.close()
+            async with SessionManager(f"sqlite:///{path}?busy_timeout=0.2") as writing:
+                with pytest.raises(StoreUnavailableError):
+                    await writing.append("chat", {"role": "user", "content": "three"})
+        finally:
+            holder.close()
+
+
+@dataclass
+class Note:
+    text: str = ""
+
+
+async def test_an_erasure_waits_for_the_copying_of_the_log_that_is_under_way(path: Path) -> None:
+    """After so much was written, a thread of the same process copies the log into the file."""
+    async with SessionManager(f"sqlite:///{path}") as manager:
+        states = manager.states(Note, ttl=None)
+        for _ in range(8):
+            for number in range(4):
+                await states.set(str(number), Note("x" * 1_000_000), owner=SessionKey("desk", "web", "ana"))
+            assert (await manager.erase(peer="ana")).states == 4

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from frontdesk.store import EditRow, Lineage, Place, SegmentRow, SessionRow
+from collections.abc import Iterator
+from typing import Any
+
+from frontdesk.store import EditRow, Lineage, Place, SegmentRow, SessionRow, TreeRows, ViewRow
 from frontdesk.testing.store_contract.steps import NOW, message
 from frontdesk.tree.duplicates import find_places, known_messages, places_to_read
+from frontdesk.tree.release import release, release_tree_guards
 from frontdesk.tree.visibility import Visibility
 
 # A appended 0..9 to segment 1, B was forked from A at 5, and appended 0..1 to segment 2.
@@ -93,3 +97,29 @@ def test_known_messages_are_those_that_the_session_sees_with_their_content_and_p
     known = known_messages(visible, places, {place: message(f"{place.segment}:{place.position}") for place in wanted})
     assert known["a"].message == message("m", "changed")
     assert (known["a"].parent_id, known["c"].parent_id) == ("1:2", "1:5")
+
+
+def test_a_family_looks_at_each_row_once_however_many_sessions_it_has() -> None:
+    class Counted(tuple[Any, ...]):
+        walks = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            Counted.walks += 1
+            return super().__iter__()
+
+    forks = range(2, 102)
+    sessions = (session(1), *(session(tree, Place(1, 5)) for tree in forks))
+    rows = TreeRows(
+        session=sessions[1],
+        view=ViewRow(),
+        segments=Counted([FIRST, *(SegmentRow(tree, tree, Place(1, 5), 1, 2, -1, 6) for tree in forks)]),
+        overlays=(),
+        edits=(),
+        lineage=Counted(Lineage(tree, 1, until=3) for tree in forks),
+        forked_until=3,
+        sessions=sessions,
+    )
+    released = release(rows, sessions[1])
+    assert (released.delete_segments, released.delete_lineage) == ((2,), (2,))
+    assert release_tree_guards(rows, sessions[1], released)
+    assert Counted.walks < len(forks)

@@ -21,6 +21,9 @@ from frontdesk.errors import (
     InvalidKeyError,
     StateExistsError,
     StateNotFoundError,
+    StateVersionError,
+    StoreFullError,
+    StoreReadOnlyError,
 )
 from frontdesk.keys import SessionKey
 from frontdesk.messages.ids import check_id, new_id
@@ -150,10 +153,24 @@ class States(Generic[T]):
         raise _too_many_conflicts(key)
 
     async def get(self, id: str) -> T | None:
-        """The state, or None. Reading it postpones its expiry and writes nothing else. Raises `StateMismatchError`."""
+        """The state, or None. Reading it postpones its expiry, unless the store is read-only or full, and writes
+        nothing else. Raises `StateMismatchError`."""
         key = self._key(id)
-        row = await self._store.get_state(key)
+        row = await self._read(key)
         return None if row is None else await self._reader.read(row, key)
+
+    async def get_versioned(self, id: str) -> tuple[T, StateInfo] | None:
+        """The state with its information, both of the same version; otherwise like `get`."""
+        key = self._key(id)
+        row = await self._read(key)
+        return None if row is None else (await self._reader.read(row, key), self._info(key.id, row))
+
+    async def _read(self, key: StateKey) -> StateRow | None:
+        """A state whose expiry is postponed, if the store can be written to."""
+        try:
+            return await self._store.get_state(key)
+        except (StoreReadOnlyError, StoreFullError):
+            return await self._store.peek_state(key)
 
     async def set(
         self,
@@ -162,15 +179,23 @@ class States(Generic[T]):
         *,
         ttl: timedelta | UsualTTL | None = USUAL_TTL,
         owner: SessionKey | None = None,
+        if_version: int | None = None,
+        if_created_at: datetime | None = None,
     ) -> None:
         """Replace the state with this value, whatever it is now, or create it. `ttl=None` means that it never expires;
-        without `ttl`, a state keeps the one it has. Raises `InvalidStateError`."""
+        without `ttl`, a state keeps the one it has. Raises `InvalidStateError`, and `StateVersionError` if the version
+        of the state is not `if_version` (0: there is none). A state that was deleted and created again counts its
+        versions from 1 again: `if_created_at` tells the two apart."""
         key, belongs_to = self._key(id), self._owner(owner)
         text, _ = self._codec.encode(value, key.id)
         self._ttl_or(ttl, None)
         async with self._queues.join(await self._writable_store(), key) as update:
             for attempt in range(_ATTEMPTS):
                 present = await self._store.peek_state(key)
+                version = 0 if present is None else present.version
+                same = if_created_at is None or present is None or to_datetime(present.created_at) == if_created_at
+                if if_version is not None and (version != if_version or not same):
+                    raise StateVersionError(key.id, key.name, if_version, version)
                 usual = self._ttl if present is None else present.ttl
                 write = self._write_after(present, text, self._ttl_or(ttl, usual), belongs_to)
                 if await self._put(update, key, present, write):

@@ -5,17 +5,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2s
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from frontdesk.store.rows import OverlayRow, Place, Scope, SessionRow, Span
 
-Position = tuple[int, int]
-"""the position of an entry in the log of its namespace; grows in the order of commits. Reading can start at any pair:
-(a, b - 1) is right before the entry at (a, b)."""
 
-BEGINNING: Position = (0, 0)
+class Position(NamedTuple):
+    """The position of an entry in the log of its namespace. `major` and `minor` grow in the order of commits. Reading
+    can start anywhere: `minor - 1` is right before the entry at `minor`.
+
+    `epoch` is the identity of the part of the log that the entry belongs to: a random number. A log that may have gone
+    back (it was restored from a backup, copied, or a standby without the last changes took over) begins another epoch
+    before its next entry, after all that it has. So a position that is not in the log any more is recognised. Without
+    an epoch (0), a position is not checked."""
+
+    major: int
+    minor: int
+    epoch: int = 0
+
+    @property
+    def before(self) -> Position:
+        """Right before the entry at this position."""
+        return self._replace(minor=self.minor - 1)
+
+
+BEGINNING = Position(0, 0)
 """before every entry"""
 
 ChangeKind = Literal[

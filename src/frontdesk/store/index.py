@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
+from frontdesk.store.changes import Position
 from frontdesk.store.rows import Place, SegmentRow, SessionRow
 
 TextKind = Literal["message", "edit", "overlay", "session"]
@@ -57,7 +58,7 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     `usable` is True if the texts of the other families are still in it as an earlier build indexed them."""
 
     made_with: str
-    position: tuple[int, int]
+    position: Position
     cursor: int | None = None
     usable: bool = True
 
@@ -154,16 +155,34 @@ class IndexStore(Protocol):
         """How many texts contain each term. A term that ends in "*" means all terms that start with it. Large numbers
         may be estimates."""
 
+    async def terms(self, namespace: str, prefix: str, limit: int) -> list[str]:
+        """At most `limit` terms of the index that start with a prefix. Some of very many may be left out."""
+
     async def matches(self, query: IndexQuery) -> list[IndexMatch]: ...
+
+    async def unindexed(self, namespace: str, ranges: Sequence[Range]) -> list[Address]:
+        """The messages in these ranges of messages that exist and are not in the index."""
 
     async def segments(self, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
         """The segments with these numbers. Those that do not exist are left out."""
 
+    async def owner_trees(self, namespace: str, addresses: Sequence[Address]) -> dict[Address, int]:
+        """The trees that these edits and overlays belong to. Those that do not exist are left out."""
+
     async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
         """The sessions with these numbers. Those that do not exist are left out."""
 
-    async def relatives(self, namespace: str, families: Sequence[int]) -> list[SessionRow]:
-        """The existing sessions of these families."""
+    async def relatives(
+        self,
+        namespace: str,
+        families: Sequence[int],
+        *,
+        trees: Sequence[int] | None = None,
+        latest: int | None = None,
+    ) -> list[SessionRow]:
+        """The existing sessions of these families. With `trees`, only those that own one of these trees. With `latest`
+        (never together with `trees`), only that number of each family: those with the latest activity, and of equals
+        those with the highest numbers."""
 
     async def families(self, namespace: str, after: int, limit: int) -> list[int]:
         """The families of the namespace with higher numbers than `after`, lowest first."""

@@ -63,13 +63,15 @@ class DocumentStore(Protocol):
         *,
         keep_history: bool = True,
         drop_prompt: bool = False,
+        note: DocumentRow | None = None,
         fence: Fence | None = None,
     ) -> bool:
         """Add a version if its number follows the newest one. Otherwise returns False, and changes nothing.
 
         In the same transaction, earlier versions are deleted unless `keep_history`, and with `drop_prompt` the frozen
-        prompt of the session that owns the document is dropped. Raises `SessionNotFoundError`, and `TurnLostError` if
-        the fence does not hold."""
+        prompt of the session that owns the document is dropped. `note` is another document of the same owner, without
+        earlier versions: both are written, or (if the number of one of them does not follow) none. Raises
+        `SessionNotFoundError`, and `TurnLostError` if the fence does not hold."""
 
     async def rewrite_document(
         self,
@@ -79,10 +81,11 @@ class DocumentStore(Protocol):
         newest: int,
         *,
         hide: Sequence[int] = (),
+        note: DocumentRow | None = None,
         fence: Fence | None = None,
     ) -> bool:
         """Replace all versions of a document, or with none delete it, if its newest version is still `newest` (0: there
-        is none). Otherwise returns False, and changes nothing.
+        is none). Otherwise returns False, and changes nothing. `note` is that of `put_document`.
 
         In the same transaction, the frozen prompts of the owner's sessions that show one of the versions in `hide` are
         dropped. Raises `SessionNotFoundError` for versions of a session that does not exist, and `TurnLostError` if the
@@ -131,12 +134,21 @@ class LeaseStore(Protocol):
     async def leave_lease(self, namespace: str, session_id: str, name: str, holder: str) -> None:
         """Leave the queue, and release the lease if this holder has it."""
 
+    async def lease_queue(self, namespace: str, session_id: str, name: str) -> list[str]:
+        """The callers that wait for a lease now, in the order of their tickets."""
+
     async def next_queued(self, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
         """The oldest message that is queued for the holder of a lease. It stays in the queue until an `Append` with
         `dequeue` removes it.
 
         If there is none, the holder's intake is closed in the same step. Raises `TurnLostError` if the lease is no
         longer held under this number."""
+
+    async def queued_messages(self, namespace: str, session_id: str, name: str) -> list[StoredMessage]:
+        """All messages that are queued for the holder of a lease, oldest first."""
+
+    async def remove_queued(self, namespace: str, session_id: str, name: str, ids: Sequence[str]) -> None:
+        """Take the messages with these ids out of the queue. Those that are not in it are ignored."""
 
 
 class ChangeStore(Protocol):
@@ -152,7 +164,8 @@ class ChangeStore(Protocol):
         An entry is settled when no entry can appear before it any more. So a reader of settled entries that continues
         after the last one misses nothing. With `settled=False`, all committed entries are returned. Of deleted
         sessions, only "session.deleted" is returned. Raises `ChangesTrimmedError` if entries after the position were
-        removed."""
+        removed, and `ChangesRewoundError` with the position to continue from if the log does not have the epoch of the
+        position, or ended that epoch before it."""
 
     async def last_change(self, namespace: str) -> Position:
         """The position of the newest settled entry; `BEGINNING` if there is none."""
@@ -161,8 +174,11 @@ class ChangeStore(Protocol):
         """Add an entry about a session that changes nothing else, not even its revision. False if there is no such
         session."""
 
-    async def wait_for_change(self, seconds: float) -> None:
-        """Wait until there may be a new entry, for at most this many seconds."""
+    async def wait_for_change(self, seconds: float, since: int | None = None) -> int:
+        """Wait until there may be a new entry, for at most this many seconds. Returns a number that says what has been
+        noticed so far. Given as `since`, it makes the next call return at once if more was noticed in between, so that
+        a caller that reads between two calls misses nothing. A store that is not notified of the writes of other
+        processes looks for them itself, or returns early."""
 
     async def trim_changes(self, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
         """Remove the oldest entries, up to the first one that is not older than `before_at` or comes after `until`, and
@@ -238,6 +254,10 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
     async def sums(self, places: Sequence[Place]) -> list[tuple[int, int]]:
         """(tokens, running sum) of the row at each place; (0, 0) where there is none."""
 
+    async def tally(self, spans: Sequence[Span]) -> list[tuple[str, int, int]]:
+        """(role, messages, tokens) of the rows in these spans; "tool" for a user's message that has
+        the results of tools. No text is read, unless it says which of the two a message is."""
+
     async def apply(self, plan: Plan) -> bool:
         """Apply a plan in one transaction. If a guard no longer holds, returns False and changes nothing.
 
@@ -250,5 +270,10 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         """Totals by group, also of sessions that were deleted since. Raises `SessionNotFoundError` for a `session_id`
         that does not exist."""
+
+    async def recent_usage(
+        self, namespace: str, session_id: str, limit: int, before: tuple[int, str] | None = None
+    ) -> list[UsageRow]:
+        """The newest entries of a session, or the newest before (`at`, `id`); none of a session that does not exist."""
 
     async def stats(self, query: StatsQuery) -> StatsRow: ...

@@ -25,12 +25,18 @@ from frontdesk.store.rows import (
 class FollowHead:
     """The type of `FOLLOW_HEAD`, which means: append after the head."""
 
+    def __repr__(self) -> str:
+        return "FOLLOW_HEAD"
+
 
 FOLLOW_HEAD = FollowHead()
 
 
 class AnyHead:
     """The type of `ANY_HEAD`, which means: whatever the head is."""
+
+    def __repr__(self) -> str:
+        return "ANY_HEAD"
 
 
 ANY_HEAD = AnyHead()
@@ -238,8 +244,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     create: NewSession | None = None
     """a new session that is not a fork; it may take over the key that the same plan takes from the session"""
     hand_over: tuple[str, ...] | None = None
-    """if given, the session that the plan creates takes over the turn, under its number, with the messages queued for
-    its holder, and starts with copies of the current documents with these labels"""
+    """if given, the session that the plan creates or forks takes over the turn, under its number, with the messages
+    queued for its holder, and starts with copies of the current documents with these labels"""
     delete_rows: tuple[Span, ...] = ()
     replace_rows: tuple[tuple[Place, StoredMessage, int], ...] = ()
     """(place, message, change of the running sum in the row and its segment: not 0 only for the last row)"""
@@ -293,7 +299,8 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     `after` is (last_active_at, number) of the last session on the previous page. By creation, only its number counts.
 
     `idle` selects sessions that are, or are not, idle at `now` (`tree.sessions.is_idle`, with this `idle_after`).
-    `leased` selects sessions whose lease with this name is held, `unleased` those whose lease is not."""
+    `leased` selects sessions whose lease with this name is held, `unleased` those whose lease is not. `shown_lease`
+    names a lease for `SessionRow.is_leased`."""
 
     namespace: str
     limit: int
@@ -315,8 +322,15 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     idle_after: int = NEVER
     leased: str | None = None
     unleased: str | None = None
+    shown_lease: str | None = None
     parent: str | None = None
     """the id of the session that they were forked from, or that they were created with as their parent"""
+    model: str | None = None
+    exclude: tuple[tuple[str, str], ...] = ()
+    """(column, value) that sessions must not have; the column may also be `tag`"""
+    fullness: tuple[float, int] | None = None
+    """(ratio, window): only sessions whose view has at least this share of their own `max_tokens`, or of the window if
+    they have none; and those with a stale view, whose tokens are not known"""
 
 
 class DueQuery(msgspec.Struct, frozen=True, kw_only=True):

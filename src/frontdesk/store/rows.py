@@ -79,6 +79,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     key_current: bool = False
     base: Place | None = None
     head: Place | None = None
+    is_leased: bool = False
+    """whether the lease is held that a `SessionQuery` named; of no other row"""
 
 
 class SegmentRow(msgspec.Struct, frozen=True):
@@ -278,7 +280,8 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
     """Totals over a namespace. `sessions` are counted by status. `days` has (sessions created, their messages) by ISO
     date in UTC. `context_tokens` is the sum of the views whose totals are known, and `stale` are the ids of the other
-    sessions."""
+    sessions. `log_lag` is how many microseconds ago the oldest log entry that is not settled was written, and
+    `log_holder` describes the transaction that it waits for."""
 
     sessions: dict[str, int]
     days: dict[str, tuple[int, int]]
@@ -289,6 +292,8 @@ class StatsRow(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: int
     stale: tuple[str, ...]
     store_bytes: int
+    log_lag: int = 0
+    log_holder: str | None = None
 
 
 class RowCounts(NamedTuple):

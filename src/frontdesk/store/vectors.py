@@ -12,6 +12,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from frontdesk.errors import EmbeddingError
 from frontdesk.store.index import Address, IndexState, Range, SessionSelection
 
+COMPARED_IN_FULL = 4_000
+"""how many vectors a store compares in full, at least, before it may choose them by `sign_bits`"""
+_COMPARED_PER_NEAREST = 20
+
 
 class NewVector(NamedTuple):
     """The vector of a text. `content` is the raw message that it was made from: it is stored only if that is
@@ -74,10 +78,25 @@ class VectorStore(Protocol):
         sessions: SessionSelection | None = None,
     ) -> list[Near]:
         """The nearest texts, nearest first. With `ranges`, only texts in these ranges. With `sessions` (never together
-        with `ranges`), only texts that the index has for the families of these sessions."""
+        with `ranges`), only texts that the index has for the families of these sessions.
+
+        Of more than `COMPARED_IN_FULL` texts, a store may miss a few of the nearest."""
 
     async def drop_vectors(self, namespace: str) -> None:
         """Remove all vectors of a namespace, so that new ones can have other dimensions."""
+
+
+def sign_bits(vector: bytes) -> bytes:
+    """The signs of a vector's numbers, one bit for each. Vectors that are near have many of them in common. Bits are
+    compared many times as fast as numbers, so that they can choose the vectors that are worth comparing in full."""
+    import numpy
+
+    return numpy.packbits(numpy.frombuffer(vector, dtype="<f4") > 0, bitorder="little").tobytes()
+
+
+def compared_in_full(limit: int) -> int:
+    """How many vectors are compared in full to find the `limit` nearest ones."""
+    return max(COMPARED_IN_FULL, _COMPARED_PER_NEAREST * limit)
 
 
 def check_dimensions(namespace: str, present: int | None, wanted: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from urllib.parse import unquote, urlsplit
 
 from frontdesk.errors import StoreURLError
@@ -59,6 +58,8 @@ def _unknown(scheme: str, schemes: list[str]) -> StoreURLError:
 
 
 def _registered(scheme: str) -> Callable[[str], Store] | None:
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
+
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name == scheme:
             factory: Callable[[str], Store] = entry.load()

@@ -14,9 +14,11 @@ class Bell:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: set[asyncio.Future[None]] = set()
+        self._rings = 0
 
     def ring(self) -> None:
         """Wake all waiting tasks. Costs nothing if there are none."""
+        self._rings += 1
         if not self._waiting:
             return
         with self._lock:
@@ -25,11 +27,14 @@ class Bell:
             with suppress(RuntimeError):  # its loop was closed meanwhile
                 future.get_loop().call_soon_threadsafe(_wake, future)
 
-    async def wait(self, seconds: float) -> None:
-        """Wait until it rings, for at most this many seconds."""
+    async def wait(self, seconds: float, since: int | None = None) -> int:
+        """Wait until it rings, for at most this many seconds, and not at all if it has rung since the call that
+        returned `since`. Returns how often it has rung."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._waiting.add(future)
+        if since is not None and self._rings != since:
+            _wake(future)
         try:
             async with asyncio.timeout(seconds):
                 await future
@@ -38,6 +43,7 @@ class Bell:
         finally:
             with self._lock:
                 self._waiting.discard(future)
+        return self._rings
 
 
 def _wake(future: asyncio.Future[None]) -> None:

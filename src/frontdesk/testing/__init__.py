@@ -19,9 +19,9 @@
 `stored_text` returns an async function that reads everything the store keeps, past the store itself, as one text: the
 contract searches it for content that was deleted.
 
-The tests of vectors and of typed states, which a store may lack, appear as `TestMyStore::TestVectors` and
-`TestMyStore::TestStates`. A store without them says so with `TestVectors = None` or `TestStates = None`; a test fails
-if that is not true of the store.
+The tests of vectors, typed states and shelves, which a store may lack, appear as `TestMyStore::TestVectors`,
+`TestMyStore::TestStates` and `TestMyStore::TestShelves`. A store without one of them says so, as in
+`TestVectors = None`; a test fails if that is not true of the store.
 
 Needs the extra `frontdesk[testing]`, with pytest-asyncio in auto mode (`asyncio_mode = "auto"`), and the marker `long`
 registered. Tests marked `long` run random histories for minutes: leave them out with `-m "not long"`.
@@ -29,7 +29,9 @@ registered. Tests marked `long` run random histories for minutes: leave them out
 
 import pytest
 
-pytest.register_assert_rewrite("frontdesk.testing.state_contract", "frontdesk.testing.store_contract")
+pytest.register_assert_rewrite(
+    "frontdesk.testing.shelf_contract", "frontdesk.testing.state_contract", "frontdesk.testing.store_contract"
+)
 
 from frontdesk.testing.inputs import StoredText  # noqa: E402
 from frontdesk.testing.state_contract import StateContract  # noqa: E402

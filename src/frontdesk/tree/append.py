@@ -3,7 +3,8 @@ rows that it returns, in one transaction.
 
 The order in which an append can be refused, and what then happens to each message:
 
-1. `fence`: the turn must be held under this number, else `TurnLostError`.
+1. `fence`: the turn must be held under this number, else `TurnLostError`. A request that this very call has written
+   already, and whose answer was lost, is answered first.
 2. With `existing`, the session must exist, else `SessionNotFoundError`.
 3. Messages that the session sees already are found. If all of them are known, nothing below is checked: sending the
    same messages again is answered as the first time.
@@ -102,7 +103,8 @@ class Writes(msgspec.Struct, frozen=True):
 
 def decide(request: Append, facts: Facts, draw: Draw) -> Writes:
     """What an append writes and answers. Raises what it is refused for."""
-    if request.fence is not None and request.fence != facts.turn:
+    is_repeated = bool(facts.known) and any(known.is_own for known in facts.known.values())
+    if request.fence is not None and request.fence != facts.turn and not is_repeated:
         raise TurnLostError(request.session_id, request.fence)
     session, known = facts.session, facts.known
     if session is None and request.existing:

@@ -118,11 +118,10 @@ def fork(tree: Tree, new: NewSession, at: Place | None, now: int, documents: For
 
 
 def split(tree: Tree, new: NewSession, reason: str, now: int, documents: ForkedDocuments = _ALL_DOCUMENTS) -> Plan:
-    """End a session for a reason, and continue in a fork of it that takes over its key."""
+    """End a session for a reason, and continue in a fork of it that takes over its key and its turn."""
     values: Columns = {**ended(reason, now), "key_current": False}
-    return replace(
-        fork(tree, new, tree.session.head, now, documents), set=values, log=(changes.session_changed(values),)
-    )
+    made = fork(tree, new, tree.session.head, now, documents)
+    return replace(made, set=values, hand_over=(), log=(changes.session_changed(values),))
 
 
 def _overlays_on(tree: Tree, path: Sequence[Place]) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import SEGMENT_SIZE, EditRow, Place, SegmentRow, SessionRow, Span, TreeRows
-from frontdesk.tree.sharing import Guards, Witnesses, hidden_row, seen_by_none
+from frontdesk.tree.sharing import Guards, Witnesses, hidden_row, other_trees, seen_by_none
 from frontdesk.tree.tree import Tree
 
 _EVERY_REVISION = 1 << 62
@@ -34,7 +34,7 @@ class Released(NamedTuple):
 def release(rows: TreeRows, leaving: SessionRow) -> Released:
     """What goes when one session releases its tree."""
     living = [session for session in rows.sessions if session.number != leaving.number]
-    trees = [Tree(rows, session) for session in living]
+    trees = other_trees(Tree(rows, leaving))
     visible, shared = _visible_and_shared(rows.segments, living)
     # No living session sees a message of it: if C goes, segment 3. If A goes, segment 1 stays, since B and C see 0..5.
     dropped = {segment.number for segment in rows.segments if visible[segment.number] < 0}
@@ -103,7 +103,7 @@ def release_tree_guards(rows: TreeRows, leaving: SessionRow, released: Released)
 def _witnesses(rows: TreeRows, leaving: SessionRow) -> Guards:
     """One for each piece of the tree that the session sees and others keep."""
     tree = Tree(rows, leaving)
-    others = [Tree(rows, session) for session in rows.sessions if session.number != leaving.number]
+    others = other_trees(tree)
     witnesses = Witnesses(others)
     # The last message of each segment that another one sees, too: if A goes, somebody who sees 5 of segment 1.
     for number in [segment.number for segment in tree.visible_segments()] if others else ():

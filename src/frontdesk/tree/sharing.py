@@ -28,7 +28,7 @@ def guard(session: SessionRow) -> Guards:
 
 def other_trees(tree: Tree) -> list[Tree]:
     """What the other sessions see, if the whole family was loaded."""
-    return [Tree(tree.rows, other) for other in tree.rows.sessions if other.number != tree.session.number]
+    return [tree.of(other) for other in tree.rows.sessions if other.number != tree.session.number]
 
 
 def is_shared(tree: Tree, row: OverlayRow | EditRow) -> bool:

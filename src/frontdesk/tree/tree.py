@@ -45,13 +45,18 @@ class Tree(Visibility):
     of a family that was loaded whole.
     """
 
-    def __init__(self, rows: TreeRows, session: SessionRow | None = None) -> None:
-        super().__init__(session or rows.session, rows.segments, rows.edits, rows.lineage)
+    def __init__(self, rows: TreeRows, session: SessionRow | None = None, *, relative: Tree | None = None) -> None:
+        segments, lineage = (rows.segments, rows.lineage) if relative is None else (relative.segments, relative.lineage)
+        super().__init__(session or rows.session, segments, rows.edits, lineage)
         self.rows = rows
         self._replaced_in = _positions(self.replaced)
         self._places_of = _places(rows.found)
         self._adjusted = _adjustments(self.edits)
         self.overlays = self._visible_overlays()
+
+    def of(self, session: SessionRow) -> Tree:
+        """What another session of the same family sees."""
+        return Tree(self.rows, session, relative=self)
 
     def _visible_overlays(self) -> list[OverlayRow]:
         """Newest first, each ending at the last message that is left of its range.

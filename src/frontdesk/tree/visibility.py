@@ -6,10 +6,37 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from frontdesk.store import EditRow, Lineage, Place, SegmentRow, SessionRow
+from frontdesk.errors import DamagedRecordError
+from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, Place, SegmentRow, SessionRow
 
 SEGMENT_END = 1 << 60
 _EVERY_REVISION = 1 << 62
+
+
+class Segments(dict[int, SegmentRow]):
+    """Segments by number. Raises `DamagedRecordError` for one that rows refer to and that is not there, for one that is
+    longer than a segment can be, and if a way up does not end."""
+
+    def __init__(self, segments: Iterable[SegmentRow]) -> None:
+        super().__init__((segment.number, segment) for segment in segments)
+        for segment in self.values():
+            if max(segment.last, segment.next - 1) >= SEGMENT_SIZE:
+                raise DamagedRecordError("segment", None, segment.number)
+        ending: set[int] = set()
+        for number in self:
+            way: set[int] = set()
+            while number in self and number not in ending:
+                if number in way:
+                    raise DamagedRecordError("segment", None, number)
+                way.add(number)
+                parent = self[number].parent
+                if parent is None:
+                    break
+                number = parent.segment
+            ending |= way
+
+    def __missing__(self, number: int) -> SegmentRow:
+        raise DamagedRecordError("segment", None, number)
 
 
 class Visibility:
@@ -20,20 +47,24 @@ class Visibility:
     sees 0..2 and 4..9. B reaches up to 5, and A's edit was made after the fork, so that B sees 0..5.
 
     `segments` must hold each segment that is asked about and the way from it to the root, and the way to the session's
-    base; `lineage` the way up from the session's tree. Edits of other segments and other trees are ignored.
+    base; `lineage` the way up from the session's tree. Edits of other segments and other trees are ignored. Both can be
+    those of a relative, so that a family of thousands looks at each row once, and not once for each session.
     """
 
     def __init__(
         self,
         session: SessionRow,
-        segments: Iterable[SegmentRow],
+        segments: Segments | Iterable[SegmentRow],
         edits: Iterable[EditRow],
-        lineage: Iterable[Lineage],
+        lineage: dict[int, Lineage] | Iterable[Lineage],
     ) -> None:
+        if any(place is not None and place.position >= SEGMENT_SIZE for place in (session.head, session.base)):
+            raise DamagedRecordError("session", session.id)
         self.session = session
-        self.segments: dict[int, SegmentRow] = {segment.number: segment for segment in segments}
+        self.segments = segments if isinstance(segments, Segments) else Segments(segments)
+        self.lineage = lineage if isinstance(lineage, dict) else {link.tree: link for link in lineage}
         self._reach = self._inherited()
-        self._rank = self._ranks(lineage)
+        self._rank = self._ranks()
         self.edits = [edit for edit in edits if self.inherits(edit.tree, edit.revision)]
         self._removed = _removed_runs(self.edits)
         self.replaced = self._winning_replacements()
@@ -47,13 +78,14 @@ class Visibility:
             place = self.segments[place.segment].parent
         return reach
 
-    def _ranks(self, lineage: Iterable[Lineage]) -> dict[int, tuple[int, int]]:
+    def _ranks(self) -> dict[int, tuple[int, int]]:
         """Tree -> (how far up the lineage, last revision that is seen)."""
-        above = {link.tree: link for link in lineage}
         tree = self.session.tree
         ranks = {tree: (0, _EVERY_REVISION)}
-        while link := above.get(tree):
+        while link := self.lineage.get(tree):
             tree = link.ancestor
+            if tree in ranks:
+                raise DamagedRecordError("lineage", None, tree)
             ranks[tree] = (len(ranks), link.until)
         return ranks
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from frontdesk.store import DueQuery, SessionQuery, SessionRow, StatsQuery, StatsRow
 from frontdesk.stores.memory import leases
@@ -24,7 +25,9 @@ def page(rows: Rows, query: SessionQuery) -> list[SessionRow]:
     if query.unleased is not None:
         leased = leases.owners(rows, query.namespace, query.unleased)
         found = [row for row in found if row.number not in leased]
-    return heapq.nlargest(query.limit, found, key=lambda row: _order(query, row.last_active_at, row.number))
+    newest = heapq.nlargest(query.limit, found, key=lambda row: _order(query, row.last_active_at, row.number))
+    shown = set() if query.shown_lease is None else leases.owners(rows, query.namespace, query.shown_lease)
+    return [replace(row, is_leased=True) if row.number in shown else row for row in newest]
 
 
 def _order(query: SessionQuery, last_active_at: int, number: int) -> tuple[int, int]:
@@ -40,11 +43,14 @@ def _matches(row: SessionRow, query: SessionQuery) -> bool:
         (query.thread, row.thread),
         (query.status, row.status),
         (query.parent, row.parent_session_id),
+        (query.model, row.model),
     )
     return (
         row.namespace == query.namespace
         and all(want is None or want == have for want, have in wanted)
         and (query.tag is None or query.tag in msgspec.json.decode(row.tags))
+        and not any(_has(row, name, value) for name, value in query.exclude)
+        and (query.fullness is None or _is_full(row, *query.fullness))
         and (query.created_after is None or row.created_at > query.created_after)
         and (query.created_before is None or row.created_at < query.created_before)
         and (query.id_prefix is None or row.id.startswith(query.id_prefix))
@@ -52,6 +58,14 @@ def _matches(row: SessionRow, query: SessionQuery) -> bool:
         and (query.after is None or _order(query, row.last_active_at, row.number) < _order(query, *query.after))
         and (query.idle is None or query.idle == is_idle(row, query.now, query.idle_after))
     )
+
+
+def _has(row: SessionRow, name: str, value: str) -> bool:
+    return value in msgspec.json.decode(row.tags) if name == "tag" else getattr(row, name) == value
+
+
+def _is_full(row: SessionRow, ratio: float, window: int) -> bool:
+    return row.view == "stale" or row.view_tokens >= ratio * (window if row.max_tokens is None else row.max_tokens)
 
 
 def due(rows: Rows, query: DueQuery) -> list[SessionRow]:

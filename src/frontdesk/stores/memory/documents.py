@@ -46,23 +46,36 @@ def put(
     *,
     keep_history: bool = True,
     drop_prompt: bool = False,
+    note: DocumentRow | None = None,
     fence: Fence | None = None,
 ) -> bool:
     _check_fence(rows, namespace, fence)
-    number = _known_owner(rows, namespace, owner)
-    versions = _versions(rows, namespace, DocumentName(owner, document.label, document.key))
-    if document.version != (versions[-1].version + 1 if versions else 1):
-        return False
-    keys = rows.documents.setdefault((namespace, number, document.label), {})
-    keys[document.key] = [*versions, document] if keep_history else [document]
+    number = known_number(rows, namespace, owner)
+    for each in (document, note):
+        if each is not None and not _follows(rows, namespace, owner, each):
+            return False
+    _add(rows, namespace, owner, document, keep_history=keep_history)
+    if note is not None:
+        _add(rows, namespace, owner, note, keep_history=False)
     if drop_prompt:
         drop(rows, number)
     _log(rows, namespace, owner, document)
     return True
 
 
+def _follows(rows: Rows, namespace: str, owner: Owner, document: DocumentRow) -> bool:
+    versions = _versions(rows, namespace, DocumentName(owner, document.label, document.key))
+    return document.version == (versions[-1].version + 1 if versions else 1)
+
+
+def _add(rows: Rows, namespace: str, owner: Owner, document: DocumentRow, *, keep_history: bool) -> None:
+    versions = _versions(rows, namespace, DocumentName(owner, document.label, document.key)) if keep_history else []
+    keys = rows.documents.setdefault((namespace, known_number(rows, namespace, owner), document.label), {})
+    keys[document.key] = [*versions, document]
+
+
 def _log(rows: Rows, namespace: str, owner: Owner, document: DocumentRow) -> None:
-    number = max(_known_owner(rows, namespace, owner), SHARED)
+    number = max(known_number(rows, namespace, owner), SHARED)
     for entry in block_changed(document.label, owner.scope):
         log.write(rows, namespace, number, document.created_at, entry)
 
@@ -75,14 +88,19 @@ def rewrite(
     newest: int,
     *,
     hide: Sequence[int] = (),
+    note: DocumentRow | None = None,
     fence: Fence | None = None,
 ) -> bool:
     _check_fence(rows, namespace, fence)
     current = _versions(rows, namespace, name)
     if newest != (current[-1].version if current else 0):
         return False
+    if note is not None:
+        if not _follows(rows, namespace, name.owner, note):
+            return False
+        _add(rows, namespace, name.owner, note, keep_history=False)
     if current or versions:
-        keys = rows.documents.setdefault((namespace, _known_owner(rows, namespace, name.owner), name.label), {})
+        keys = rows.documents.setdefault((namespace, known_number(rows, namespace, name.owner), name.label), {})
         keys.pop(name.key, None)
         if versions:
             keys[name.key] = sorted(versions, key=lambda row: row.version)
@@ -111,7 +129,7 @@ def put_prompt(
     rows: Rows, namespace: str, session_id: str, prompt: PromptRow, replaces: int | None, *, fence: int | None = None
 ) -> PromptRow:
     _check_fence(rows, namespace, None if fence is None else Fence(session_id, fence))
-    number = _known_owner(rows, namespace, Owner("session", session_id))
+    number = known_number(rows, namespace, Owner("session", session_id))
     present = rows.prompts.get(number)
     if present is not None and present.number != replaces:
         return present
@@ -138,7 +156,7 @@ def _check_fence(rows: Rows, namespace: str, fence: Fence | None) -> None:
         guards.check_fence(fence.session_id, fence.number, turn)
 
 
-def _owner(rows: Rows, namespace: str, owner: Owner) -> int | None:
+def number_of(rows: Rows, namespace: str, owner: Owner) -> int | None:
     """The number of a session, or minus that of another owner; None if there is none."""
     if owner.scope == "session":
         return rows.owner(namespace, owner.session_id)
@@ -146,8 +164,8 @@ def _owner(rows: Rows, namespace: str, owner: Owner) -> int | None:
     return None if number is None else -number
 
 
-def _known_owner(rows: Rows, namespace: str, owner: Owner) -> int:
-    number = _owner(rows, namespace, owner)
+def known_number(rows: Rows, namespace: str, owner: Owner) -> int:
+    number = number_of(rows, namespace, owner)
     if number is not None:
         return number
     if owner.scope == "session":
@@ -156,7 +174,7 @@ def _known_owner(rows: Rows, namespace: str, owner: Owner) -> int:
 
 
 def _keys(rows: Rows, namespace: str, owner: Owner, label: str) -> dict[str, list[DocumentRow]]:
-    number = _owner(rows, namespace, owner)
+    number = number_of(rows, namespace, owner)
     return {} if number is None else rows.documents.get((namespace, number, label), {})
 
 
@@ -167,7 +185,7 @@ def _versions(rows: Rows, namespace: str, name: DocumentName) -> list[DocumentRo
 def copy(rows: Rows, source: SessionRow, fork: SessionRow, wanted: ForkedDocuments) -> None:
     """Give a fork the current texts of its source, and its frozen prompt, as far as they are wanted."""
     own = [key for key in rows.documents if key[1] == source.number and key[2] not in wanted.leave]
-    others = ((source.namespace, _owner(rows, source.namespace, owner), label) for owner, label in wanted.copy)
+    others = ((source.namespace, number_of(rows, source.namespace, owner), label) for owner, label in wanted.copy)
     for namespace, number, label in [*own, *((ns, number, label) for ns, number, label in others if number)]:
         keys = rows.documents.get((namespace, number, label), {})
         rows.documents[namespace, fork.number, label] = {key: [found[-1]] for key, found in keys.items() if found}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from frontdesk.store import (
+    Address,
     IndexBatch,
     IndexMatch,
     IndexQuery,
@@ -78,12 +80,35 @@ def frequencies(rows: Rows, namespace: str, terms: Sequence[str]) -> list[int]:
     return [0 if index is None else len(index.holding(term)) for term in terms]
 
 
+def terms(rows: Rows, namespace: str, prefix: str, limit: int) -> list[str]:
+    index = rows.indexes.get(namespace)
+    return [] if index is None else list(islice(index.beginning(prefix), limit))
+
+
 def matches(rows: Rows, query: IndexQuery) -> list[IndexMatch]:
     index = rows.indexes.get(query.namespace)
     if index is None:
         return []
     families = None if query.sessions is None else _families(rows, query.namespace, query.sessions)
     return index.matches(query, families)
+
+
+def unindexed(rows: Rows, namespace: str, ranges: Sequence[Range]) -> list[Address]:
+    index = rows.indexes.get(namespace)
+    indexed = {} if index is None else index.texts
+    stored = (
+        Address("message", first.number, position)
+        for first, last in ranges
+        for position in rows.messages.get(first.number, ())
+        if first.position <= position <= last.position
+    )
+    return [address for address in stored if address not in indexed]
+
+
+def owner_trees(rows: Rows, namespace: str, addresses: Sequence[Address]) -> dict[Address, int]:
+    edits = {address: rows.edits.get(address.number) for address in addresses if address.kind == "edit"}
+    overlays = {address: rows.overlays.get(address.number) for address in addresses if address.kind == "overlay"}
+    return {address: row.tree for address, row in (edits | overlays).items() if row is not None}
 
 
 def ranges_of(rows: Rows, namespace: str, selection: SessionSelection) -> list[Range]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.moments import now
@@ -82,12 +84,28 @@ def hand_over(rows: Rows, namespace: str, source: int, to: int) -> None:
         rows.queued[new] = rows.queued.pop(old)
 
 
+def waiting(rows: Rows, namespace: str, session_id: str, name: str) -> list[str]:
+    at = now()
+    waiters = rows.waiters.get(_key(rows, namespace, session_id, name), [])
+    return [waiter.holder for waiter in waiters if waiter.expires_at > at]
+
+
 def next_queued(rows: Rows, namespace: str, session_id: str, name: str, number: int) -> StoredMessage | None:
     key = _key(rows, namespace, session_id, name)
     message = next(iter(rows.queued.get(key, {}).values()), None)
     last = rows.leases.get(key)
     _put(rows, key, rules.close_intake(last, session_id, number, now(), is_empty=message is None))
     return message
+
+
+def queued(rows: Rows, namespace: str, session_id: str, name: str) -> list[StoredMessage]:
+    return list(rows.queued.get(_key(rows, namespace, session_id, name), {}).values())
+
+
+def remove_queued(rows: Rows, namespace: str, session_id: str, name: str, ids: Sequence[str]) -> None:
+    waiting = rows.queued.get(_key(rows, namespace, session_id, name), {})
+    for message_id in ids:
+        waiting.pop(message_id, None)
 
 
 def _put(rows: Rows, key: LeaseKey, lease: LeaseRow | None) -> LeaseRow | None:

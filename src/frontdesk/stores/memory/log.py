@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 
 from msgspec.structs import replace
 
-from frontdesk.errors import ChangesTrimmedError
+from frontdesk.errors import ChangesRewoundError, ChangesTrimmedError
 from frontdesk.store import BEGINNING, ChangeRow, NewChange, Position, SessionRow
 from frontdesk.store.changes import KEY_PARTS
 from frontdesk.stores.memory.rows import Rows
@@ -16,7 +16,7 @@ from frontdesk.stores.memory.rows import Rows
 def write(rows: Rows, namespace: str, session: int, at: int, change: NewChange, number: int = 0) -> None:
     """Add an entry, with `number` in place of its own if given."""
     log = rows.log[namespace]
-    position = (log[-1].position[0] + 1 if log else 1, 0)
+    position = Position(log[-1].position.major + 1 if log else 1, 0, rows.epoch)
     if change.detail:
         rows.details[namespace, session][position] = change.detail
     where = change.segment, change.first, change.last
@@ -34,9 +34,11 @@ def add(rows: Rows, namespace: str, session_id: str, at: int, change: NewChange)
 
 def read(rows: Rows, namespace: str, after: Position | None, limit: int, *, settled: bool = True) -> list[ChangeRow]:
     log = rows.log.get(namespace, [])
-    if after is not None and after < rows.trimmed.get(namespace, BEGINNING):
+    if after is not None and after.epoch not in (0, rows.epoch):
+        raise ChangesRewoundError(namespace, BEGINNING)
+    if after is not None and after[:2] < rows.trimmed.get(namespace, BEGINNING)[:2]:
         raise ChangesTrimmedError(namespace)
-    start = 0 if after is None else bisect_right(log, after, key=lambda row: row.position)
+    start = 0 if after is None else bisect_right(log, after[:2], key=lambda row: row.position[:2])
     kept = (log[index] for index in range(start, len(log)) if _is_kept(rows, log[index]))
     return [_whole(rows, namespace, row) for row in islice(kept, limit)]
 
@@ -52,7 +54,7 @@ def trim(rows: Rows, namespace: str, before_at: int, limit: int, *, until: Posit
         return 0
     oldest = islice(log, min(limit, len(log) - 1))
     end = log[-1].position if until is None else until
-    old = sum(1 for _ in takewhile(lambda row: row.at < before_at and row.position <= end, oldest))
+    old = sum(1 for _ in takewhile(lambda row: row.at < before_at and row.position[:2] <= end[:2], oldest))
     if old:
         rows.trimmed[namespace] = log[old - 1].position
         for row in log[:old]:

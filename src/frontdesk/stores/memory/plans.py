@@ -30,13 +30,14 @@ def apply(rows: Rows, plan: Plan) -> bool:
         added = overlays if entry.kind == "compaction.added" else edits
         number = 0 if entry.adds is None else added[entry.adds]
         log.write(rows, session.namespace, session.number, plan.now, entry, number)
+    made = None
     if plan.fork is not None:
-        _fork(rows, session, plan.fork, revision)
+        made = _fork(rows, session, plan.fork, revision)
     if plan.create is not None:
         made = sessions.insert(rows, new_row(plan.create, next(rows.numbers)))
-        if plan.hand_over is not None:
-            leases.hand_over(rows, session.namespace, session.number, made.number)
-            documents.copy_labels(rows, session, made, plan.hand_over)
+    if plan.hand_over is not None and made is not None:
+        leases.hand_over(rows, session.namespace, session.number, made.number)
+        documents.copy_labels(rows, session, made, plan.hand_over)
     if plan.view is not None:
         rows.views[session.number] = plan.view
     if plan.drop_prompt:
@@ -117,7 +118,7 @@ def _change_session(rows: Rows, session: SessionRow, plan: Plan, revision: int) 
     sessions.put(rows, changed)
 
 
-def _fork(rows: Rows, source: SessionRow, fork: NewFork, revision: int) -> None:
+def _fork(rows: Rows, source: SessionRow, fork: NewFork, revision: int) -> SessionRow:
     row = sessions.insert(rows, fork_row(fork, source, next(rows.numbers)))
     if fork.view is not None:
         rows.views[row.number] = fork.view
@@ -127,6 +128,7 @@ def _fork(rows: Rows, source: SessionRow, fork: NewFork, revision: int) -> None:
         segment = rows.segments[number]
         rows.segments[number] = replace(segment, shared=max(segment.shared, position))
     documents.copy(rows, source, row, fork.documents)
+    return row
 
 
 def _forget(rows: Rows, row: SessionRow) -> None:

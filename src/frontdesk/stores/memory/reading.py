@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from frontdesk.messages.stored import derived_of
 from frontdesk.store import (
     EditItem,
     EditRow,
@@ -18,6 +19,7 @@ from frontdesk.store import (
     Place,
     SegmentRow,
     SessionRow,
+    Span,
     TreeRows,
     ViewRead,
     ViewRow,
@@ -59,6 +61,16 @@ def _piece(rows: Rows, item: Item) -> Piece:
 def sums(rows: Rows, places: Sequence[Place]) -> list[tuple[int, int]]:
     found = [rows.messages.get(place.segment, {}).get(place.position) for place in places]
     return [(0, 0) if row is None else (row.message.tokens, row.running) for row in found]
+
+
+def tally(rows: Rows, spans: Sequence[Span]) -> list[tuple[str, int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for span in spans:
+        for message in _piece(rows, span).messages:
+            role = "tool" if message.role == "user" and derived_of(message).results else message.role
+            messages, tokens = found.get(role, (0, 0))
+            found[role] = (messages + 1, tokens + message.tokens)
+    return [(role, *counts) for role, counts in sorted(found.items())]
 
 
 def trees(
@@ -142,10 +154,24 @@ def by_number(rows: Rows, namespace: str, numbers: Sequence[int]) -> list[Sessio
     return [rows.sessions[number] for number in dict.fromkeys(numbers) if number in rows.sessions]
 
 
-def relatives(rows: Rows, namespace: str, families: Sequence[int]) -> list[SessionRow]:
-    return [
-        rows.sessions[number] for family in dict.fromkeys(families) for number in sorted(rows.by_family.get(family, ()))
-    ]
+def relatives(
+    rows: Rows,
+    namespace: str,
+    families: Sequence[int],
+    *,
+    trees: Sequence[int] | None = None,
+    latest: int | None = None,
+) -> list[SessionRow]:
+    found: list[SessionRow] = []
+    wanted = None if trees is None else set(trees)
+    for family in dict.fromkeys(families):
+        related = [rows.sessions[number] for number in sorted(rows.by_family.get(family, ()))]
+        if wanted is not None:
+            related = [row for row in related if row.tree in wanted]
+        if latest is not None:
+            related = sorted(related, key=lambda row: (row.last_active_at, row.number), reverse=True)[:latest]
+        found += related
+    return found
 
 
 def families(rows: Rows, namespace: str, after: int, limit: int) -> list[int]:

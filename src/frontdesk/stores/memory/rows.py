@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from itertools import count
 
@@ -22,6 +23,9 @@ from frontdesk.store import (
     PromptRow,
     SegmentRow,
     SessionRow,
+    ShelfKey,
+    ShelfVersion,
+    StateOwner,
     UsageRow,
     ViewRow,
 )
@@ -45,6 +49,16 @@ class MessageRow(msgspec.Struct, frozen=True):
     message: StoredMessage
     running: int
     family: int
+
+
+class MemoryShelf:
+    """Blobs, and their keys in order."""
+
+    def __init__(self, version: ShelfVersion) -> None:
+        self.version = version
+        self.owner: StateOwner | None = None
+        self.keys: list[bytes] = []
+        self.blobs: dict[bytes, bytes] = {}
 
 
 class Rows:
@@ -81,6 +95,8 @@ class Rows:
         self.log: defaultdict[str, list[ChangeRow]] = defaultdict(list)
         self.details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
         """what log entries say, by session, so that it goes with it"""
+        self.epoch = random.getrandbits(48) | 1
+        """that of the change log: what another store returned is not in this one"""
         self.trimmed: dict[str, Position] = {}
         self.leases: dict[LeaseKey, LeaseRow] = {}
         self.waiters: dict[LeaseKey, list[Waiter]] = {}
@@ -88,6 +104,7 @@ class Rows:
         self.states = StateRows()
         self.state_stores: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """namespace -> URLs of other stores that keep its states"""
+        self.shelves: dict[ShelfKey, MemoryShelf] = {}
         self.bell = Bell()
 
     def get(self, namespace: str, session_id: str) -> SessionRow | None:

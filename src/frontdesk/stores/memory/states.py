@@ -81,6 +81,20 @@ class StateRows:
         live = (ListedState(id, replace(row, value="")) for id, row in rows if row.is_live(at))
         return [*islice(live, query.limit)]
 
+    def after(self, namespace: str, name: str, id: str, limit: int) -> list[tuple[StateKey, StateRow]]:
+        """The states after a name and an id, with their values, in this order."""
+        at = now()
+        names = sorted(known for space, known in self._ids if space == namespace and known >= name)
+        keys = (StateKey(namespace, each, known) for known in names for each in self._ids[namespace, known])
+        later = ((key, self._states[key[:2]][key.name][1]) for key in keys if (key.name, key.id) > (name, id))
+        return [*islice(((key, row) for key, row in later if row.is_live(at)), limit)]
+
+    def restore(self, key: StateKey, row: StateRow) -> None:
+        """Store a state exactly as it is."""
+        self._drop(key)
+        insort(self._ids[key.namespace, key.name], key.id)
+        self._put(key, row)
+
     def count(self, namespace: str, name: str) -> int:
         return len(self.page(StateQuery(namespace, name, len(self._ids.get((namespace, name), [])))))
 

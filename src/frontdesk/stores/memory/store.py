@@ -19,6 +19,8 @@ from frontdesk.stores.memory import (
     plans,
     reading,
     sessions,
+    shelves,
+    transfer,
     usage,
     vectors,
 )
@@ -79,6 +81,7 @@ class MemoryStore:
     trees = _step(reading.trees)
     read = _step(reading.read)
     sums = _step(reading.sums)
+    tally = _step(reading.tally)
     segments = _step(reading.segments)
     sessions = _step(reading.by_number)
     relatives = _step(reading.relatives)
@@ -101,8 +104,12 @@ class MemoryStore:
     queue_lease = _step(leases.queue)
     leave_lease = _step(leases.leave)
     next_queued = _step(leases.next_queued)
+    lease_queue = _step(leases.waiting)
+    queued_messages = _step(leases.queued)
+    remove_queued = _step(leases.remove_queued)
 
     add_usage = _step(usage.add)
+    recent_usage = _step(usage.recent)
     usage = _step(usage.totals)
 
     log_change = _step(log.add)
@@ -112,13 +119,26 @@ class MemoryStore:
     count_rows = _step(erasure.count)
     scrub = _step(log.scrub)
 
-    async def wait_for_change(self, seconds: float) -> None:
-        await self._rows.bell.wait(seconds)
+    async def wait_for_change(self, seconds: float, since: int | None = None) -> int:
+        return await self._rows.bell.wait(seconds, since)
+
+    document_owners = _step(transfer.document_owners)
+    documents_of = _step(transfer.documents_of)
+    placed_messages = _step(transfer.placed_messages)
+    usage_entries = _step(transfer.usage_entries)
+    usage_days = _step(transfer.usage_days)
+    states_after = _step(transfer.states_after)
+    shelves_after = _step(shelves.after)
+    draw_numbers = _step(transfer.draw_numbers)
+    restore = _step(transfer.restore)
 
     index_state = _step(index.state)
     write_index = _step(index.write)
     frequencies = _step(index.frequencies)
+    terms = _step(index.terms)
     matches = _step(index.matches)
+    unindexed = _step(index.unindexed)
+    owner_trees = _step(index.owner_trees)
 
     prepare_vectors = _step(vectors.prepare)
     put_vectors = _step(vectors.put)
@@ -128,6 +148,12 @@ class MemoryStore:
     count_vectors = _step(vectors.count)
     nearest = _step(vectors.nearest)
     drop_vectors = _step(vectors.drop)
+
+    read_shelf = _step(shelves.read)
+    write_shelf = _step(shelves.write)
+    delete_shelf = _step(shelves.delete)
+    list_shelves = _step(shelves.page)
+    delete_owned_shelves = _step(shelves.delete_owned)
 
     async def get_state(self, key: StateKey) -> StateRow | None:
         return self.run(lambda rows: rows.states.get(key))

@@ -83,12 +83,13 @@ class TermIndex:
         if not term.endswith("*"):
             return self._terms.get(term, {})
         together: dict[Address, list[int]] = {}
-        for beginning in self._beginning(term[:-1]):
+        for beginning in self.beginning(term[:-1]):
             for address, places in self._terms[beginning].items():
                 together.setdefault(address, []).extend(places)
         return {address: sorted(places) for address, places in together.items()}
 
-    def _beginning(self, prefix: str) -> Iterator[str]:
+    def beginning(self, prefix: str) -> Iterator[str]:
+        """The terms that start with a prefix, in order."""
         if self._sorted is None:
             self._sorted = sorted(self._terms)
         for index in range(bisect_left(self._sorted, prefix), len(self._sorted)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -32,6 +33,15 @@ def add(rows: Rows, namespace: str, session_id: str, entry: UsageRow) -> bool:
     days[key] = add_entry(days.get(key) or nothing, entry)
     log.write(rows, namespace, session.number, updated_at, NewChange(kind="usage.added"))
     return True
+
+
+def recent(
+    rows: Rows, namespace: str, session_id: str, limit: int, before: tuple[int, str] | None = None
+) -> list[UsageRow]:
+    session = rows.get(namespace, session_id)
+    found = [] if session is None else rows.usage.get(session.number, {}).values()
+    older = (entry for entry in found if before is None or (entry.at, entry.id) < before)
+    return heapq.nlargest(limit, older, key=lambda entry: (entry.at, entry.id))
 
 
 def totals(rows: Rows, query: UsageQuery) -> list[UsageRow]:

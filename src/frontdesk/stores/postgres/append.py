@@ -6,7 +6,8 @@ under the lock of the row, in one short transaction.
 
 Each message row has the random number of the call that wrote it. If the answer to a call is lost, the whole call is
 sent again. A message that is found with the call's own number was written by the first attempt, and counts as
-inserted."""
+inserted, whatever has happened since: the fence is not checked again. If the log says that what the first attempt may
+have written was deleted since, it is not written again, and the call ends as uncertain."""
 
 from __future__ import annotations
 
@@ -15,11 +16,13 @@ from typing import Any
 
 from msgspec.structs import astuple, replace
 
+from frontdesk.errors import StoreUnavailableError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import Append, AppendResult, Lineage, Place, SegmentRow
 from frontdesk.store.changes import session_created
-from frontdesk.stores.postgres import leases, log, sessions
+from frontdesk.stores.postgres import log, sessions
 from frontdesk.stores.postgres.connection import Connection
+from frontdesk.stores.postgres.database import PostgresDatabase
 from frontdesk.stores.postgres.rows import (
     EDIT,
     HERE,
@@ -34,6 +37,7 @@ from frontdesk.stores.postgres.rows import (
     segment_row,
     session_row,
 )
+from frontdesk.stores.sql import leases
 from frontdesk.tree.append import Draw, Facts, Writes, decide
 from frontdesk.tree.duplicates import KnownMessage, find_places, known_messages, places_to_read
 from frontdesk.tree.visibility import Visibility
@@ -96,6 +100,17 @@ _MESSAGES = (
     " FROM unnest($2::bigint[], $3::integer[]) i(segment, position)"
     " JOIN {schema}.messages m ON m.ns = $1 AND m.segment = i.segment AND m.position = i.position"
 )
+# What was deleted since a call was made. An erasure does not log which session it deleted: it may have been this one.
+_SINCE = "at > $2::bigint - 600000000"
+_SESSION_DELETED = (
+    f"SELECT EXISTS (SELECT FROM {{schema}}.changes WHERE ns = {HERE} AND kind = 'session.deleted' AND {_SINCE}"
+    " AND (detail = '' OR detail::json ->> 'id' = $3))"
+)
+_MESSAGES_DELETED = (
+    "SELECT EXISTS (SELECT FROM {schema}.changes WHERE ns = ($1::bigint >> 39)::integer AND session = $1"
+    f" AND {_SINCE} AND (kind = 'messages.cleared' OR (kind = 'message.deleted'"
+    " AND EXISTS (SELECT FROM json_array_elements_text(detail::json -> 'ids') i WHERE i = ANY($3::text[])))))"
+)
 # The columns that an append changes: from $24 on.
 _CHANGED = (
     *("head_segment", "head_position", "head_id", "head_next", "head_tokens", "tail", "view", "view_tokens"),
@@ -139,7 +154,8 @@ async def append(connection: Connection, request: Append, call: int) -> AppendRe
         result = await append_locked(connection, request, call)
         if request.dequeue:
             ids = [message.id for message in request.messages]
-            await leases.dequeue(connection, result.session.number, ids)
+            session = result.session.number
+            await leases.dequeue(PostgresDatabase(connection), namespace_of(session), session, ids)
     return result
 
 
@@ -156,6 +172,8 @@ async def _attempt(connection: Connection, request: Append, call: int, *, locked
     """The result; None if nothing was written, because another has written to the session, or because that needs a
     lock."""
     facts, version, draw = await _gather(connection, request, call)
+    if connection.resent and not any(known.is_own for known in facts.known.values()):
+        await _check_deletions(connection, request, facts)
     writes = decide(request, facts, draw)
     result, session = writes.result, writes.result.session
     if not writes.runs:
@@ -187,7 +205,9 @@ async def _gather(connection: Connection, request: Append, call: int) -> tuple[F
     if version is None:
         return Facts(None), request.session_id, draw
     session = session_row(request.namespace, row)
-    turn = None if request.fence is None else await leases.turn_of(connection, session.number)
+    turn = None
+    if request.fence is not None:
+        turn = await leases.turn_of(PostgresDatabase(connection), row[1], session.number)
     rows = {segment.number: segment for segment in map(segment_row, json_rows(segments))}
     known: dict[str, KnownMessage] = {}
     parent: Place | None = None
@@ -214,6 +234,24 @@ async def _look_up(
     own = {Place(segment, position) for _, segment, position, of_call in found if of_call == call}
     seen = known_messages(visible, known, messages)
     return {id: one._replace(is_own=one.place in own) for id, one in seen.items()}, parent
+
+
+async def _check_deletions(connection: Connection, request: Append, facts: Facts) -> None:
+    """Raises `StoreUnavailableError` if what an earlier attempt may have written was deleted since."""
+    session = facts.session
+    if session is None and not request.existing:
+        is_gone = await connection.fetch_value(_SESSION_DELETED, request.namespace, request.now, request.session_id)
+    elif session is None:
+        is_gone = True
+    else:
+        ids = [message.id for message in request.messages]
+        is_gone = await connection.fetch_value(_MESSAGES_DELETED, session.number, request.now, ids)
+    if is_gone:
+        raise StoreUnavailableError(
+            f"the answer to an append to session {request.session_id!r} was lost, and messages of it or the whole"
+            " session were deleted since: the append may have happened, and was not repeated",
+            uncertain=True,
+        )
 
 
 # writes

@@ -3,8 +3,10 @@
 A batch is one statement (`head`), so one round trip and one commit. It waits for no session that is locked by others.
 The sessions that it does not take are appended to one by one, each request in a transaction of its own (`append`).
 
-A call whose answer was lost is sent again whole, and cannot write twice: every id is looked up before it is written,
-even one that was made for this call, because the lost call may still be running on the server.
+A call whose answer was lost is sent again whole, one by one, and cannot write twice: every id is looked up before it is
+written, even one that was made for this call, because the lost call may still be running on the server.
+
+A request is answered when its time is over, wherever it is: while it waits here, it has not happened.
 """
 
 from __future__ import annotations
@@ -18,10 +20,13 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from frontdesk.errors import StoreError, StoreUnavailableError
+from frontdesk.errors import MessageTooLargeError, StoreError, StoreUnavailableError
 from frontdesk.store import Append, AppendResult
 from frontdesk.stores.postgres import append, head
-from frontdesk.stores.postgres.engine import Engine, Lane
+from frontdesk.stores.postgres.connection import Connection
+from frontdesk.stores.postgres.engine import Engine
+from frontdesk.stores.postgres.failures import translate
+from frontdesk.stores.postgres.lanes import Lane
 
 _BATCH = 256
 _BATCH_CHARACTERS = 8 << 20
@@ -30,20 +35,36 @@ _FULL_LOAD = 64
 _SLOW = 0.05
 """seconds after which a batch is not waited for any more"""
 _IN_FLIGHT = 3
+_GRACE = 0.5
+"""seconds after the end of a request in which the call that it was sent with says what became of it"""
+_MOST_BYTES = 1_000_000_000
+"""of the messages of one request: the driver and the server count the bytes of a statement in 31 bits"""
 
 _Key = tuple[str, str]
 
 
 class _Waiting:
-    """A request, the number of its call, and the future for its result."""
+    """A request, the number of its call, the future for its result, and until when it waits for that."""
 
-    __slots__ = ("call", "future", "key", "request")
+    __slots__ = ("call", "future", "is_sent", "key", "may_be_stored", "request", "until")
 
-    def __init__(self, request: Append, future: asyncio.Future[AppendResult]) -> None:
+    def __init__(self, request: Append, future: asyncio.Future[AppendResult], until: float) -> None:
         self.request = request
         self.future = future
+        self.until = until
         self.key: _Key = (request.namespace, request.session_id)
         self.call = random.getrandbits(63)
+        self.is_sent = False
+        self.may_be_stored = False
+        """whether it was sent and no answer came"""
+
+    def expire(self) -> None:
+        """Give up, if the call that it was sent with has not done so."""
+        self.settle(_unanswered(translate(TimeoutError(), "", uncertain=self.is_sent), self.request))
+
+    def expire_unsent(self) -> None:
+        if not self.is_sent:
+            self.expire()
 
     def settle(self, result: AppendResult | Exception) -> None:
         if self.future.done():
@@ -67,11 +88,19 @@ class Appends:
         self._one_by_one = asyncio.Semaphore(max(1, engine.size // 2))
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def append(self, request: Append) -> AppendResult:
-        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
+    async def append(self, request: Append, until: float) -> AppendResult:
+        """Append, and wait for the result until a time of the loop."""
+        _check_size(request)
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(request, loop.create_future(), until)
         self._queue.append(waiting)
         self._dispatch()
-        return await waiting.future
+        timers = loop.call_at(until, waiting.expire_unsent), loop.call_at(until + _GRACE, waiting.expire)
+        try:
+            return await waiting.future
+        finally:
+            for timer in timers:
+                timer.cancel()
 
     async def drain(self) -> None:
         """Wait until every request is answered."""
@@ -101,7 +130,8 @@ class Appends:
             waiting = self._queue.popleft()
             if waiting.key in self._taken:
                 left.append(waiting)
-            elif not waiting.future.cancelled():
+            elif not waiting.future.done():
+                waiting.is_sent = True
                 batch.append(waiting)
                 size += sum([len(message.raw) for message in waiting.request.messages])
         self._queue.extendleft(reversed(left))
@@ -120,7 +150,8 @@ class Appends:
                     self._start(self._send_one_by_one(same_session))
                 else:
                     groups[index] = group
-            results = await self._send_groups(list(groups.values())) if groups else []
+            sent = [waiting for index in groups for waiting in batch[index]]
+            results = await self._send_groups(list(groups.values()), sent) if groups else []
         if not batch:
             return  # all that wait are for sessions in flight, and are sent after those
         for index, answers in zip(groups, results, strict=True):
@@ -132,11 +163,21 @@ class Appends:
             self._taken.discard(batch[index][0].key)
         self._dispatch()
 
-    async def _send_groups(self, groups: Sequence[head.Group]) -> Sequence[Sequence[AppendResult | Exception] | None]:
+    async def _send_groups(
+        self, groups: Sequence[head.Group], sent: Sequence[_Waiting]
+    ) -> Sequence[Sequence[AppendResult | Exception] | None]:
+        async def work(connection: Connection) -> list[list[AppendResult] | None]:
+            if not connection.resent:
+                return await head.append(connection, groups)
+            for waiting in sent:
+                waiting.may_be_stored = True
+            return [None] * len(groups)
+
+        until = max(waiting.until for waiting in sent)
         try:
-            return await self._engine.run_on(self._lane, partial(head.append, groups=groups), repeatable=True)
+            return await self._engine.run_on(self._lane, work, repeatable=True, until=until)
         except StoreUnavailableError as error:
-            return [[StoreUnavailableError(str(error)) for _ in group.requests] for group in groups]
+            return [[_unanswered(error, request) for request in group.requests] for group in groups]
         except StoreError:
             return [None] * len(groups)  # one of them cannot be stored, and is to fail alone
 
@@ -150,11 +191,15 @@ class Appends:
             self._dispatch()
 
     async def _result(self, waiting: _Waiting) -> AppendResult | Exception:
+        if waiting.future.done():
+            return TimeoutError()  # nobody waits for it any more
         work = partial(append.append, request=waiting.request, call=waiting.call)
         try:
-            return await self._engine.run_on(self._lane, work, repeatable=True)
+            return await self._engine.run_on(
+                self._lane, work, repeatable=True, until=waiting.until, uncertain=waiting.may_be_stored
+            )
         except Exception as error:
-            return error
+            return _unanswered(error, waiting.request)
 
     @asynccontextmanager
     async def _counted(self) -> AsyncIterator[None]:
@@ -175,3 +220,28 @@ class Appends:
             timer.cancel()
             self._in_flight -= 1
             self._slow -= slow
+
+
+def _check_size(request: Append) -> None:
+    """Raises `MessageTooLargeError` for more than PostgreSQL takes in one statement."""
+    texts = [text for message in request.messages for text in (message.raw, message.derived or "")]
+    # A character has up to four bytes: most requests need not be encoded to know that they are small enough.
+    if 4 * sum(map(len, texts)) > _MOST_BYTES and (size := sum(len(text.encode()) for text in texts)) > _MOST_BYTES:
+        raise MessageTooLargeError(
+            f"these {len(request.messages)} messages have {size} bytes, and PostgreSQL takes at most {_MOST_BYTES} in"
+            " one call: nothing was stored; append them in several calls",
+            session_id=request.session_id,
+            size=size,
+            limit=_MOST_BYTES,
+        )
+
+
+def _unanswered(error: Exception, request: Append) -> Exception:
+    """An error of its own for a request; if that may have been stored, with the ids to send it again safely."""
+    if not isinstance(error, StoreUnavailableError):
+        return error
+    if not error.uncertain:
+        return StoreUnavailableError(str(error), **error.details)
+    ids = [message.id for message in request.messages]
+    text = f"{error}; with the same ids (`message_ids` of `details`), nothing is stored twice"
+    return StoreUnavailableError(text, **{**error.details, "message_ids": ids, "session_id": request.session_id})

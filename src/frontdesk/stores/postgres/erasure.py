@@ -1,13 +1,10 @@
-"""What an erasure needs besides plans: counts, and the removal of what deletions leave behind."""
+"""The removal of what deletions leave behind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from frontdesk.store import Position, RowCounts, Span
-from frontdesk.store.changes import RESERVED_PREFIX
+from frontdesk.store import Position
 from frontdesk.stores.postgres.connection import Connection
-from frontdesk.stores.postgres.rows import HERE, columns_of, namespace_of
+from frontdesk.stores.postgres.rows import HERE
 
 _ENTRIES = 2_000
 TABLES = (
@@ -21,25 +18,15 @@ TABLES = (
         "lease_waiters",
         "queued_messages",
         "states",
+        "shelves",
+        "blobs",
         "changes",
         "search_texts",
     ),
-    "vectors",
+    *("vectors", "vector_codes"),
 )
 """all that hold something of a session"""
 
-_COUNT = (
-    "SELECT (SELECT count(*) FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) d(segment, first, last)"
-    " JOIN {schema}.messages m ON m.ns = $1 AND m.segment = d.segment AND m.position BETWEEN d.first AND d.last), "
-    + ", ".join(
-        f"(SELECT count(*) FROM {{schema}}.{rows} AND ns = $1 AND session = $2)"
-        for rows in (
-            f"documents WHERE NOT starts_with(label, '{RESERVED_PREFIX}')",
-            "usage_entries WHERE true",
-            "queued_messages WHERE true",
-        )
-    )
-)
 _ENTRY = "c.ns = $1 AND (c.xid, c.position) > ($2, $3) AND (c.xid, c.position) <= ($4, $5)"
 _SESSION = "SELECT FROM {schema}.sessions s WHERE s.ns = c.ns AND s.number = c.session"
 _OF_DELETED = (
@@ -52,11 +39,6 @@ _OF_PARENTS = (
 )
 
 
-async def count(connection: Connection, session: int, spans: Sequence[Span]) -> RowCounts:
-    bounds = columns_of([(span.segment, span.first, span.last) for span in spans], 3)
-    return RowCounts(*await connection.fetch_one(_COUNT, namespace_of(session), session, *bounds))
-
-
 async def clear_log(connection: Connection, namespace: str, after: Position) -> Position | None:
     """Remove entries of deleted sessions, and the names of parents that were taken from their children, from the next
     part of the log. Returns where that part ends; None at the end of the log. Needs a transaction."""
@@ -64,15 +46,15 @@ async def clear_log(connection: Connection, namespace: str, after: Position) -> 
         f"SELECT c.xid, c.position, c.ns FROM {{schema}}.changes c WHERE c.ns = {HERE}"
         " AND (c.xid, c.position) > ($2, $3) ORDER BY c.xid, c.position LIMIT $4",
         namespace,
-        *after,
+        *after[:2],
         _ENTRIES,
     )
     if not entries:
         return None
     xid, position, ns = entries[-1]
     for statement in (_OF_DELETED, _OF_PARENTS):
-        await connection.execute(statement, ns, *after, xid, position)
-    return xid, position
+        await connection.execute(statement, ns, *after[:2], xid, position)
+    return Position(xid, position)
 
 
 async def vacuum(connection: Connection, table: str) -> None:

@@ -32,6 +32,7 @@ from frontdesk.store import (
     SessionRow,
 )
 from frontdesk.stores.postgres.connection import Connection, Row
+from frontdesk.stores.postgres.log import THIS_XID
 from frontdesk.stores.postgres.rows import NOW, SESSION, columns_of, session_row
 
 _GROUP = {
@@ -81,7 +82,7 @@ WITH locked AS MATERIALIZED (
         head_tokens = l.sum + l.tokens, message_count = x.message_count + l.size,
         view_tokens = x.view_tokens + l.tokens, view_messages = x.view_messages + l.size,
         updated_at = greatest(x.updated_at, l.now), last_active_at = greatest(x.last_active_at, l.now),
-        changed_in = greatest(x.changed_in, {{schema}}.this_xid())
+        changed_in = greatest(x.changed_in, ({THIS_XID}))
     FROM locked l
     WHERE x.ctid = l.version AND x.status = 'active' AND l.first <= {SEGMENT_SIZE} - l.size
         AND (l.expected IS NULL OR l.expected = l.head_id) AND l.number NOT IN (SELECT number FROM known)

@@ -20,14 +20,17 @@ from frontdesk.store import (
     Place,
     Range,
     SessionSelection,
+    TextKind,
 )
 from frontdesk.stores.postgres import terms as writing
 from frontdesk.stores.postgres.connection import Connection
-from frontdesk.stores.postgres.rows import TEXT_CODES, columns_of, digest, json_text
+from frontdesk.stores.postgres.rows import HERE, TEXT_CODES, columns_of, digest, json_text
 
 _MOST_KNOWN = 10_000
 _COUNTED = 5_000
 """texts that are counted exactly, at most"""
+_COLLECTED = 2_000
+"""texts from which terms are collected, at most"""
 _FEW = 20_000
 """messages that are looked at one by one for a search within them"""
 _NO_LIMIT = 86_400.0
@@ -96,6 +99,10 @@ SELECT (
         WHERE t.ns = $1 AND t.terms @@ q.query::tsquery LIMIT $3
     ) c
 ) FROM unnest($2::text[]) WITH ORDINALITY q(query, index) ORDER BY q.index"""
+_BEGINNING = """
+SELECT DISTINCT l FROM (
+    SELECT t.terms FROM {schema}.search_texts t WHERE t.ns = $1 AND t.terms @@ $2::tsquery LIMIT $3
+) c, LATERAL unnest(tsvector_to_array(c.terms)) l WHERE starts_with(l, $4) ORDER BY l LIMIT $5"""
 _ALL = "{schema}.search_texts t WHERE t.ns = $1 AND t.terms @@ $2::tsquery"
 _IN_SPANS = """unnest({kinds}::smallint[], {numbers}::bigint[], {firsts}::bigint[], {lasts}::bigint[])
         s(kind, number, first, last), LATERAL (
@@ -119,6 +126,15 @@ SELECT t.kind, t.number, t.position, t.place_segment, t.place_position, t.family
 FROM each e JOIN {schema}.search_texts t
     ON t.ns = $1 AND t.kind = e.kind AND t.number = e.number AND t.position = e.position
 ORDER BY t.kind DESC, t.number DESC, t.position DESC, t.part"""
+_UNINDEXED = """
+SELECT m.segment, m.position FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) s(number, first, last)
+JOIN {schema}.messages m ON m.ns = (SELECT n.number FROM {schema}.namespaces n WHERE n.name = $1)
+    AND m.segment = s.number AND m.position BETWEEN s.first AND s.last
+WHERE NOT EXISTS (
+    SELECT FROM {schema}.search_texts t
+    WHERE t.ns = m.ns AND t.kind = $2 AND t.number = m.segment AND t.position = m.position
+)"""
+_TABLES: dict[TextKind, str] = {"edit": "edits", "overlay": "overlays"}
 _LEXEMES = "$4::text[]"
 _LEXEMES_BEGINNING = """ARRAY(
     SELECT l FROM unnest(tsvector_to_array(t.terms)) l
@@ -238,6 +254,15 @@ async def _estimate(connection: Connection, query: str) -> int:
     return int(json.loads(await connection.fetch_value(_ESTIMATE, query))[0]["Plan"]["Plan Rows"])
 
 
+async def terms(connection: Connection, namespace: str, prefix: str, limit: int) -> list[str]:
+    ns, row = await _row(connection, namespace)
+    if ns is None or row is None:
+        return []
+    [start] = writing.lexemes(ns, [prefix])
+    rows = await connection.fetch(_BEGINNING, ns, writing.any_of(ns, [f"{prefix}*"]), _COLLECTED, start, limit)
+    return [lexeme[len(start) - len(prefix) :] for (lexeme,) in rows]
+
+
 async def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
     """Needs a transaction."""
     ns, row = await _row(connection, query.namespace)
@@ -251,6 +276,23 @@ async def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]
     statement, values = _statement(ns, query, prefixes)
     rows = await connection.fetch(statement, ns, writing.main_query(ns, query), query.limit, exact, *values)
     return _merged(ns, rows, asked, prefixes, query.limit)
+
+
+async def unindexed(connection: Connection, namespace: str, ranges: Sequence[Range]) -> list[Address]:
+    spans = [(number, first, last.position) for (_, number, first), last in ranges]
+    rows = await connection.fetch(_UNINDEXED, namespace, TEXT_CODES["message"], *columns_of(spans, 3))
+    return [Address("message", number, position) for number, position in rows]
+
+
+async def owner_trees(connection: Connection, namespace: str, addresses: Sequence[Address]) -> dict[Address, int]:
+    found: dict[Address, int] = {}
+    for kind, table in _TABLES.items():
+        numbers = [address.number for address in addresses if address.kind == kind]
+        if numbers:
+            statement = f"SELECT r.number, r.tree FROM {{schema}}.{table} r WHERE r.ns = {HERE} AND r.number = ANY($2)"
+            rows = await connection.fetch(statement, namespace, numbers)
+            found |= {Address(kind, number): tree for number, tree in rows}
+    return found
 
 
 def _statement(ns: int, query: IndexQuery, prefixes: Sequence[str]) -> tuple[str, list[Any]]:

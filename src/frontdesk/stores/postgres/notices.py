@@ -19,6 +19,7 @@ from frontdesk.stores.bell import Bell
 
 _EVERY = 0.1
 _CONNECT_AGAIN = 5.0
+_WITHOUT_LISTENER = 0.5
 """seconds"""
 NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')"
 
@@ -62,13 +63,14 @@ class Notices:
                 await self._notify()
             await sleep(_EVERY)
 
-    async def wait(self, seconds: float) -> None:
+    async def wait(self, seconds: float, since: int | None = None) -> int:
+        """Wait for a notice. Without a listener, the caller is to look for itself soon."""
         loop = asyncio.get_running_loop()
         is_deaf = self._listener is None or self._listener.is_closed()
         if self._connect is not None and is_deaf and loop.time() >= self._next_attempt:
             self._next_attempt = loop.time() + _CONNECT_AGAIN
             self._listening = loop.create_task(self._listen(self._connect))
-        await self._bell.wait(seconds)
+        return await self._bell.wait(min(seconds, _WITHOUT_LISTENER) if is_deaf else seconds, since)
 
     async def _listen(self, connect: Callable[[], Awaitable[asyncpg.Connection[Any]]]) -> None:
         # Without a listener there is still the poll.
@@ -76,6 +78,7 @@ class Notices:
             connection = await connect()
             try:
                 await connection.add_listener(self._channel, lambda *_: self._bell.ring())
+                connection.add_termination_listener(lambda *_: self._bell.ring())
             except BaseException:
                 connection.terminate()
                 raise

@@ -1,6 +1,6 @@
 -- Sessions, their messages in segments, overlays and edits, and usage.
 --
--- `ns`, the number of the namespace, leads every key, so that each table can be partitioned or distributed by it. The
+-- `ns`, the number of the namespace, leads every key, so that the rows of a namespace are together in each index. The
 -- number of a session, tree, segment, overlay or edit holds its ns in the bits above the lower 39, so that the number
 -- alone is enough to find the row.
 
@@ -52,7 +52,7 @@ CREATE TABLE {schema}.sessions (
     prompt_tokens bigint NOT NULL DEFAULT 0,
     input_tokens bigint NOT NULL DEFAULT 0,
     output_tokens bigint NOT NULL DEFAULT 0,
-    cost numeric NOT NULL DEFAULT 0,
+    cost text NOT NULL DEFAULT '0',
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
     last_active_at bigint NOT NULL,
@@ -62,8 +62,14 @@ CREATE TABLE {schema}.sessions (
     idle_after bigint,
     archive_after bigint,
     delete_after bigint,
+    active_minute bigint NOT NULL GENERATED ALWAYS AS (last_active_at / 60000000) STORED,
+    archive_minute bigint GENERATED ALWAYS AS ((last_active_at + archive_after) / 60000000) STORED,
     PRIMARY KEY (ns, number)
-);
+) WITH (fillfactor = 50);
+
+-- An append changes `last_active_at`. If an index contained that, each append would add an entry to every index of the
+-- row. So activity is indexed by the minute, and sorted within it: the order stays exact. Rows have room on their page
+-- for their next versions.
 
 -- All indexes begin with ns, and as long as a table is small they cost the planner the same. A plan that is made then
 -- could scan a whole namespace later. So most indexes here have a condition, even if it is always true: only statements
@@ -71,20 +77,20 @@ CREATE TABLE {schema}.sessions (
 CREATE UNIQUE INDEX sessions_by_id ON {schema}.sessions (ns, id) WHERE id <> '';
 -- A session is in this index or in `sessions_by_status`: finding the active ones never means scanning all that have
 -- ended.
-CREATE INDEX sessions_by_activity ON {schema}.sessions (ns, last_active_at, number) WHERE status = 'active';
+CREATE INDEX sessions_by_activity ON {schema}.sessions (ns, active_minute, number) WHERE status = 'active';
 -- The four parts of a key together can exceed the size of an index row, so their digest is indexed.
 CREATE UNIQUE INDEX sessions_by_key ON {schema}.sessions (ns, key_digest) WHERE key_current;
-CREATE INDEX sessions_by_agent ON {schema}.sessions (ns, agent, last_active_at, number) WHERE agent IS NOT NULL;
-CREATE INDEX sessions_by_peer ON {schema}.sessions (ns, peer, last_active_at, number) WHERE peer IS NOT NULL;
-CREATE INDEX sessions_by_status ON {schema}.sessions (ns, status, last_active_at, number) WHERE status <> 'active';
+CREATE INDEX sessions_by_agent ON {schema}.sessions (ns, agent, active_minute, number) WHERE agent IS NOT NULL;
+CREATE INDEX sessions_by_peer ON {schema}.sessions (ns, peer, active_minute, number) WHERE peer IS NOT NULL;
+CREATE INDEX sessions_by_status ON {schema}.sessions (ns, status, active_minute, number) WHERE status <> 'active';
 CREATE INDEX sessions_by_parent ON {schema}.sessions (ns, parent_session_id) WHERE parent_session_id IS NOT NULL;
 -- Most sessions are the only one of their family, and are found by their number.
 CREATE INDEX sessions_by_family ON {schema}.sessions (ns, family) WHERE family <> number;
 CREATE INDEX sessions_by_end ON {schema}.sessions (ns, ended_at, number) WHERE status = 'archived';
 -- Few sessions have thresholds (microseconds) of their own: the others are not in these indexes.
-CREATE INDEX sessions_by_own_idle ON {schema}.sessions (ns, last_active_at, number)
+CREATE INDEX sessions_by_own_idle ON {schema}.sessions (ns, active_minute, number)
     WHERE idle_after IS NOT NULL AND status = 'active';
-CREATE INDEX sessions_by_own_archive ON {schema}.sessions (ns, (last_active_at + archive_after), number)
+CREATE INDEX sessions_by_own_archive ON {schema}.sessions (ns, archive_minute, number)
     WHERE archive_after IS NOT NULL AND status = 'active';
 CREATE INDEX sessions_by_own_delete ON {schema}.sessions (ns, (ended_at + delete_after), number)
     WHERE delete_after IS NOT NULL AND status = 'archived';
@@ -203,7 +209,7 @@ CREATE TABLE {schema}.usage_entries (
     cache_read_tokens bigint NOT NULL,
     cache_write_tokens bigint NOT NULL,
     reasoning_tokens bigint NOT NULL,
-    cost numeric NOT NULL,
+    cost text NOT NULL,
     PRIMARY KEY (ns, session, id)
 );
 
@@ -221,7 +227,7 @@ CREATE TABLE {schema}.usage_days (
     cache_read_tokens bigint NOT NULL,
     cache_write_tokens bigint NOT NULL,
     reasoning_tokens bigint NOT NULL,
-    cost numeric NOT NULL,
+    cost text NOT NULL,
     PRIMARY KEY (ns, day, digest)
 );
 
@@ -327,6 +333,33 @@ CREATE TABLE {schema}.state_stores (
 );
 
 
+-- Shelves: bytes under ordered keys, for what is not a conversation. A shelf belongs to the guest with the key in `agent`,
+-- `channel`, `peer` and `thread`, if it is known. `edition` is the version of the last write that deleted something.
+
+CREATE TABLE {schema}.shelves (
+    ns integer NOT NULL,
+    number bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    edition bigint NOT NULL,
+    agent text COLLATE "C",
+    channel text COLLATE "C",
+    peer text COLLATE "C",
+    thread text COLLATE "C",
+    PRIMARY KEY (ns, name, id)
+) WITH (fillfactor = 80);
+CREATE INDEX shelves_by_owner ON {schema}.shelves (ns, peer) WHERE peer IS NOT NULL;
+
+CREATE TABLE {schema}.blobs (
+    ns integer NOT NULL,
+    shelf bigint NOT NULL,
+    key bytea NOT NULL,
+    value bytea NOT NULL,
+    PRIMARY KEY (ns, shelf, key)
+);
+
+
 -- The change log. Entries hold numbers and, in `detail`, a few names, but never the content of a message. Entries of a
 -- deleted session are not returned any more; those with a detail are deleted with it, the others by trimming.
 --
@@ -336,7 +369,24 @@ CREATE TABLE {schema}.state_stores (
 -- (`changed_in`), so that the entries of a session are in the order of its changes. Raising a key is always allowed: it
 -- only makes readers wait.
 
+--
+-- Transactions are numbered by each server for itself. So the key of an entry (`xid`) has the number of an epoch in the
+-- bits above the lower 44. An epoch ends with the run of a server: after a restart, a restore, or the promotion of a
+-- standby, no entry can be written before the next one has begun. All entries of earlier epochs are settled.
+
 CREATE SEQUENCE {schema}.change_positions;
+
+-- `id` is random, so that the epochs of two copies of a log differ. `ended` is the last key that the log had when the
+-- next epoch began. The epoch without an end is that of the server which was started at `server`, and of the table with
+-- the oid `relation`: a restored table has another one.
+CREATE TABLE {schema}.log_epochs (
+    number integer PRIMARY KEY,
+    id bigint NOT NULL UNIQUE,
+    relation oid NOT NULL,
+    server timestamptz NOT NULL,
+    ended bigint
+);
+CREATE UNIQUE INDEX log_epochs_current ON {schema}.log_epochs ((0)) WHERE ended IS NULL;
 
 CREATE TABLE {schema}.changes (
     ns integer NOT NULL,
@@ -443,6 +493,16 @@ CREATE TABLE {schema}.vectors (
 -- Numbers that look random do not compress.
 ALTER TABLE {schema}.vectors ALTER COLUMN vector SET STORAGE EXTERNAL;
 
+-- The signs of the numbers of each vector, one bit for each. They choose the vectors that are compared in full.
+CREATE TABLE {schema}.vector_codes (
+    ns integer NOT NULL,
+    number bigint NOT NULL,
+    position integer NOT NULL,
+    kind smallint NOT NULL,
+    code bit varying NOT NULL,
+    PRIMARY KEY (ns, kind, number, position)
+);
+
 
 -- Functions.
 
@@ -459,6 +519,40 @@ CREATE FUNCTION {schema}.new_number(ns integer) RETURNS bigint LANGUAGE sql VOLA
     SELECT (ns::bigint << 39) | nextval('{schema}.numbers')
 $$;
 
+CREATE FUNCTION {schema}.epoch_is_over() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RAISE EXCEPTION 'the epoch of the change log is over' USING ERRCODE = 'FD001';
+END $$;
+
+-- The key of this transaction in the log. An error that the store knows if the epoch is over.
 CREATE FUNCTION {schema}.this_xid() RETURNS bigint LANGUAGE sql VOLATILE AS $$
-    SELECT pg_current_xact_id()::text::bigint
+    SELECT CASE WHEN e.server = pg_postmaster_start_time() AND e.relation = e.tableoid
+        THEN (e.number::bigint << 44) + pg_current_xact_id()::text::bigint ELSE {schema}.epoch_is_over() END
+    FROM {schema}.log_epochs e WHERE e.ended IS NULL
 $$;
+
+-- The key below which entries are settled. A standby has the transactions of its primary.
+CREATE FUNCTION {schema}.settled_xid() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT (e.number::bigint << 44) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    FROM {schema}.log_epochs e WHERE e.ended IS NULL
+$$;
+
+-- Begin an epoch, unless the current one is that of this server. Of several that try, one does.
+CREATE FUNCTION {schema}.begin_epoch() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    next integer;
+BEGIN
+    LOCK TABLE {schema}.log_epochs IN SHARE ROW EXCLUSIVE MODE;
+    UPDATE {schema}.log_epochs SET ended = greatest((number::bigint << 44) - 1, (
+        SELECT max(c.xid) FROM {schema}.namespaces n CROSS JOIN LATERAL (
+            SELECT x.xid FROM {schema}.changes x WHERE x.ns = n.number ORDER BY x.xid DESC LIMIT 1
+        ) c
+    )) WHERE ended IS NULL AND (server <> pg_postmaster_start_time() OR relation <> tableoid);
+    SELECT coalesce(max(number), 0) + 1 INTO next FROM {schema}.log_epochs;
+    INSERT INTO {schema}.log_epochs (number, id, relation, server)
+    SELECT next, ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint,
+        '{schema}.log_epochs'::regclass, pg_postmaster_start_time()
+    WHERE NOT EXISTS (SELECT FROM {schema}.log_epochs e WHERE e.ended IS NULL);
+END $$;
+
+SELECT {schema}.begin_epoch();

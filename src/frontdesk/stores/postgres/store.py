@@ -3,11 +3,14 @@ of a connection, in the modules of this package."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from frontdesk.errors import StoreClosedError
 from frontdesk.store import (
@@ -20,30 +23,25 @@ from frontdesk.store import (
     Range,
     SessionRow,
     SessionSelection,
+    StatsQuery,
+    StatsRow,
 )
 from frontdesk.stores.bell import Bell
-from frontdesk.stores.postgres import (
-    directory,
-    documents,
-    erasure,
-    index,
-    leases,
-    log,
-    plans,
-    prompts,
-    sessions,
-    states,
-    trees,
-    usage,
-    vectors,
-    views,
-)
+from frontdesk.stores.postgres import erasure, index, log, plans, transfer, trees, vectors, views
+from frontdesk.stores.postgres import sessions as own_sessions
+from frontdesk.stores.postgres import usage as own_usage
 from frontdesk.stores.postgres.batches import Appends
 from frontdesk.stores.postgres.connection import Connection
-from frontdesk.stores.postgres.engine import Engine, Lane
+from frontdesk.stores.postgres.database import shared
+from frontdesk.stores.postgres.engine import Engine
+from frontdesk.stores.postgres.hosts import Hosts
+from frontdesk.stores.postgres.lanes import Lane
 from frontdesk.stores.postgres.notices import NOTIFY, Notices, channel_of
 from frontdesk.stores.postgres.schema import migrate, quote_schema
-from frontdesk.stores.postgres.url import check_options, describe, parse_url, public_url
+from frontdesk.stores.postgres.url import check_options, describe, hosts_to_choose, parse_url, public_url, settings_of
+from frontdesk.stores.sql import directory, documents, leases, prompts, sessions, shelves, states, usage
+from frontdesk.stores.sql import erasure as shared_erasure
+from frontdesk.stores.sql import transfer as shared_transfer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,7 +50,18 @@ _Method = Callable[Concatenate["PostgresStore", P], Coroutine[Any, Any, T]]
 
 
 def _read(work: _Work[P, T]) -> _Method[P, T]:
-    """A method that does some work on a connection, again if that is lost: nothing is changed twice by it."""
+    """A method that reads, again if the connection is lost."""
+
+    async def method(self: PostgresStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._engine.run(
+            lambda connection: work(connection, *args, **kwargs), repeatable=True, changes=False
+        )
+
+    return method
+
+
+def _again(work: _Work[P, T]) -> _Method[P, T]:
+    """A method that changes something, and does so again if the connection is lost: nothing is changed twice."""
 
     async def method(self: PostgresStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._engine.run(lambda connection: work(connection, *args, **kwargs), repeatable=True)
@@ -78,6 +87,17 @@ def _transaction(work: _Work[P, T]) -> _Method[P, T]:
     return method
 
 
+def _snapshot(work: _Work[P, T]) -> _Method[P, T]:
+    """A method that reads in one transaction."""
+
+    async def method(self: PostgresStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._engine.transact(
+            lambda connection: work(connection, *args, **kwargs), repeatable=True, changes=False
+        )
+
+    return method
+
+
 def _logged(method: _Method[P, T]) -> _Method[P, T]:
     """The same method, which then reports that something was logged."""
 
@@ -93,19 +113,37 @@ class PostgresStore:
     """A `Store` on PostgreSQL 15 or newer, for any number of processes, threads and event loops.
 
     `pool` is the most connections that each event loop takes; `pooler` says that there is a transaction pooler in
-    between, so that no state may be bound to a connection; all tables are in `schema`; no statement takes longer than
-    `timeout` seconds (but for the removal of very many messages).
+    between, so that no state may be bound to a connection; all tables are in `schema`; no call takes longer than
+    `timeout` seconds (but for the removal of very many messages), and no attempt to connect to a host longer than
+    `connect_timeout` seconds.
     Raises `StoreURLError` for options that make no sense. Connects at first use.
     """
 
     def __init__(
-        self, dsn: str, *, pool: int = 10, pooler: bool = False, schema: str = "frontdesk", timeout: float = 30.0
+        self,
+        dsn: str,
+        *,
+        pool: int = 10,
+        pooler: bool = False,
+        schema: str = "frontdesk",
+        timeout: float = 30.0,
+        connect_timeout: float = 5.0,
     ) -> None:
-        check_options(pool, timeout)
+        check_options(pool, timeout, connect_timeout)
         self._schema = quote_schema(schema)
         self._described = describe(dsn)
         self._url = public_url(dsn, schema)
-        self._engine = Engine(dsn, self._schema, pool=pool, pooler=pooler, timeout=timeout, prepare=migrate)
+        hosts = Hosts(dsn, hosts_to_choose(dsn), seconds=connect_timeout, settings=settings_of(dsn), direct=not pooler)
+        self._engine = Engine(
+            hosts,
+            self._described,
+            self._schema,
+            pool=pool,
+            direct=not pooler,
+            timeout=timeout,
+            prepare=migrate,
+            begin_epoch=log.begin_epoch,
+        )
         self._bell = Bell()
         self._appends: WeakKeyDictionary[Lane, Appends] = WeakKeyDictionary()
         self._notices: WeakKeyDictionary[Lane, Notices] = WeakKeyDictionary()
@@ -115,7 +153,8 @@ class PostgresStore:
     @classmethod
     def from_url(cls, url: str) -> Self:
         """The store that a URL names: `postgresql://user:password@host:port/database`, with any of the options
-        `pool=10`, `pooler=transaction`, `schema=frontdesk`, `timeout=30`, and those that libpq and asyncpg know.
+        `pool=10`, `pooler=transaction`, `schema=frontdesk`, `timeout=30`, `connect_timeout=5`, and those that libpq and
+        asyncpg know. Of several hosts (`host:port,host:port`), the primary is used.
 
         Raises `StoreURLError` for anything else."""
         dsn, options = parse_url(url)
@@ -137,11 +176,11 @@ class PostgresStore:
 
     # sessions
 
-    _create = _once(sessions.create)
-    get = _read(sessions.get)
-    get_current = _read(sessions.get_current)
-    page = _read(directory.page)
-    due = _read(directory.due)
+    _create = _once(own_sessions.create)
+    get = _read(shared(sessions.get))
+    get_current = _read(shared(sessions.get_current))
+    page = _read(shared(directory.page))
+    due = _read(shared(directory.due))
 
     async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
         while True:
@@ -159,40 +198,45 @@ class PostgresStore:
     # messages
 
     async def append(self, request: Append) -> AppendResult:
+        until = asyncio.get_running_loop().time() + self._engine.timeout
         lane = await self._engine.open()
         appends = self._appends.get(lane)
         if appends is None:
             appends = self._appends[lane] = Appends(self._engine, lane)
             lane.on_close.insert(0, appends.drain)
-        result = await appends.append(request)
+        result = await appends.append(request, until)
         self._report()
         return result
 
     view = _read(views.view)
     read = _read(views.read)
     sums = _read(views.sums)
+    tally = _read(views.tally)
     apply = _logged(_transaction(plans.apply))
 
     # documents
 
-    get_documents = _read(documents.get)
-    list_documents = _read(documents.entries)
-    document_versions = _read(documents.versions)
-    put_document = _logged(_transaction(documents.put))
-    rewrite_document = _logged(_transaction(documents.rewrite))
-    delete_documents = _transaction(documents.delete_owned)
-    get_prompt = _read(prompts.get)
-    put_prompt = _transaction(prompts.put)
+    get_documents = _read(shared(documents.get))
+    list_documents = _read(shared(documents.list_label))
+    document_versions = _read(shared(documents.versions))
+    put_document = _logged(_transaction(shared(documents.put)))
+    rewrite_document = _logged(_transaction(shared(documents.rewrite)))
+    delete_documents = _transaction(shared(documents.delete_owned))
+    get_prompt = _read(shared(prompts.get))
+    put_prompt = _transaction(shared(prompts.put))
 
     # leases: who asks twice for a lease, or for a place in its queue, has it once
 
-    get_lease = _read(leases.get)
-    held_leases = _read(leases.held)
-    acquire_lease = _once(leases.acquire)
-    renew_lease = _once(leases.renew)
-    queue_lease = _read(leases.queue)
-    leave_lease = _read(leases.leave)
-    next_queued = _read(leases.next_queued)
+    get_lease = _read(shared(leases.get))
+    held_leases = _read(shared(leases.held))
+    lease_queue = _read(shared(leases.waiting))
+    acquire_lease = _once(shared(leases.acquire))
+    renew_lease = _once(shared(leases.renew))
+    queue_lease = _again(shared(leases.queue))
+    leave_lease = _again(shared(leases.leave))
+    next_queued = _again(shared(leases.next_queued))
+    queued_messages = _read(shared(leases.queued))
+    remove_queued = _again(shared(leases.remove_queued))
 
     # the change log
 
@@ -201,8 +245,8 @@ class PostgresStore:
     last_change = _read(log.last)
     trim_changes = _transaction(log.trim)
 
-    async def wait_for_change(self, seconds: float) -> None:
-        await self._notices_of(await self._engine.open()).wait(seconds)
+    async def wait_for_change(self, seconds: float, since: int | None = None) -> int:
+        return await self._notices_of(await self._engine.open()).wait(seconds, since)
 
     def _report(self) -> None:
         """Report that something was committed to those that wait for changes."""
@@ -227,9 +271,9 @@ class PostgresStore:
 
     # erasure
 
-    count_rows = _read(erasure.count)
+    count_rows = _read(shared(shared_erasure.count))
     _clear_log = _transaction(erasure.clear_log)
-    _vacuum = _read(erasure.vacuum)
+    _vacuum = _again(erasure.vacuum)
 
     async def scrub(self, namespace: str) -> None:
         end: Position | None = BEGINNING
@@ -240,45 +284,74 @@ class PostgresStore:
 
     # states: a write carries its mark, so that it can be repeated after a lost connection
 
-    get_state = _read(states.get)
-    peek_state = _read(states.peek)
-    touch_state = _read(states.touch)
-    create_state = _read(states.create)
-    replace_state = _read(states.replace)
-    list_states = _read(states.page)
-    count_states = _read(states.count)
-    delete_state = _once(states.delete)
-    delete_states = _once(states.delete_all)
-    clear_states = _once(states.clear)
-    delete_owned_states = _once(states.delete_owned)
-    sweep_states = _read(states.sweep)
-    add_state_store = _read(states.add_store)
-    state_stores = _read(states.stores)
-    forget_state_store = _once(states.forget_store)
+    get_state = _again(shared(states.get))
+    peek_state = _read(shared(states.peek))
+    touch_state = _again(shared(states.touch))
+    create_state = _again(shared(states.create))
+    replace_state = _again(shared(states.replace))
+    list_states = _read(shared(states.page))
+    count_states = _read(shared(states.count))
+    delete_state = _once(shared(states.delete))
+    delete_states = _once(shared(states.delete_all))
+    clear_states = _transaction(shared(states.clear))
+    delete_owned_states = _transaction(shared(states.delete_owned))
+    sweep_states = _transaction(shared(states.sweep))
+    add_state_store = _again(shared(states.add_store))
+    state_stores = _read(shared(states.stores))
+    forget_state_store = _once(shared(states.forget_store))
+
+    # shelves
+
+    read_shelf = _read(shared(shelves.read))
+    write_shelf = _transaction(shared(shelves.write))
+    delete_shelf = _transaction(shared(shelves.delete))
+    list_shelves = _read(shared(shelves.page))
+    delete_owned_shelves = _transaction(shared(shelves.delete_owned))
 
     # the search index
 
     index_state = _read(index.state)
     write_index = _transaction(index.write)
-    matches = _transaction(index.matches)
+    terms = _read(index.terms)
+    matches = _snapshot(index.matches)
+    unindexed = _read(index.unindexed)
+    owner_trees = _read(index.owner_trees)
 
     async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
         work = partial(self._frequencies.get, namespace=namespace, terms=terms)
         return await self._engine.run(work, repeatable=True)
 
+    # export and import
+
+    document_owners = _read(shared(shared_transfer.document_owners))
+    documents_of = _read(shared(shared_transfer.documents_of))
+    placed_messages = _read(transfer.placed_messages)
+    usage_entries = _read(shared(shared_transfer.usage_entries))
+    usage_days = _read(shared(shared_transfer.usage_days))
+    states_after = _read(shared(shared_transfer.states_after))
+    shelves_after = _read(shared(shelves.after))
+    draw_numbers = _read(shared(shared_transfer.draw_numbers))
+    restore = _logged(_transaction(transfer.restore))
+
     # usage and totals
 
-    add_usage = _logged(_once(usage.add))
-    stats = _read(usage.stats)
-    usage = _read(usage.usage)
+    add_usage = _logged(_once(own_usage.add))
+    _stats = _read(shared(usage.stats))
+    _lag = _read(log.lag)
+    recent_usage = _read(shared(usage.recent))
+    usage = _read(shared(usage.totals))
+
+    async def stats(self, query: StatsQuery) -> StatsRow:
+        lag, holder = await self._lag(query.namespace)
+        return replace(await self._stats(query), log_lag=lag, log_holder=holder)
 
     # what searching reads in bulk; last, for these names hide the modules
 
-    relatives = _read(sessions.relatives)
-    families = _read(sessions.families)
+    relatives = _read(shared(sessions.relatives))
+    families = _read(shared(sessions.families))
     segments = _read(trees.segments)
     trees = _read(trees.trees)
-    sessions = _read(sessions.get_numbered)
+    sessions = _read(shared(sessions.get_numbered))
 
     # vectors
 

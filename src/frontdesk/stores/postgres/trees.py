@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from frontdesk.store import FoundMessage, Lineage, OverlayRow, Place, SegmentRow, TreeRows
+from frontdesk.store import FoundMessage, Lineage, Place, SegmentRow, TreeRows
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import (
     EDIT,
@@ -20,6 +19,7 @@ from frontdesk.stores.postgres.rows import (
     session_row,
     view_row,
 )
+from frontdesk.stores.sql.rows import overlay_row
 
 _SEGMENTS = (
     f"SELECT {SEGMENT} FROM unnest($1::bigint[]) i(number) JOIN {{schema}}.segments t"
@@ -116,29 +116,12 @@ def _tree_rows(namespace: str, row: Values) -> TreeRows:
         session=session_row(namespace, row),
         view=view_row(view),
         segments=tuple(map(segment_row, json_rows(segments))),
-        overlays=tuple(map(_overlay, json_rows(overlays))),
+        overlays=tuple(map(overlay_row, json_rows(overlays))),
         edits=tuple(map(edit_row, json_rows(edits))),
         lineage=tuple(Lineage(*values) for values in json_rows(lineage)),
         forked_until=forked_until,
         found=tuple(FoundMessage(id, Place(segment, at), tokens) for id, segment, at, tokens in json_rows(found)),
         sessions=tuple(session_row(namespace, values) for values in json_rows(sessions)),
-    )
-
-
-def _overlay(values: list[Any]) -> OverlayRow:
-    number, tree, revision, id, kind, start, start_at, end, end_at, tokens, created_at, stale, details = values
-    return OverlayRow(
-        number=number,
-        tree=tree,
-        revision=revision,
-        id=id,
-        kind=kind,
-        start=Place(start, start_at),
-        end=Place(end, end_at),
-        tokens=tokens,
-        created_at=created_at,
-        stale=stale,
-        details=details,
     )
 
 

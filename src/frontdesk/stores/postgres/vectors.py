@@ -1,4 +1,8 @@
-"""Vectors of texts, compared by pgvector."""
+"""Vectors of texts, compared by pgvector.
+
+Reading and comparing 100,000 vectors of 384 numbers takes 230 ms, comparing their signs 18 ms. So the signs choose the
+vectors that are compared in full. (An HNSW index is faster still, but it has to be built for each namespace while it is
+in use, makes every insert slower, and cannot be combined with a choice of sessions.)"""
 
 from __future__ import annotations
 
@@ -21,12 +25,13 @@ from frontdesk.store import (
     TextKind,
     VectorRow,
 )
-from frontdesk.store.vectors import check_dimensions
+from frontdesk.store.vectors import check_dimensions, compared_in_full, sign_bits
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.index import of_sessions
 from frontdesk.stores.postgres.rows import HERE, TEXT_CODES, columns_of, json_text
 
 _TABLES: dict[TextKind, str] = {"message": "messages", "edit": "edits", "overlay": "overlays", "session": "sessions"}
+_KEPT = ("vectors", "vector_codes")
 _decode_state = msgspec.json.Decoder(IndexState).decode
 
 _EXTENSION = (
@@ -42,28 +47,32 @@ _PUT = (
     "INSERT INTO {schema}.vectors (ns, kind, number, position, vector) VALUES ($1, $2, $3, $4, $5)"
     " ON CONFLICT (ns, kind, number, position) DO UPDATE SET vector = excluded.vector"
 )
+_PUT_CODE = (
+    "INSERT INTO {schema}.vector_codes (ns, kind, number, position, code) VALUES ($1, $2, $3, $4, $5)"
+    " ON CONFLICT (ns, kind, number, position) DO UPDATE SET code = excluded.code"
+)
 _PRESENT = (
     "SELECT v.kind, v.number, v.position FROM unnest($2::smallint[], $3::bigint[], $4::integer[])"
     f" a(kind, number, position) JOIN {{schema}}.vectors v ON v.ns = {HERE} AND v.kind = a.kind"
     " AND v.number = a.number AND v.position = a.position"
 )
 _NEAREST = (
-    "SELECT v.kind, v.number, v.position, v.vector::{extension}.vector OPERATOR({extension}.<=>)"
-    " $2::real[]::{extension}.vector AS distance FROM {schema}.vectors v{among}"
+    "WITH chosen AS MATERIALIZED (SELECT v.kind, v.number, v.position FROM {schema}.vector_codes v{among}"
+    f" WHERE v.ns = {HERE} ORDER BY v.code OPERATOR({{extension}}.<~>) $4::varbit LIMIT $5)"
+    " SELECT DISTINCT v.kind, v.number, v.position, v.vector::{extension}.vector OPERATOR({extension}.<=>)"
+    " $2::real[]::{extension}.vector AS distance FROM chosen JOIN {schema}.vectors v USING (kind, number, position)"
     f" WHERE v.ns = {HERE} ORDER BY distance, v.kind DESC, v.number, v.position LIMIT $3"
 )
 _AMONG = (
-    " JOIN (SELECT DISTINCT v.kind, v.number, v.position FROM {schema}.vectors v JOIN"
-    " unnest($4::smallint[], $5::bigint[], $6::integer[], $7::integer[]) r(kind, number, first, last) ON"
-    f" v.ns = {HERE} AND v.kind = r.kind AND v.number = r.number AND v.position BETWEEN r.first AND r.last)"
-    " wanted USING (kind, number, position)"
+    " JOIN unnest($6::smallint[], $7::bigint[], $8::integer[], $9::integer[]) r(kind, number, first, last) ON"
+    " v.kind = r.kind AND v.number = r.number AND v.position BETWEEN r.first AND r.last"
 )
 _OWNED = (
     f" JOIN {{schema}}.search_texts t ON t.ns = {HERE} AND t.kind = v.kind AND t.number = v.number"
     " AND t.position = v.position AND t.part = 0 AND {owned}"
 )
 _REMOVE = (
-    "DELETE FROM {schema}.vectors v USING unnest($2::smallint[], $3::bigint[], $4::integer[],"
+    "DELETE FROM {schema}.{table} v USING unnest($2::smallint[], $3::bigint[], $4::integer[],"
     " $5::integer[]) r(kind, number, first, last) WHERE v.ns = $1 AND v.kind = r.kind"
     " AND v.number = r.number AND v.position BETWEEN r.first AND r.last"
 )
@@ -111,7 +120,7 @@ class Extension:
         ranges: Sequence[Range] | None = None,
         sessions: SessionSelection | None = None,
     ) -> list[Near]:
-        values: list[Any] = [namespace, _floats(vector), limit]
+        values: list[Any] = [namespace, _floats(vector), limit, _bits(vector), compared_in_full(limit)]
 
         def mark(value: Any) -> str:
             values.append(value)
@@ -136,13 +145,11 @@ async def put(connection: Connection, namespace: str, dimensions: int, given: Se
         rows = {new.address: new for new in given if new.address.kind == kind}
         there = await _existing(connection, ns, kind, list(rows.values()))
         kept += len(there)
-        await connection.execute_many(
-            _PUT,
-            [
-                (ns, TEXT_CODES[kind], number, position, _floats(rows[Address(kind, number, position)].vector))
-                for number, position in there
-            ],
-        )
+        keys = [(ns, TEXT_CODES[kind], number, position) for number, position in there]
+        vectors = [rows[Address(kind, number, position)].vector for number, position in there]
+        for statement, write in ((_PUT, _floats), (_PUT_CODE, _bits)):
+            values = [(*key, write(vector)) for key, vector in zip(keys, vectors, strict=True)]
+            await connection.execute_many(statement, values)
     return kept
 
 
@@ -199,23 +206,29 @@ async def without(connection: Connection, namespace: str, addresses: Sequence[Ad
 
 
 async def count(connection: Connection, namespace: str) -> int:
-    return int(await connection.fetch_value(f"SELECT count(*) FROM {{schema}}.vectors WHERE ns = {HERE}", namespace))
+    counted = f"SELECT count(*) FROM {{schema}}.vector_codes WHERE ns = {HERE}"
+    return int(await connection.fetch_value(counted, namespace))
 
 
 async def drop(connection: Connection, namespace: str) -> None:
     """Needs a transaction."""
-    for table in ("vectors", "vector_spaces"):
+    for table in (*_KEPT, "vector_spaces"):
         await connection.execute(f"DELETE FROM {{schema}}.{table} WHERE ns = {HERE}", namespace)
 
 
 async def remove(connection: Connection, ns: int, ranges: Sequence[Range]) -> None:
     """Remove the vectors of all texts from one address to another of the same kind and number."""
     if ranges:
-        await connection.execute(_REMOVE, ns, *_columns(ranges))
+        for table in _KEPT:
+            await connection.execute(_REMOVE.replace("{table}", table), ns, *_columns(ranges))
 
 
 def _floats(vector: bytes) -> list[float]:
     return array("f", vector).tolist()
+
+
+def _bits(vector: bytes) -> asyncpg.BitString:
+    return asyncpg.BitString.frombytes(sign_bits(vector))
 
 
 def _columns(ranges: Sequence[Range]) -> list[list[int]]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from frontdesk.messages.stored import StoredMessage
-from frontdesk.store import EditItem, Item, OverlayItem, OverlayRow, Piece, Place, ViewRead
+from frontdesk.store import EditItem, Item, OverlayItem, OverlayRow, Piece, Place, Span, ViewRead
 from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.rows import (
     HERE,
@@ -36,6 +36,12 @@ FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY i(segment, position, ind
     SELECT * FROM {schema}.messages x
     WHERE x.ns = (i.segment >> 39)::integer AND x.segment = i.segment AND x.position = i.position OFFSET 0
 ) m ON true ORDER BY i.index"""
+_TALLY = """
+SELECT CASE WHEN m.role = 'user' AND m.derived IS NOT NULL AND (m.derived::json -> 'results') IS NOT NULL
+    THEN 'tool' ELSE m.role END AS kind, count(*), sum(m.tokens)::bigint
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) i(segment, first, last) JOIN {schema}.messages m
+    ON m.ns = (i.segment >> 39)::integer AND m.segment = i.segment AND m.position BETWEEN i.first AND i.last
+GROUP BY kind ORDER BY kind"""
 # The branches of one statement that reads items: (kind, index of the item, position, columns of a message).
 _MESSAGES = """
 SELECT 0, i.index::integer, m.position, m.id, m.role, m.tokens, m.created_at, m.raw, m.derived
@@ -172,3 +178,8 @@ async def sums(connection: Connection, places: Sequence[Place]) -> list[tuple[in
         return []
     rows = await connection.fetch(_SUMS, *columns_of(places, 2))
     return [(0, 0) if row[0] is None else (row[0], row[1]) for row in rows]
+
+
+async def tally(connection: Connection, spans: Sequence[Span]) -> list[tuple[str, int, int]]:
+    rows = await connection.fetch(_TALLY, *columns_of([(s.segment, s.first, s.last) for s in spans], 3))
+    return [(role, messages, tokens) for role, messages, tokens in rows]

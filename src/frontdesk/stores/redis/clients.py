@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from redis import exceptions as redis_errors
-from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection
+from redis.asyncio import BlockingConnectionPool, Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
@@ -20,7 +20,7 @@ from redis.crc import key_slot
 from frontdesk.stores.redis.url import RedisAddress
 
 Node = tuple[str, int]
-MakeClient = Callable[[Node], Any]
+MakePool = Callable[[Node], BlockingConnectionPool]
 
 _CONNECT_SECONDS = 5.0
 
@@ -33,11 +33,11 @@ class SlotRange(NamedTuple):
     node: Node
 
 
-def client_factory(address: RedisAddress, pool: int, timeout: float) -> MakeClient:
-    """A function that makes the client of a node. Each client has its own pool, in which callers wait their turn."""
+def pool_factory(address: RedisAddress, pool: int, timeout: float) -> MakePool:
+    """A function that makes the pool of a node, in which callers wait for a connection."""
 
-    def make(node: Node) -> Any:
-        connections = BlockingConnectionPool(
+    def make(node: Node) -> BlockingConnectionPool:
+        return BlockingConnectionPool(
             max_connections=pool,
             timeout=timeout,
             connection_class=SSLConnection if address.tls else Connection,
@@ -49,39 +49,57 @@ def client_factory(address: RedisAddress, pool: int, timeout: float) -> MakeClie
             retry=Retry(NoBackoff(), 0),  # only the engine knows which commands can be sent again
             **address.login,
         )
-        return Redis.from_pool(connections)
 
     return make
 
 
-class Clients:
-    """The clients of one event loop, by node, and the known slot ranges."""
+async def exchange(
+    pool: BlockingConnectionPool, *commands: tuple[Any, ...], sent: Callable[[], None] | None = None
+) -> Any:
+    """The answer to the last of some commands, which go over one connection. `sent` is called once there is one."""
+    answer = None
+    connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+    try:
+        if sent is not None:
+            sent()
+        for command in commands:
+            await connection.send_command(*command)
+            answer = await connection.read_response()
+        return answer
+    finally:
+        await pool.release(connection)
 
-    def __init__(self, address: RedisAddress, make: MakeClient) -> None:
+
+class Clients:
+    """The pools of one event loop, by node, and the known slot ranges."""
+
+    def __init__(self, address: RedisAddress, make: MakePool) -> None:
         self._address = address
         self._make = make
-        self._clients: dict[Node, Any] = {}
+        self._pools: dict[Node, BlockingConnectionPool] = {}
         self._ranges: list[SlotRange] = []
         self._refreshing = asyncio.Lock()
         self._refreshes = 0
 
-    def for_node(self, node: Node) -> Any:
-        """The client of a node."""
-        if node not in self._clients:
-            self._clients[node] = self._make(node)
-        return self._clients[node]
+    def for_node(self, node: Node) -> BlockingConnectionPool:
+        """The pool of a node."""
+        if node not in self._pools:
+            self._pools[node] = self._make(node)
+        return self._pools[node]
 
-    async def for_key(self, key: str) -> Any:
-        """The client for a key. Raises `ClusterDownError` if no node serves its slot."""
+    async def for_key(self, key: str) -> tuple[Node, BlockingConnectionPool]:
+        """The node of a key, and its pool. Raises `ClusterDownError` if no node serves its slot."""
         if not self._address.cluster:
-            return self.for_node(self._address.nodes[0])
+            node = self._address.nodes[0]
+            return node, self.for_node(node)
         if not self._ranges:
             await self.refresh_slots(self._refreshes)
         slot = key_slot(key.encode())
         number = bisect_right(self._ranges, slot, key=lambda known: known.first) - 1
         if number < 0 or self._ranges[number].last < slot:
             raise redis_errors.ClusterDownError("CLUSTERDOWN a slot is not served")
-        return self.for_node(self._ranges[number].node)
+        node = self._ranges[number].node
+        return node, self.for_node(node)
 
     @property
     def refreshes(self) -> int:
@@ -102,7 +120,7 @@ class Clients:
             failure: Exception = redis_errors.ConnectionError("no node is known")
             for node in dict.fromkeys((*known, *self._address.nodes)):
                 try:
-                    self._ranges = _ranges(await self.for_node(node).execute_command("CLUSTER", "SLOTS"), node)
+                    self._ranges = _ranges(await exchange(self.for_node(node), ("CLUSTER", "SLOTS")), node)
                 except (redis_errors.RedisError, OSError) as error:
                     failure = error
                 else:
@@ -111,8 +129,8 @@ class Clients:
             raise failure
 
     async def close(self) -> None:
-        for client in [*self._clients.values()]:
-            await client.aclose()
+        for pool in [*self._pools.values()]:
+            await pool.aclose()
 
 
 def _ranges(reply: list[Any], asked: Node) -> list[SlotRange]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 from redis import exceptions as redis_errors
@@ -21,21 +21,56 @@ from frontdesk.errors import (
     StoreUnavailableError,
 )
 from frontdesk.pauses import sleep
-from frontdesk.stores.redis.clients import Clients, client_factory
+from frontdesk.stores.redis.clients import Clients, exchange, pool_factory
 from frontdesk.stores.redis.scripts import DAMAGED, Script
 from frontdesk.stores.redis.url import RedisAddress
 
-_RETRY_SECONDS = 0.5
-"""how long commands are retried if a single server cannot be reached; a cluster gets the whole timeout, to replace a
-node"""
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 0.25
+_UNREACHED = 0.5
+"""seconds for which a server is tried that was never reached: a wrong address is more likely than one that starts"""
 _CONNECTION_LOST = (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError)
 _CLUSTER_CHANGING = (redis_errors.ClusterDownError, redis_errors.TryAgainError, redis_errors.MovedError)
+MAY_HAVE_HAPPENED = "; the change may have happened: check before trying again"
 _FORBIDDEN = (
     redis_errors.AuthenticationError,
     redis_errors.AuthorizationError,
     redis_errors.NoPermissionError,
     redis_errors.AuthenticationWrongNumberOfArgsError,
 )
+
+
+_end: ContextVar[float | None] = ContextVar("end of a call", default=None)
+"""when the call ends that sends several commands, as a time of the loop"""
+
+
+class _Call:
+    """One command: whether it may be sent twice, whether it changes something, and what became of its attempts."""
+
+    __slots__ = ("_changes", "_was_lost", "failure", "is_sent", "repeatable")
+
+    def __init__(self, *, repeatable: bool, changes: bool) -> None:
+        self.repeatable = repeatable
+        self._changes = changes
+        self._was_lost = False
+        self.is_sent = False
+        """whether it was sent, and neither answered nor lost"""
+        self.failure: Exception | None = None
+        """that of the last attempt"""
+
+    def sent(self) -> None:
+        self.is_sent = True
+
+    def failed(self, error: Exception) -> None:
+        """Note that the server has refused, or that its answer was lost."""
+        self.failure = error
+        self._was_lost = self.uncertain if isinstance(error, _CONNECTION_LOST) else self._was_lost
+        self.is_sent = False
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether an attempt may have happened although no answer came."""
+        return self._was_lost or (self._changes and self.is_sent)
 
 
 class LoopClients:
@@ -71,45 +106,78 @@ class RedisEngine:
     def __init__(self, address: RedisAddress, *, pool: int, timeout: float) -> None:
         self._address = address
         self._timeout = timeout
-        self._make = client_factory(address, pool, timeout)
-        self._retry_seconds = timeout if address.cluster else min(_RETRY_SECONDS, timeout)
+        self._make = pool_factory(address, pool, timeout)
+        self._is_reached = False
         self._by_loop: dict[asyncio.AbstractEventLoop, LoopClients] = {}
         self._guard = threading.Lock()
         self._closed = False
 
     async def run(self, script: Script, keys: list[str], arguments: list[Any], *, repeatable: bool) -> Any:
-        """Run a script and return its result. After a lost connection, a `repeatable` script is sent again; for others
-        `StoreUnavailableError` says that the change may have happened."""
+        """Run a script and return its result. After a lost connection, a `repeatable` script is sent again. If no
+        answer came in the end, and one that changes a state was sent at least once, the error is `uncertain`."""
         rest = (len(keys), *keys, *arguments)
+        ways = {"repeatable": repeatable, "changes": script.changes}
         try:
-            return await self.send(keys[0], "EVALSHA", script.digest, *rest, repeatable=repeatable)
+            return await self.send(keys[0], "EVALSHA", script.digest, *rest, **ways)
         except redis_errors.NoScriptError:
-            return await self.send(keys[0], "EVAL", script.text, *rest, repeatable=repeatable)
+            return await self.send(keys[0], "EVAL", script.text, *rest, **ways)
 
-    async def send(self, key: str, *command: Any, repeatable: bool) -> Any:
+    async def send(self, key: str, *command: Any, repeatable: bool, changes: bool = False) -> Any:
         """Send a command that concerns a key, with the same handling of failures as `run`."""
-        deadline = time.monotonic() + self._retry_seconds
-        pause = 0.01
+        call = _Call(repeatable=repeatable, changes=changes)
+        try:
+            async with asyncio.timeout_at(_end.get() or self._end_of_call()):
+                return await self._attempt(key, command, call)
+        except TimeoutError:
+            raise self._failed(call) from None
+
+    @contextmanager
+    def one_call(self) -> Iterator[None]:
+        """All that is sent in this block has one time limit together."""
+        token = _end.set(self._end_of_call())
+        try:
+            yield
+        finally:
+            _end.reset(token)
+
+    def _end_of_call(self) -> float:
+        return asyncio.get_running_loop().time() + self._timeout
+
+    async def _attempt(self, key: str, command: tuple[Any, ...], call: _Call) -> Any:
+        started = time.monotonic()
+        pause = _FIRST_PAUSE
+        was_moved = False
         while True:
             current = self._loop_clients()
             await current.enter()
             refreshes = current.clients.refreshes
             try:
-                return await _honour_cancellation(_send(current.clients, key, command))
+                result = await _honour_cancellation(_send(current.clients, key, command, call))
+                self._is_reached = True
+                return result
             except redis_errors.NoScriptError:
                 raise
             except (redis_errors.RedisError, OSError) as error:
                 self.check_open()
-                if not self._can_retry(error, repeatable) or time.monotonic() >= deadline:
-                    uncertain = not repeatable and isinstance(error, _CONNECTION_LOST) and not _was_never_sent(error)
-                    raise translate(error, str(self._address), uncertain=uncertain) from None
-                if not isinstance(error, redis_errors.MovedError):
-                    await sleep(pause)
-                    pause = min(2 * pause, 0.25)
+                can_retry = self._can_retry(error, call) and (
+                    self._is_reached or time.monotonic() < started + _UNREACHED
+                )
+                call.failed(error)
+                if not can_retry:
+                    raise self._failed(call) from None
+                is_moved = isinstance(error, redis_errors.MovedError)
+            # The first MOVED only says that the ranges are old. Another one says that the nodes do not agree yet.
+            if was_moved or not is_moved:
+                await sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            was_moved = is_moved
             with suppress(redis_errors.RedisError, OSError):
                 await current.clients.refresh_slots(refreshes)
 
-    def _can_retry(self, error: BaseException, repeatable: bool) -> bool:
+    def _failed(self, call: _Call) -> StoreError:
+        return translate(call.failure or TimeoutError(), str(self._address), uncertain=call.uncertain)
+
+    def _can_retry(self, error: BaseException, call: _Call) -> bool:
         """Whether sending again may help, and can do no harm."""
         if isinstance(error, _FORBIDDEN):
             return False
@@ -117,7 +185,7 @@ class RedisEngine:
             self._address.cluster and isinstance(error, redis_errors.ReadOnlyError)
         ):
             return True
-        return isinstance(error, _CONNECTION_LOST) and (repeatable or _was_never_sent(error))
+        return isinstance(error, _CONNECTION_LOST) and (call.repeatable or not call.is_sent)
 
     def reopen(self) -> None:
         """Allow commands again after `close`."""
@@ -154,18 +222,18 @@ class RedisEngine:
                     await asyncio.wait_for(asyncio.wrap_future(there), self._timeout)
 
 
-async def _send(clients: Clients, key: str, command: tuple[Any, ...]) -> Any:
-    client = await clients.for_key(key)
+async def _send(clients: Clients, key: str, command: tuple[Any, ...], call: _Call) -> Any:
+    node, pool = await clients.for_key(key)
     try:
-        return await client.execute_command(*command)
+        return await exchange(pool, command, sent=call.sent)
     except redis_errors.MovedError:
         raise
     except redis_errors.AskError as error:
         # The slot is being moved to another node, and the key is already there. Until the move is complete, that node
-        # accepts the command only after ASKING.
-        async with clients.for_node((error.host, error.port)).pipeline(transaction=False) as pipeline:
-            pipeline.execute_command("ASKING").execute_command(*command)
-            return (await pipeline.execute())[1]
+        # accepts the command only after ASKING. A host that is not named is the one that was asked.
+        call.failed(error)
+        other = clients.for_node((error.host or node[0], error.port))
+        return await exchange(other, ("ASKING",), command, sent=call.sent)
 
 
 async def _honour_cancellation(work: Awaitable[Any]) -> Any:
@@ -179,14 +247,9 @@ async def _honour_cancellation(work: Awaitable[Any]) -> Any:
     return result
 
 
-def _was_never_sent(error: BaseException) -> bool:
-    """Whether there was no connection to send the command on."""
-    return isinstance(error.__cause__ or error.__context__, ConnectionRefusedError | socket.gaierror)
-
-
 def translate(error: BaseException, address: str, *, uncertain: bool = False) -> StoreError:
     """The typed error for an error of the driver. Its text contains no keys, values or passwords."""
-    happened = "; the change may have happened: check before trying again" if uncertain else ""
+    happened = MAY_HAVE_HAPPENED if uncertain else ""
     name = type(error).__name__
     if isinstance(error, _FORBIDDEN):
         return StoreError(f"Redis denied access ({name}): check user, password and permissions")
@@ -195,9 +258,10 @@ def translate(error: BaseException, address: str, *, uncertain: bool = False) ->
     if isinstance(error, redis_errors.ReadOnlyError):
         return StoreReadOnlyError("this Redis server is a read-only replica: use the URL of its primary")
     if isinstance(error, redis_errors.TimeoutError | TimeoutError):
-        return StoreUnavailableError(f"Redis did not answer in time{happened}")
+        return StoreUnavailableError(f"Redis did not answer in time{happened}", uncertain=uncertain)
     if isinstance(error, _CONNECTION_LOST + _CLUSTER_CHANGING):
-        return StoreUnavailableError(f"Redis at {address} cannot be reached ({name}){happened}", address=address)
+        text = f"Redis at {address} cannot be reached ({name}){happened}"
+        return StoreUnavailableError(text, uncertain=uncertain, address=address)
     if str(error).startswith((DAMAGED, "WRONGTYPE")):
         return StoreCorruptError("Redis keeps something else than a state under this key: delete it")
     return StoreError(f"Redis returned an error ({name}: {str(error).partition(' ')[0]})")

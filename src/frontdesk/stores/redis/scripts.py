@@ -59,15 +59,17 @@ if damaged then return redis.error_reply('{DAMAGED} a state') end
 
 
 class Script:
-    """A script, and the digest under which a server caches it after its first use."""
+    """A script, and the digest under which a server caches it after its first use. `changes` says that it creates,
+    changes or deletes a state."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, changes: bool = False) -> None:
         self.text = text
+        self.changes = changes
         self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-def _for_state(body: str, *, also_damaged: bool = False) -> Script:
-    return Script(_STATE + ("" if also_damaged else _WHOLE) + body)
+def _for_state(body: str, *, also_damaged: bool = False, changes: bool = False) -> Script:
+    return Script(_STATE + ("" if also_damaged else _WHOLE) + body, changes=changes)
 
 
 PEEK = _for_state("""
@@ -85,7 +87,8 @@ if ARGV[2] == 'value' then row[8] = redis.call('HGET', KEYS[1], 'value') end
 return row
 """)
 
-CREATE = _for_state("""
+CREATE = _for_state(
+    """
 if there and row[1] ~= ARGV[3] then return false end
 local time = text(now)
 redis.call('DEL', KEYS[1])
@@ -93,11 +96,14 @@ redis.call('HSET', KEYS[1], 'value', ARGV[2], 'mark', ARGV[3], 'ttl', ARGV[4], '
   'version', '1', 'created', time, 'accessed', time)
 keep(ARGV[4])
 return {ARGV[3], '1', ARGV[4], time, time, ARGV[5], ARGV[6]}
-""")
+""",
+    changes=True,
+)
 
 # ARGV[7] is the mark that the caller has seen. ARGV[8] says that the index has the entries of this owner and
 # time-to-live; without it, a write that changes one of them is refused with 0. Returns the previous owner last.
-REPLACE = _for_state("""
+REPLACE = _for_state(
+    """
 if not there or (row[1] ~= ARGV[7] and row[1] ~= ARGV[3]) then return false end
 if ARGV[8] == '' and (row[3] ~= ARGV[4] or row[7] ~= ARGV[6]) then return 0 end
 if row[1] ~= ARGV[3] then row[2] = text(row[2] + 1) end
@@ -106,7 +112,9 @@ redis.call('HSET', KEYS[1], 'value', ARGV[2], 'mark', ARGV[3], 'ttl', ARGV[4], '
   'version', row[2], 'accessed', row[5])
 keep(ARGV[4])
 return {ARGV[3], row[2], ARGV[4], row[4], row[5], ARGV[5], ARGV[6], row[7]}
-""")
+""",
+    changes=True,
+)
 
 # If ARGV[2] is given, only a state with this owner is deleted, or a damaged one: the index alone knows who owns that.
 # Returns whether there was one, and its owner.
@@ -119,6 +127,7 @@ redis.call('SREM', KEYS[2], ARGV[1])
 return {(there or damaged) and 1 or 0, owner}
 """,
     also_damaged=True,
+    changes=True,
 )
 
 # The index. KEYS[1] holds the entries in order, KEYS[2] when to check each of them. The time of a check also says

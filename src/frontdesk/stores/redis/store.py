@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any, Self
 from urllib.parse import quote
 
-from frontdesk.errors import StoreCorruptError
+from frontdesk.errors import StoreCorruptError, StoreUnavailableError
 from frontdesk.store import ListedState, OwnerFilter, StateKey, StateOwner, StateQuery, StateRow, StateWrite, Swept
 from frontdesk.stores.redis import scripts
-from frontdesk.stores.redis.engine import RedisEngine
+from frontdesk.stores.redis.engine import MAY_HAVE_HAPPENED, RedisEngine
 from frontdesk.stores.redis.index import Entry, StateIndex, entries_of
 from frontdesk.stores.redis.url import check_options, parse_url
 
@@ -22,10 +23,11 @@ _FACTS = 7
 class RedisStore:
     """A `StateStore` on Redis 6.2 or newer, or Valkey, for any number of processes, threads and event loops.
 
-    `pool` is the maximum number of connections for each event loop. `timeout` is how long a call waits for a
-    connection, for a reply, or for a cluster to replace a node. Only the primary acknowledges a change: if it fails
-    before the change is replicated, the change is lost. Raises `StoreURLError` for invalid options. Connects at first
-    use.
+    `pool` is the maximum number of connections for each event loop. `timeout` is how long a call may take, with
+    everything: waiting for a connection, for a server that restarts or a cluster that replaces a node, and sending
+    again. Calls that go through many states have that limit for each step. Only the primary acknowledges a change: if
+    it fails before the change is replicated, the change is lost. Raises `StoreURLError` for invalid options. Connects
+    at first use.
     """
 
     def __init__(self, url: str, *, pool: int = 50, timeout: float = 30.0) -> None:
@@ -71,22 +73,31 @@ class RedisStore:
 
     async def create_state(self, key: StateKey, write: StateWrite) -> StateRow | None:
         entries = entries_of(key, write.owner)
-        await self._index.put(entries, write.ttl)
-        reply = await self._run(scripts.CREATE, key, *_arguments(write))
-        await self._confirm(entries, write.ttl, written=reply is not None)
+        with self._engine.one_call():
+            await self._index.put(entries, write.ttl)
+            reply = await self._run(scripts.CREATE, key, *_arguments(write))
+            with _after_change():
+                await self._confirm(entries, write.ttl, written=reply is not None)
         return _row(key, reply, write.value)
 
     async def replace_state(self, key: StateKey, write: StateWrite, seen: str) -> StateRow | None:
         arguments = (*_arguments(write), seen)
-        reply = await self._run(scripts.REPLACE, key, *arguments, "")
-        if reply == 0:
-            entries = entries_of(key, write.owner)
-            await self._index.put(entries, write.ttl)
-            reply = await self._run(scripts.REPLACE, key, *arguments, "indexed")
+        with self._engine.one_call():
+            reply = await self._run(scripts.REPLACE, key, *arguments, "")
+            if reply == 0:
+                reply = await self._replace_indexed(key, write, arguments)
+        return _row(key, reply and reply[:_FACTS], write.value)
+
+    async def _replace_indexed(self, key: StateKey, write: StateWrite, arguments: tuple[str, ...]) -> Any:
+        """Replace a state whose entries change, too."""
+        entries = entries_of(key, write.owner)
+        await self._index.put(entries, write.ttl)
+        reply = await self._run(scripts.REPLACE, key, *arguments, "indexed")
+        with _after_change():
             await self._confirm(entries, write.ttl, written=reply is not None)
             if reply is not None and (old := _owner(reply[-1])) not in (None, write.owner):
                 await self._index.settle([Entry(key, old)])
-        return _row(key, reply and reply[:_FACTS], write.value)
+        return reply
 
     async def _confirm(self, entries: list[Entry], ttl: int | None, *, written: bool) -> None:
         """Put the entries of a state that was written again, as the index demands; or take back those of one that was
@@ -115,20 +126,23 @@ class RedisStore:
         return count
 
     async def delete_state(self, key: StateKey) -> bool:
-        return await self._delete(key) == 1
+        with self._engine.one_call():
+            return await self._delete(key) == 1
 
     async def delete_states(self, namespace: str, id: str) -> int:
         names_key = _names(namespace, id)
         deleted = 0
         while names := await self._engine.send(names_key, "SMEMBERS", names_key, repeatable=True):
             keys = [StateKey(namespace, id, name.decode()) for name in names]
-            deleted += sum(await asyncio.gather(*map(self._delete, keys)))
+            with _after_change():
+                deleted += sum(await asyncio.gather(*map(self._delete, keys)))
         return deleted
 
     async def clear_states(self, namespace: str, name: str, limit: int) -> Swept:
         async with aclosing(self._index.ids(StateQuery(namespace, name, limit))) as pages:
             keys: list[StateKey] = await anext(pages, [])
-        removed = await asyncio.gather(*map(self._delete, keys))
+        with _after_change():
+            removed = await asyncio.gather(*map(self._delete, keys))
         return Swept(sum(removed), more=bool(keys))
 
     async def delete_owned_states(self, namespace: str, owners: OwnerFilter, limit: int) -> Swept:
@@ -136,8 +150,9 @@ class RedisStore:
         async with aclosing(self._index.owned(namespace, owners)) as pages:
             async for entries in pages:
                 some = entries[: limit - removed]
-                removed += sum(await asyncio.gather(*(self._delete(entry.key, entry.owner) for entry in some)))
-                await self._index.settle(some)
+                with _after_change():
+                    removed += sum(await asyncio.gather(*(self._delete(entry.key, entry.owner) for entry in some)))
+                    await self._index.settle(some)
                 if len(some) < len(entries) or removed == limit:
                     return Swept(removed, more=True)
         return Swept(removed, more=False)
@@ -150,7 +165,8 @@ class RedisStore:
         """Delete a state, if it has this owner (None: any); returns how many were deleted."""
         only = [] if owner is None else [_owner_text(owner)]
         deleted, found = await self._run(scripts.DELETE, key, *only, repeatable=False)
-        await self._index.settle(entries_of(key, _owner(found)))
+        with _after_change():
+            await self._index.settle(entries_of(key, _owner(found)))
         return int(deleted)
 
     async def _peek_facts(self, key: StateKey) -> StateRow | None:
@@ -163,6 +179,16 @@ class RedisStore:
             return await self._engine.run(script, keys, [key.name, *arguments], repeatable=repeatable)
         except StoreCorruptError:
             raise _damaged(key) from None
+
+
+@contextmanager
+def _after_change() -> Iterator[None]:
+    """What fails in this block fails after a state was changed, or may have been."""
+    try:
+        yield
+    except StoreUnavailableError as error:
+        text = str(error).removesuffix(MAY_HAVE_HAPPENED) + MAY_HAVE_HAPPENED
+        raise StoreUnavailableError(text, **{**error.details, "uncertain": True}) from error
 
 
 def _tag(namespace: str, id: str) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from frontdesk.errors import DamagedRecordError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import Append, AppendResult, Place, SegmentRow, SessionRow
-from frontdesk.stores.sqlite import leases, log, reading, sessions
+from frontdesk.stores.sql import leases
+from frontdesk.stores.sqlite import log, reading, sessions
 from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.database import draw, shared
 from frontdesk.stores.sqlite.rows import (
     MESSAGE,
     POSITION_BITS,
@@ -28,9 +31,11 @@ _LOAD = (
     " m.id, g.number, g.tree, g.parent_segment, g.parent_position, g.last, g.next, g.shared, g.tokens FROM sessions s"
     " LEFT JOIN segments g ON g.number = s.head_segment"
     f" LEFT JOIN messages m ON m.place = (s.head_segment << {POSITION_BITS} | s.head_position)"
-    " WHERE s.namespace = ? AND s.id = ?"
+    " WHERE s.ns = ? AND s.id = ?"
 )
 _NO_IDS = (None, None)
+_turn_of = shared(leases.turn_of)
+_dequeue = shared(leases.dequeue)
 _INSERT = f"INSERT INTO messages (place, family, {MESSAGE}, running) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _OPEN_SEGMENT = (
     "INSERT INTO segments (number, tree, parent_segment, parent_position, last, next, shared, tokens)"
@@ -46,7 +51,7 @@ _WAKE = "UPDATE sessions SET status = ?, end_reason = ?, ended_at = ?, key_curre
 
 def append(connection: Connection, request: Append) -> AppendResult:
     facts = _facts(connection, request)
-    writes = decide(request, facts, partial(sessions.draw, connection))
+    writes = decide(request, facts, partial(draw, connection))
     _write(connection, request, writes)
     return writes.result
 
@@ -64,8 +69,12 @@ def _facts(connection: Connection, request: Append) -> Facts:
         return Facts(None)
     session = session_row(loaded)
     any_known, head_id = loaded[SESSION_WIDTH], loaded[SESSION_WIDTH + 1]
-    segments = {} if session.head is None else {session.head.segment: segment_row(loaded[SESSION_WIDTH + 2 :])}
-    turn = None if request.fence is None else leases.turn_of(connection, session)
+    segments: dict[int, SegmentRow] = {}
+    if session.head is not None:
+        if loaded[SESSION_WIDTH + 2] is None:
+            raise DamagedRecordError("segment", None, session.head.segment)
+        segments[session.head.segment] = segment_row(loaded[SESSION_WIDTH + 2 :])
+    turn = None if request.fence is None else _turn_of(connection, session.namespace, session.number)
     if not any_known and session.status == "active" and not isinstance(request.parent, str):
         return Facts(session, head_id, segments, turn)
     known, parent = _look_up(connection, session, request, given if any_known else [], segments)
@@ -95,7 +104,9 @@ def _look_up(
 
 def _message(connection: Connection, place: Place) -> StoredMessage:
     statement = f"SELECT {MESSAGE} FROM messages WHERE place = ?"
-    (row,) = connection.execute(statement, (pack(*place),)).fetchall()
+    row = connection.execute(statement, (pack(*place),)).fetchone()
+    if row is None:
+        raise DamagedRecordError("message", None, pack(*place))
     return StoredMessage(*row)
 
 
@@ -118,7 +129,7 @@ def _write(connection: Connection, request: Append, writes: Writes) -> None:
     for entry in writes.log:
         log.write(connection, session.namespace, session.number, request.now, entry)
     if request.dequeue:
-        leases.dequeue(connection, session.number, [message.id for message in request.messages])
+        _dequeue(connection, session.namespace, session.number, [message.id for message in request.messages])
 
 
 def _save(connection: Connection, session: SessionRow, *, woken: bool) -> None:

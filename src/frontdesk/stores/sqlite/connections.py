@@ -1,15 +1,16 @@
-"""Opens connections to the file, waits for its locks, and translates the errors of the engine."""
+"""Opens connections to the file, and translates the errors of the engine."""
 
 from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 import apsw
+import msgspec
 
 from frontdesk.errors import (
     FrontdeskError,
@@ -19,15 +20,19 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from frontdesk.stores.sqlite.files import OpenedFile
+from frontdesk.stores.sqlite.patience import BUSY, Patience
 from frontdesk.stores.sqlite.phrases import prepare
 from frontdesk.stores.sqlite.schema import migrate, missing
 
-T = TypeVar("T")
-BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CACHE_KIB = 16_384
 _WAL_KEPT = 16 << 20
-_OPEN = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+_OPEN = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+_STEPS_BETWEEN_CHECKS = 4_000
+"""of SQLite's virtual machine: about 0.3 milliseconds"""
+_UNREADABLE = (UnicodeDecodeError, msgspec.DecodeError)
+"""what reading a damaged value raises"""
 
 
 class Cursor(Protocol):
@@ -41,6 +46,8 @@ class Connection(Protocol):
 
     def execute(self, statements: str, bindings: Any = None, /) -> Cursor: ...
     def executemany(self, statements: str, sequenceofbindings: Any, /) -> Cursor: ...
+    def changes(self) -> int: ...
+    def set_rollback_hook(self, callable: Callable[[], None] | None) -> None: ...
 
 
 class Stamp(NamedTuple):
@@ -58,30 +65,39 @@ class Database:
         self.path = path
         self.synchronous = synchronous
         self.busy_timeout = busy_timeout
+        self.file = OpenedFile(path)
 
-    def open(self, *, write: bool) -> tuple[apsw.Connection, Stamp | None]:
+    def open(self, patience: Patience, *, write: bool) -> tuple[apsw.Connection, Stamp | None]:
         """A connection to the file, whose schema is up to date; it may be a read-only one.
 
         One that takes no locks, because it cannot, comes with a stamp: it is good as long as `stamp` returns the same.
+        Raises `StoreReplacedError` if this is not the file that was opened first.
         """
+        self.file.check()
+        opened: tuple[apsw.Connection, Stamp | None]
         try:
-            return self._open(self.path, write), None
+            opened = self._open(self.path, patience, write), None
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             if not self._frozen():
                 raise
             stamp = self.stamp()
-            return self._open(f"file:{quote(self.path)}?immutable=1", write), stamp
+            opened = self._open(f"file:{quote(self.path)}?immutable=1", patience, write), stamp
+        self.file.opened()
+        return opened
 
-    def _open(self, name: str, write: bool) -> apsw.Connection:
-        connection = apsw.Connection(name, flags=_OPEN)
+    def _open(self, name: str, patience: Patience, write: bool) -> apsw.Connection:
+        connection = apsw.Connection(name, flags=_OPEN if self.file.is_known else _OPEN | apsw.SQLITE_OPEN_CREATE)
         try:
-            connection.set_busy_handler(self.patience())
+            connection.set_busy_handler(patience.wait)
+            connection.set_progress_handler(patience.gives_up, _STEPS_BETWEEN_CHECKS)
             # Without it SQLite plans a statement again whenever a bound value might allow a partial index.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            self._prepare(connection)
+            self._prepare(connection, patience)
             prepare(connection)
+            # On macOS, fsync alone leaves data in the cache of the drive.
             connection.execute(
-                f"PRAGMA synchronous={self.synchronous}; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=memory;"
+                f"PRAGMA synchronous={self.synchronous}; PRAGMA fullfsync=on; PRAGMA checkpoint_fullfsync=on;"
+                f" PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=memory;"
                 f" PRAGMA cache_size=-{_CACHE_KIB}; PRAGMA journal_size_limit={_WAL_KEPT};"
                 f" PRAGMA secure_delete=on; PRAGMA query_only={int(not write)}"
             ).fetchall()
@@ -90,8 +106,8 @@ class Database:
             raise
         return connection
 
-    def _prepare(self, connection: apsw.Connection) -> None:
-        outdated = self.patiently(lambda: missing(connection, self.path))
+    def _prepare(self, connection: apsw.Connection, patience: Patience) -> None:
+        outdated = patience.persist(lambda: missing(connection, self.path))
         if connection.readonly("main"):
             if outdated:
                 raise StoreReadOnlyError(
@@ -99,11 +115,11 @@ class Database:
                     path=self.path,
                 )
             return
-        mode = self.patiently(lambda: connection.execute("PRAGMA journal_mode=wal").fetchall()[0][0])
+        mode = patience.persist(lambda: connection.execute("PRAGMA journal_mode=wal").fetchall()[0][0])
         if mode != "wal":
             raise StoreError(f"{self.path!r} cannot have a write-ahead log: put it on a local disk", path=self.path)
         if outdated:
-            self.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            patience.persist(lambda: connection.execute("BEGIN IMMEDIATE"))
             try:
                 migrate(connection, self.path)
                 connection.execute("COMMIT")
@@ -125,54 +141,32 @@ class Database:
         status = os.stat(self.path)
         return Stamp(status.st_mtime_ns, status.st_size, self._has_wal())
 
-    def patience(self, timeout: float | None = None) -> Callable[[int], bool]:
-        """A busy handler that waits for at most `timeout` seconds (`busy_timeout`, if not given)."""
-        return _patience(self.busy_timeout if timeout is None else timeout)
-
-    def patiently(self, step: Callable[[], T]) -> T:
-        """Repeat a step while it fails for a lock: SQLite does not call the busy handler for every lock."""
-        deadline = time.monotonic() + 0.9 * self.busy_timeout
-        while True:
-            try:
-                return step()
-            except BUSY:
-                if time.monotonic() >= deadline:
-                    raise
-                time.sleep(0.002)
-
-    def translate(self, error: BaseException, connection: apsw.Connection | None = None) -> BaseException:
-        """The error to raise for an error of SQLite; others are returned as they are."""
-        if not isinstance(error, apsw.Error):
+    def translate(
+        self, error: BaseException, connection: apsw.Connection | None = None, *, committing: bool = False
+    ) -> BaseException:
+        """The error to raise for an error of SQLite, or of a value that cannot be read; others are returned as they
+        are. `committing` says that a commit failed: what it wrote may be found when the file is opened again."""
+        if isinstance(error, _UNREADABLE):
+            translated: FrontdeskError = StoreCorruptError(
+                f"{self.path!r} contains a damaged record: restore a copy ({type(error).__name__})", path=self.path
+            )
+        elif isinstance(error, apsw.Error):
+            system_errno = 0 if connection is None else connection.system_errno
+            translated = _translated(error, self.path, system_errno, committing)
+        else:
             return error
-        translated = _translated(error, self.path, 0 if connection is None else connection.system_errno)
         translated.__cause__ = error
         return translated
 
 
 def roll_back(connection: apsw.Connection) -> None:
     """End a transaction that is still open, whatever state it is in."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
+    while connection.in_transaction:
+        with suppress(apsw.InterruptError):  # what interrupted the transaction may interrupt its end, too
+            connection.execute("ROLLBACK")
 
 
-def _patience(timeout: float) -> Callable[[int], bool]:
-    """A busy handler that tries again every few milliseconds, at intervals that differ between processes."""
-    deadline = 0.0
-
-    def wait(earlier: int) -> bool:
-        nonlocal deadline
-        now = time.monotonic()
-        if earlier == 0:
-            deadline = now + timeout
-        if now >= deadline:
-            return False
-        time.sleep(0.0005 * (1 + (os.getpid() + 5 * earlier) % 8))
-        return True
-
-    return wait
-
-
-def _translated(error: apsw.Error, path: str, system_errno: int) -> FrontdeskError:
+def _translated(error: apsw.Error, path: str, system_errno: int, committing: bool) -> FrontdeskError:
     if isinstance(error, BUSY):
         return StoreUnavailableError(
             f"{path!r} stayed locked by another process: try again, or raise busy_timeout ({error})", path=path
@@ -183,8 +177,14 @@ def _translated(error: apsw.Error, path: str, system_errno: int) -> FrontdeskErr
         return StoreReadOnlyError(f"{path!r} cannot be written to: check its permissions ({error})", path=path)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return StoreCorruptError(f"{path!r} is not a sound database: restore a copy ({error})", path=path)
-    if isinstance(error, apsw.CantOpenError):
+    if isinstance(error, apsw.CantOpenError) or os.path.isdir(path):
         return StoreError(f"{path!r} cannot be opened: {_obstacle(path)} ({error})", path=path)
+    if isinstance(error, apsw.IOError):
+        happened = (
+            "the change may have happened: look before trying again" if committing else "nothing of this was written"
+        )
+        text = f"reading or writing {path!r} failed, check the disk; {happened} ({error})"
+        return StoreUnavailableError(text, uncertain=committing, path=path)
     return StoreError(f"SQLite refused on {path!r}: {error}", path=path)
 
 

@@ -8,19 +8,25 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import TypeVar
-from weakref import WeakSet
 
 from frontdesk.errors import StoreClosedError
 from frontdesk.stores.bell import Bell
+from frontdesk.stores.sqlite.checkpoints import Checkpointer
 from frontdesk.stores.sqlite.connections import Connection, Database
-from frontdesk.stores.sqlite.workers import Checkpointer, Delivery, Job, ReaderThread, WriterThread
+from frontdesk.stores.sqlite.delivery import Delivery, Job, Outcome, resolve
+from frontdesk.stores.sqlite.workers import ReaderThread
+from frontdesk.stores.sqlite.writer import MAX_BATCH, WriterThread
 
 T = TypeVar("T")
 MAX_WAITING = 10_000
+QUICK_READ = 200e-6
+"""seconds up to which a kind of read is run on the event loop"""
 
 
 class SQLiteEngine:
@@ -32,6 +38,7 @@ class SQLiteEngine:
         self._max_readers = readers
         self._closed = False
         self.bell = Bell()
+        self._seconds: dict[object, float] = {}
         self._start_afresh()
         with _engines_lock:
             _engines.add(self)
@@ -40,32 +47,67 @@ class SQLiteEngine:
         self._gate = threading.Lock()
         self._writes: SimpleQueue[Job | None] = SimpleQueue()
         self._reads: SimpleQueue[Job | None] = SimpleQueue()
-        self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
+        self._waiting = _WaitingCallers(self._writes)
+        self._small: list[Job] = []
         self._reading: set[ReaderThread] = set()
         self._readers: list[ReaderThread] = []
         self._checkpointer = Checkpointer(self._database)
-        self._writer = WriterThread(self._database, self._writes, self._checkpointer, self._admit)
+        self._writer = WriterThread(self._database, self._writes, self._checkpointer, self._waiting.admit)
+        # The threads know nothing of the engine: they end with an engine that is dropped without `close`.
+        stop = weakref.finalize(self, _stop, self._readers, self._reads, self._checkpointer, self._writes)
+        stop.atexit = False
 
-    async def write(self, operation: Callable[[Connection], T]) -> T:
-        """What `operation` returns, once it is committed. It may be run twice, but takes effect once or not at all.
+    async def write(self, operation: Callable[[Connection], T], *, small: bool = False) -> T:
+        """What `operation` returns, once it is committed. It may be run twice, but takes effect once or not at all. One
+        that is `small` may be run on the event loop.
 
         Raises what it raises, then without effect, and `StoreError`s. A caller that is cancelled while it waits does
         not know whether it took effect.
         """
         while self._writes.qsize() >= MAX_WAITING:
-            await self._room()
+            await self._waiting.wait()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        job: Job = (operation, loop, future, time.monotonic())
         with self._gate:
             self._refuse_if_closed()
-            self._writer.start_once()
-            self._writes.put((operation, loop, future))
+            if small and not self._writer.hold().locked() and self._has_room_for_small(loop):
+                self._small.append(job)
+                if len(self._small) == 1:
+                    # Tasks that are ready to run now may add theirs before they are committed.
+                    loop.call_soon(self._commit_small)
+            else:
+                self._queue([job])
         result = await future
         self.bell.ring()
         return result
 
-    async def read(self, operation: Callable[[Connection], T]) -> T:
-        """What `operation` returns; all that it reads is of one moment."""
+    def _has_room_for_small(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return not self._small or (self._small[0][1] is loop and len(self._small) < MAX_BATCH)
+
+    def _queue(self, jobs: Iterable[Job]) -> None:
+        self._writer.start_once()
+        for job in jobs:
+            self._writes.put(job)
+
+    def _commit_small(self) -> None:
+        with self._gate:
+            jobs, self._small = self._small, []
+            outcomes = self._writer.commit_now(jobs) if jobs else []
+            self._queue(jobs[len(outcomes) :])
+        for (_, _, future, _), outcome in zip(jobs, outcomes, strict=False):
+            resolve(future, outcome)
+
+    async def read(self, operation: Callable[[Connection], T], *, kind: object = None) -> T:
+        """What `operation` returns; all that it reads is of one moment. Operations of a `kind` that was quick before
+        are run on the event loop."""
+        if self._seconds.get(kind, 1.0) <= QUICK_READ and (outcome := self._read_now(operation)) is not None:
+            result, error = outcome
+            if error is not None:
+                raise error
+            return result  # type: ignore[no-any-return]
+        if kind is not None:
+            operation = self._timed(operation, kind)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._gate:
@@ -73,8 +115,26 @@ class SQLiteEngine:
             if len(self._reading) + self._reads.qsize() >= len(self._readers) < self._max_readers:
                 self._readers.append(ReaderThread(self._database, self._reads, self._reading))
                 self._readers[-1].start_once()
-            self._reads.put((operation, loop, future))
+            self._reads.put((operation, loop, future, time.monotonic()))
         return await future
+
+    def _read_now(self, operation: Callable[[Connection], T]) -> Outcome | None:
+        with self._gate:
+            self._refuse_if_closed()
+            idle = self._readers and not self._reading and self._reads.empty()
+            return self._readers[0].read_now(operation) if idle else None
+
+    def _timed(self, operation: Callable[[Connection], T], kind: object) -> Callable[[Connection], T]:
+        """The operation, which notes how long it took."""
+        seconds = self._seconds
+
+        def run(connection: Connection) -> T:
+            began = time.perf_counter()
+            result = operation(connection)
+            seconds[kind] = time.perf_counter() - began
+            return result
+
+        return run
 
     async def empty_wal(self) -> None:
         """Copy all that is committed into the file, and empty the log. Raises `StoreUnavailableError` if a reader in
@@ -85,9 +145,10 @@ class SQLiteEngine:
         await asyncio.to_thread(self._writer.empty_wal, readers)
 
     def reopen(self) -> None:
-        """Allow operations again after `close`."""
+        """Allow operations again after `close`, on any file that is there now."""
         with self._gate:
             if self._closed:
+                self._database.file.forget()
                 self._start_afresh()
                 self._closed = False
 
@@ -95,9 +156,11 @@ class SQLiteEngine:
         """Finish the operations in progress and end the threads. Idempotent."""
         with self._gate:
             self._closed = True
+            small, self._small = self._small, []
+            self._queue(small)
             # `reopen` may start other threads while these end.
-            threads = [*self._readers], self._reads, self._checkpointer, self._writes, self._writer
-        self._admit(len(self._waiting))
+            threads = self._readers, self._reads, self._checkpointer, self._writes, self._writer
+        self._waiting.admit_all()
         self.bell.ring()
         await asyncio.to_thread(_join, *threads)
 
@@ -106,29 +169,13 @@ class SQLiteEngine:
             path = self._database.path
             raise StoreClosedError(f"the store of {path!r} was closed: open it again", path=path)
 
-    async def _room(self) -> None:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        # The writer takes far less than MAX_WAITING at a time: it will look again and find this one.
-        self._waiting.append((loop, future))
-        await future
-
-    def _admit(self, places: int | None = None) -> None:
-        """Let waiting callers continue, as many as there is room for."""
-        if not self._waiting:
-            return
-        delivery = Delivery()
-        for _ in range(MAX_WAITING - self._writes.qsize() if places is None else places):
-            if not self._waiting:
-                break
-            delivery.add(*self._waiting.popleft(), (None, None))
-        delivery.send()
-
     # A connection's locks belong to the process, but SQLite's records of them would be copied by a fork: a child would
     # believe that it holds locks which it does not. So nothing may be open on a file while a process forks.
 
     def pause(self) -> None:
         self._gate.acquire()
+        for worker in self._workers():
+            worker.hurry()
         for worker in self._workers():
             worker.pause()
 
@@ -148,6 +195,50 @@ class SQLiteEngine:
         yield from self._readers
 
 
+class _WaitingCallers:
+    """Callers that wait because too many writes are queued."""
+
+    def __init__(self, writes: SimpleQueue[Job | None]) -> None:
+        self._writes = writes
+        self._callers: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
+
+    async def wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        # The writer takes far less than MAX_WAITING at a time: it will look again and find this one.
+        self._callers.append((loop, future))
+        await future
+
+    def admit(self) -> None:
+        """Let callers continue, as many as there is room for."""
+        if self._callers:
+            self._admit(MAX_WAITING - self._writes.qsize())
+
+    def admit_all(self) -> None:
+        self._admit(len(self._callers))
+
+    def _admit(self, places: int) -> None:
+        delivery = Delivery()
+        for _ in range(places):
+            if not self._callers:
+                break
+            delivery.add(*self._callers.popleft(), (None, None))
+        delivery.send()
+
+
+def _stop(
+    readers: list[ReaderThread],
+    reads: SimpleQueue[Job | None],
+    checkpointer: Checkpointer,
+    writes: SimpleQueue[Job | None],
+) -> None:
+    """Let the threads end when they have finished what is queued."""
+    for _ in readers:
+        reads.put(None)
+    checkpointer.stop()
+    writes.put(None)
+
+
 def _join(
     readers: list[ReaderThread],
     reads: SimpleQueue[Job | None],
@@ -155,7 +246,7 @@ def _join(
     writes: SimpleQueue[Job | None],
     writer: WriterThread,
 ) -> None:
-    """Let the threads finish what is queued, and end them."""
+    """End the threads, the writer last: it copies the log into the file when no other connection is open."""
     for _ in readers:
         reads.put(None)
     for reader in readers:
@@ -166,7 +257,7 @@ def _join(
     writer.join()
 
 
-_engines: WeakSet[SQLiteEngine] = WeakSet()
+_engines: weakref.WeakSet[SQLiteEngine] = weakref.WeakSet()
 _engines_lock = threading.Lock()
 
 

@@ -1,14 +1,9 @@
-"""What an erasure needs besides plans: counts, and the removal of what deletions leave behind. SQLite overwrites the
+"""The removal of what deletions leave behind. SQLite overwrites the
 bytes of deleted rows (`secure_delete`); this module cleans the write-ahead log and the search index."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from frontdesk.store import SEGMENT_SIZE, RowCounts, Span
-from frontdesk.store.changes import RESERVED_PREFIX
 from frontdesk.stores.sqlite.connections import Connection
-from frontdesk.stores.sqlite.rows import pack
 
 _ENTRIES = 2_000
 _PAGES = 256
@@ -23,26 +18,6 @@ _ORPHANED = (
     " AND detail <> ''"
     " AND EXISTS (SELECT 1 FROM sessions s WHERE s.number = changes.session AND s.parent_session_id IS NULL)"
 )
-
-
-def count(connection: Connection, session: int, spans: Sequence[Span]) -> RowCounts:
-    def counted(condition: str, *values: int) -> int:
-        number: int = connection.execute(f"SELECT count(*) FROM {condition}", values).fetchone()[0]
-        return number
-
-    return RowCounts(
-        sum(
-            counted(
-                "messages WHERE place BETWEEN ? AND ?",
-                pack(span.segment, span.first),
-                pack(span.segment, min(span.last, SEGMENT_SIZE - 1)),
-            )
-            for span in spans
-        ),
-        counted(f"documents WHERE session = ? AND label NOT GLOB '{RESERVED_PREFIX}*'", session),
-        counted("usage_entries WHERE session = ?", session),
-        counted("queued_messages WHERE session = ?", session),
-    )
 
 
 def clear_log(connection: Connection, namespace: str, after: int) -> int | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from frontdesk.store import (
     SEGMENT_SIZE,
+    Address,
     IndexBatch,
     IndexMatch,
     IndexQuery,
@@ -22,7 +23,9 @@ from frontdesk.store import (
     Phrase,
     Range,
     SessionSelection,
+    TextKind,
 )
+from frontdesk.stores.sql.digests import digest
 from frontdesk.stores.sqlite.connections import Connection
 from frontdesk.stores.sqlite.rows import POSITION_BITS, json_text, pack, text_address, text_key, unpack
 
@@ -57,6 +60,11 @@ _WITHIN = (
     f" CROSS JOIN wanted w ON w.bucket = CASE WHEN t.key < 0 THEN t.key ELSE t.key >> {POSITION_BITS} END"
     " AND t.key BETWEEN w.first AND w.last"
 )
+_UNINDEXED = (
+    "SELECT m.place FROM json_each(?) g CROSS JOIN messages m ON m.place BETWEEN g.value ->> 0 AND g.value ->> 1"
+    " WHERE NOT EXISTS (SELECT 1 FROM search_texts t WHERE t.key = m.place)"
+)
+_TABLES: dict[TextKind, str] = {"edit": "edits", "overlay": "overlays"}
 _FEW_RANGES = 16
 _TEXTS_PER_RANGE = 400
 """looking through this number of matching texts takes as long as looking for matches in one range"""
@@ -151,15 +159,15 @@ def _family_of(connection: Connection, *segments: int) -> int:
 
 
 def forget(connection: Connection, removed: Iterable[Range]) -> None:
-    """Leave no trace of texts."""
+    """Leave no trace of texts. The ranges may overlap."""
     bounds = [(text_key(first), text_key(last)) for first, last in removed]
-    keys = [first for first, last in bounds if first == last]
+    keys = {first for first, last in bounds if first == last}
     for span in bounds:
         if span[0] != span[1]:
             found = connection.execute("SELECT key FROM search_texts WHERE key BETWEEN ? AND ?", span).fetchall()
-            keys += [key for (key,) in found]
+            keys |= {key for (key,) in found}
     if keys:
-        _drop_all(connection, keys)
+        _drop_all(connection, sorted(keys))
 
 
 def _drop_all(connection: Connection, keys: Sequence[int]) -> None:
@@ -195,7 +203,10 @@ class Frequencies:
 
     def of(self, connection: Connection, namespace: str, terms: Sequence[str]) -> list[int]:
         row = connection.execute(_STATE, (namespace,)).fetchone()
-        return [0] * len(terms) if row is None else [self._one(connection, row[0], row[2], term) for term in terms]
+        if row is None:
+            return [0] * len(terms)
+        # FTS5 counts texts that were removed until it merges their segments.
+        return [min(self._one(connection, row[0], row[2], term), row[2]) for term in terms]
 
     def _one(self, connection: Connection, number: int, texts: int, term: str) -> int:
         known = self._known.get((number, term))
@@ -216,6 +227,17 @@ def _counted(connection: Connection, number: int, term: str) -> int:
     else:
         row = connection.execute("SELECT doc FROM search_words WHERE term = ?", (f"{number}:{term}",)).fetchone()
     return 0 if row is None else row[0]
+
+
+def terms(connection: Connection, namespace: str, prefix: str, limit: int) -> list[str]:
+    row = connection.execute(_STATE, (namespace,)).fetchone()
+    if row is None:
+        return []
+    mark = f"{row[0]}:"
+    # In UTF-8, no term that starts with the prefix comes after the prefix with the highest character.
+    bounds = f"{mark}{prefix}", f"{mark}{prefix}\U0010ffff"
+    found = "SELECT term FROM search_words WHERE term >= ? AND term < ? LIMIT ?"
+    return [term[len(mark) :] for (term,) in connection.execute(found, (*bounds, limit))]
 
 
 class _Source(NamedTuple):
@@ -254,12 +276,27 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
     return found
 
 
-def of_sessions(namespace: str, selection: SessionSelection) -> tuple[str, tuple[str, ...]]:
+def unindexed(connection: Connection, namespace: str, ranges: Sequence[Range]) -> list[Address]:
+    spans = json_text([_bounds(span) for span in ranges])
+    return [text_address(place) for (place,) in connection.execute(_UNINDEXED, (spans,))]
+
+
+def owner_trees(connection: Connection, namespace: str, addresses: Sequence[Address]) -> dict[Address, int]:
+    found: dict[Address, int] = {}
+    for kind, table in _TABLES.items():
+        numbers = json_text([address.number for address in addresses if address.kind == kind])
+        statement = f"SELECT r.number, r.tree FROM json_each(?) g CROSS JOIN {table} r ON r.number = g.value"
+        found |= {Address(kind, number): tree for number, tree in connection.execute(statement, (numbers,))}
+    return found
+
+
+def of_sessions(namespace: str, selection: SessionSelection) -> tuple[str, tuple[object, ...]]:
     """The condition that a text `t` belongs to the family of a selected session, and its values."""
-    conditions = ["s.namespace = ?", *(f"s.{column} = ?" for column in selection.parts)]
-    tagged = "s.number IN (SELECT session FROM session_tags WHERE namespace = ? AND tag = ?)"
+    conditions = ["s.ns = ?", *(f"s.{column} = ?" for column in selection.parts)]
+    tagged = "s.number IN (SELECT session FROM session_tags WHERE ns = ? AND digest = ?)"
     conditions += [tagged] * len(selection.tags)
-    values = (namespace, *selection.parts.values(), *(value for tag in selection.tags for value in (namespace, tag)))
+    tags = (value for tag in selection.tags for value in (namespace, digest(tag)))
+    values = (namespace, *selection.parts.values(), *tags)
     return f" AND t.family IN (SELECT s.family FROM sessions s WHERE {' AND '.join(conditions)})", values
 
 

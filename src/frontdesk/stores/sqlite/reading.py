@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any
 
+from frontdesk.errors import DamagedRecordError
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import (
     SEGMENT_SIZE,
@@ -25,6 +26,7 @@ from frontdesk.store import (
 )
 from frontdesk.stores.sqlite import sessions
 from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.damage import find_damaged
 from frontdesk.stores.sqlite.rows import (
     EDIT,
     MESSAGE,
@@ -49,8 +51,9 @@ _NO_VIEW = ViewRow()
 _RUN = f"SELECT {MESSAGE} FROM messages WHERE place BETWEEN ? AND ? ORDER BY place"
 _ID = "SELECT id FROM messages WHERE place = ?"
 _SEGMENT = f"SELECT {SEGMENT} FROM segments WHERE number = ?"
+# UNION, not UNION ALL: where two ways up meet, they continue as one, and the way ends if damage has made it a circle.
 _ON_THE_WAY = (
-    f"WITH RECURSIVE way ({SEGMENT}) AS (SELECT {SEGMENT} FROM segments WHERE number = ? UNION ALL"
+    f"WITH RECURSIVE way ({SEGMENT}) AS (SELECT {SEGMENT} FROM segments WHERE number = ? UNION"
     " SELECT s.number, s.tree, s.parent_segment, s.parent_position, s.last, s.next, s.shared, s.tokens"
     " FROM way JOIN segments s ON s.number = way.parent_segment)"
     f" SELECT {SEGMENT} FROM way"
@@ -59,12 +62,14 @@ _EDITS_IN = (
     f"SELECT {EDIT} FROM edits WHERE segment = ? AND kind IN ('removed', 'replaced')"
     " AND +tree IN (SELECT value FROM json_each(?))"
 )
+_TALLY = (
+    "SELECT CASE WHEN role = 'user' AND derived IS NOT NULL AND json_extract(derived, '$.results') IS NOT NULL"
+    " THEN 'tool' ELSE role END AS kind, count(*), sum(tokens) FROM messages WHERE place BETWEEN ? AND ? GROUP BY kind"
+)
 _UP = " SELECT l.tree, l.ancestor, l.until FROM up JOIN lineage l ON l.tree = up.ancestor) SELECT * FROM up"
 _LINEAGE = (
-    "WITH RECURSIVE up (tree, ancestor, until) AS (SELECT tree, ancestor, until FROM lineage WHERE tree = ? UNION ALL"
-    + _UP
+    "WITH RECURSIVE up (tree, ancestor, until) AS (SELECT tree, ancestor, until FROM lineage WHERE tree = ? UNION" + _UP
 )
-# Not UNION ALL: where two ways up meet, they continue as one.
 _LINEAGE_OF_ALL = (
     "WITH RECURSIVE up (tree, ancestor, until) AS (SELECT l.tree, l.ancestor, l.until"
     " FROM sessions s JOIN lineage l ON l.tree = s.tree WHERE s.family = ? UNION" + _UP
@@ -83,7 +88,7 @@ def view(connection: Connection, namespace: str, session_id: str, last: int | No
 def _view_of(connection: Connection, session: SessionRow) -> ViewRow:
     if session.view != "stored":
         return _NO_VIEW
-    row = connection.execute("SELECT row FROM views WHERE session = ?", (session.number,)).fetchone()
+    row = connection.execute("SELECT items FROM views WHERE session = ?", (session.number,)).fetchone()
     return _NO_VIEW if row is None else decode_view(row[0])
 
 
@@ -100,7 +105,10 @@ def _piece(connection: Connection, item: Item) -> Piece:
     if isinstance(item, Span):
         segment = item.segment << POSITION_BITS
         last = min(item.last, SEGMENT_SIZE - 1)
-        rows = connection.execute(_RUN, (segment | item.first, segment | last)).fetchall()
+        try:
+            rows = connection.execute(_RUN, (segment | item.first, segment | last)).fetchall()
+        except UnicodeDecodeError:
+            raise find_damaged(connection, segment | item.first, segment | last) from None
         return Piece(before_id, tuple(starmap(StoredMessage, rows)))
     if isinstance(item, EditItem):
         row = connection.execute("SELECT message FROM edits WHERE number = ?", (item.number,)).fetchone()
@@ -118,6 +126,17 @@ def sums(connection: Connection, places: Sequence[Place]) -> list[tuple[int, int
         row = connection.execute(statement, (segment << POSITION_BITS | position,)).fetchone()
         found.append((0, 0) if row is None else (row[0], row[1]))
     return found
+
+
+def tally(connection: Connection, spans: Sequence[Span]) -> list[tuple[str, int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for span in spans:
+        segment = span.segment << POSITION_BITS
+        last = min(span.last, SEGMENT_SIZE - 1)
+        for role, number, tokens in connection.execute(_TALLY, (segment | span.first, segment | last)):
+            before = found.get(role, (0, 0))
+            found[role] = (before[0] + number, before[1] + tokens)
+    return [(role, *counts) for role, counts in sorted(found.items())]
 
 
 def trees(
@@ -175,7 +194,9 @@ def visibility(connection: Connection, session: SessionRow, places: Iterable[Pla
     segments: dict[int, SegmentRow] = {}
     for place in (session.base, *places):
         while place is not None and place.segment not in segments:
-            (row,) = connection.execute(_SEGMENT, (place.segment,)).fetchall()
+            row = connection.execute(_SEGMENT, (place.segment,)).fetchone()
+            if row is None:
+                raise DamagedRecordError("segment", None, place.segment)
             segment = segments[place.segment] = segment_row(row)
             place = segment.parent
     lineage: list[Lineage] = []

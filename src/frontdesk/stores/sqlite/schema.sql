@@ -1,14 +1,15 @@
--- Sessions, their messages in segments, overlays and edits, and usage.
+-- Sessions, their messages in segments, overlays and edits, and usage. `ns` is the name of the namespace.
 
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
-    namespace TEXT NOT NULL,
+    ns TEXT NOT NULL,
     id TEXT NOT NULL,
     agent TEXT,
     channel TEXT,
     peer TEXT,
     thread TEXT,
     key_current INTEGER NOT NULL DEFAULT 0,
+    key_digest BLOB,
     name TEXT NOT NULL DEFAULT '',
     status TEXT NOT NULL DEFAULT 'active',
     end_reason TEXT,
@@ -43,52 +44,49 @@ CREATE TABLE sessions (
     ended_at INTEGER,
     tags TEXT NOT NULL DEFAULT '[]',
     metadata TEXT NOT NULL DEFAULT '{}',
-    summary TEXT,
-    UNIQUE (namespace, id)
+    summary TEXT
 ) STRICT;
 
--- A unique index treats all NULLs as different, so an absent thread is indexed as a text of its own.
-CREATE UNIQUE INDEX sessions_by_key
-    ON sessions (namespace, agent, coalesce(channel, ''), coalesce(peer, ''), coalesce('=' || thread, ''))
-    WHERE key_current;
+CREATE UNIQUE INDEX sessions_by_id ON sessions (ns, id);
+CREATE UNIQUE INDEX sessions_by_key ON sessions (ns, key_digest) WHERE key_current;
 -- A session is in one of these two: an append moves it within the first, and finding the active ones never means
 -- scanning all that have ended.
-CREATE INDEX sessions_by_activity ON sessions (namespace, last_active_at, number) WHERE status = 'active';
-CREATE INDEX sessions_by_number ON sessions (namespace, number);
-CREATE INDEX sessions_by_status ON sessions (namespace, status, last_active_at, number) WHERE status <> 'active';
-CREATE INDEX sessions_by_agent ON sessions (namespace, agent, last_active_at, number) WHERE agent IS NOT NULL;
-CREATE INDEX sessions_by_peer ON sessions (namespace, peer) WHERE peer IS NOT NULL;
-CREATE INDEX sessions_by_parent ON sessions (namespace, parent_session_id) WHERE parent_session_id IS NOT NULL;
+CREATE INDEX sessions_by_activity ON sessions (ns, last_active_at, number) WHERE status = 'active';
+CREATE INDEX sessions_by_number ON sessions (ns, number);
+CREATE INDEX sessions_by_status ON sessions (ns, status, last_active_at, number) WHERE status <> 'active';
+CREATE INDEX sessions_by_agent ON sessions (ns, agent, last_active_at, number) WHERE agent IS NOT NULL;
+CREATE INDEX sessions_by_peer ON sessions (ns, peer) WHERE peer IS NOT NULL;
+CREATE INDEX sessions_by_parent ON sessions (ns, parent_session_id) WHERE parent_session_id IS NOT NULL;
 CREATE INDEX sessions_by_family ON sessions (family);
-CREATE INDEX sessions_by_end ON sessions (namespace, ended_at, number) WHERE status = 'archived';
+CREATE INDEX sessions_by_end ON sessions (ns, ended_at, number) WHERE status = 'archived';
 -- Few sessions have thresholds (microseconds) of their own: the others are not in these indexes.
-CREATE INDEX sessions_by_own_idle ON sessions (namespace, last_active_at, number)
+CREATE INDEX sessions_by_own_idle ON sessions (ns, last_active_at, number)
     WHERE idle_after IS NOT NULL AND status = 'active';
-CREATE INDEX sessions_by_own_archive ON sessions (namespace, last_active_at + archive_after, number)
+CREATE INDEX sessions_by_own_archive ON sessions (ns, last_active_at + archive_after, number)
     WHERE archive_after IS NOT NULL AND status = 'active';
-CREATE INDEX sessions_by_own_delete ON sessions (namespace, ended_at + delete_after, number)
+CREATE INDEX sessions_by_own_delete ON sessions (ns, ended_at + delete_after, number)
     WHERE delete_after IS NOT NULL AND status = 'archived';
 
 CREATE TABLE session_tags (
+    ns TEXT NOT NULL,
+    digest BLOB NOT NULL,
     session INTEGER NOT NULL,
-    tag TEXT NOT NULL,
-    namespace TEXT NOT NULL,
-    PRIMARY KEY (session, tag)
+    PRIMARY KEY (ns, digest, session)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX session_tags_by_tag ON session_tags (namespace, tag, session);
+CREATE INDEX session_tags_by_session ON session_tags (session);
 
 -- `digest` is that of a name and a value at the top level of a session's metadata.
 CREATE TABLE session_metadata (
-    session INTEGER NOT NULL,
+    ns TEXT NOT NULL,
     digest BLOB NOT NULL,
-    namespace TEXT NOT NULL,
-    PRIMARY KEY (session, digest)
+    session INTEGER NOT NULL,
+    PRIMARY KEY (ns, digest, session)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX session_metadata_by_digest ON session_metadata (namespace, digest, session);
+CREATE INDEX session_metadata_by_session ON session_metadata (session);
 
 CREATE TABLE views (
     session INTEGER PRIMARY KEY,
-    row TEXT NOT NULL
+    items TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE segments (
@@ -172,11 +170,12 @@ CREATE TABLE usage_entries (
     PRIMARY KEY (session, id)
 ) STRICT, WITHOUT ROWID;
 
--- Totals of all entries, which stay when a session is deleted.
+-- Totals of all entries, which stay when a session is deleted. `digest` replaces model, agent and channel in the key,
+-- since they may be absent.
 CREATE TABLE usage_days (
-    number INTEGER PRIMARY KEY,
-    namespace TEXT NOT NULL,
+    ns TEXT NOT NULL,
     day TEXT NOT NULL,
+    digest BLOB NOT NULL,
     model TEXT,
     agent TEXT,
     channel TEXT,
@@ -185,9 +184,9 @@ CREATE TABLE usage_days (
     cache_read_tokens INTEGER NOT NULL,
     cache_write_tokens INTEGER NOT NULL,
     reasoning_tokens INTEGER NOT NULL,
-    cost TEXT NOT NULL
-) STRICT;
-CREATE INDEX usage_days_by_day ON usage_days (namespace, day, model, agent, channel);
+    cost TEXT NOT NULL,
+    PRIMARY KEY (ns, day, digest)
+) STRICT, WITHOUT ROWID;
 
 
 -- Versioned texts, and frozen prompts. `session` of a document is the number of a session, or minus the number of
@@ -195,28 +194,29 @@ CREATE INDEX usage_days_by_day ON usage_days (namespace, day, model, agent, chan
 
 CREATE TABLE document_owners (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
-    namespace TEXT NOT NULL,
+    ns TEXT NOT NULL,
+    digest BLOB NOT NULL,
     scope TEXT NOT NULL,
     agent TEXT,
     channel TEXT,
     peer TEXT,
-    thread TEXT
+    thread TEXT,
+    UNIQUE (ns, digest)
 ) STRICT;
-CREATE UNIQUE INDEX document_owners_by_parts ON document_owners (
-    namespace, scope, coalesce(agent, ''), coalesce(channel, ''), coalesce(peer, ''), coalesce('=' || thread, '')
-);
 
 CREATE TABLE documents (
+    ns TEXT NOT NULL,
     session INTEGER NOT NULL,
-    namespace TEXT NOT NULL,
+    label_digest BLOB NOT NULL,
+    key_digest BLOB NOT NULL,
+    version INTEGER NOT NULL,
     label TEXT NOT NULL,
     key TEXT NOT NULL,
-    version INTEGER NOT NULL,
     content TEXT NOT NULL,
     description TEXT,
     author TEXT,
     created_at INTEGER NOT NULL,
-    PRIMARY KEY (session, namespace, label, key, version)
+    PRIMARY KEY (session, label_digest, key_digest, version)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE prompts (
@@ -237,16 +237,16 @@ CREATE TABLE prompts (
 
 CREATE TABLE leases (
     session INTEGER NOT NULL,
-    namespace TEXT NOT NULL,
+    ns TEXT NOT NULL,
     name TEXT NOT NULL,
     number INTEGER NOT NULL,
     holder TEXT NOT NULL,
     expires_at INTEGER NOT NULL,
     taken_at INTEGER NOT NULL,
     intake INTEGER NOT NULL,
-    PRIMARY KEY (session, namespace, name)
+    PRIMARY KEY (session, ns, name)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX leases_by_end ON leases (namespace, name, expires_at);
+CREATE INDEX leases_by_end ON leases (ns, name, expires_at);
 
 
 -- Typed states with time-to-live. They belong to ids, which need not be those of sessions that exist, and to the guest
@@ -258,7 +258,7 @@ CREATE INDEX leases_by_end ON leases (namespace, name, expires_at);
 
 CREATE TABLE states (
     number INTEGER PRIMARY KEY,
-    namespace TEXT NOT NULL,
+    ns TEXT NOT NULL,
     name TEXT NOT NULL,
     id TEXT NOT NULL,
     mark TEXT NOT NULL,
@@ -273,18 +273,48 @@ CREATE TABLE states (
     peer TEXT,
     thread TEXT,
     value TEXT NOT NULL,
-    UNIQUE (namespace, name, id)
+    UNIQUE (ns, name, id)
 ) STRICT;
 
-CREATE INDEX states_by_id ON states (namespace, id);
-CREATE INDEX states_by_owner ON states (namespace, peer) WHERE peer IS NOT NULL;
+CREATE INDEX states_by_id ON states (ns, id);
+CREATE INDEX states_by_owner ON states (ns, peer) WHERE peer IS NOT NULL;
 CREATE INDEX states_by_due ON states (due) WHERE due IS NOT NULL;
+-- SQLite writes to an index whenever a column of it is set, even to the same value.
+CREATE TRIGGER states_move_due AFTER UPDATE OF ttl ON states WHEN old.ttl IS NOT new.ttl BEGIN
+    UPDATE states SET due = new.accessed_at + new.ttl WHERE number = new.number;
+END;
 
 -- The other stores that a namespace keeps states in, so that an erasure finds all of them. A URL contains no password.
 CREATE TABLE state_stores (
-    namespace TEXT NOT NULL,
+    ns TEXT NOT NULL,
     url TEXT NOT NULL,
-    PRIMARY KEY (namespace, url)
+    PRIMARY KEY (ns, url)
+) STRICT, WITHOUT ROWID;
+
+
+-- Shelves: bytes under ordered keys, for what is not a conversation. A shelf belongs to the guest with the key in `agent`,
+-- `channel`, `peer` and `thread`, if it is known. `edition` is the version of the last write that deleted something.
+
+CREATE TABLE shelves (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    ns TEXT NOT NULL,
+    name TEXT NOT NULL,
+    id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    edition INTEGER NOT NULL,
+    agent TEXT,
+    channel TEXT,
+    peer TEXT,
+    thread TEXT,
+    UNIQUE (ns, name, id)
+) STRICT;
+CREATE INDEX shelves_by_owner ON shelves (ns, peer) WHERE peer IS NOT NULL;
+
+CREATE TABLE blobs (
+    shelf INTEGER NOT NULL,
+    key BLOB NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (shelf, key)
 ) STRICT, WITHOUT ROWID;
 
 
@@ -305,6 +335,14 @@ CREATE TABLE changes (
     PRIMARY KEY (namespace, position)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX changes_with_detail ON changes (session) WHERE detail <> '';
+
+-- The parts of the log that were written by one process each. `id` is random, so that the epochs of two copies of a file
+-- differ. `ended` is the last position, of all namespaces, that the log had when the epoch began.
+CREATE TABLE log_epochs (
+    number INTEGER PRIMARY KEY,
+    id INTEGER NOT NULL UNIQUE,
+    ended INTEGER
+) STRICT;
 
 -- How far each log was trimmed.
 CREATE TABLE changes_trimmed (
@@ -389,4 +427,14 @@ CREATE TABLE vectors (
     space INTEGER NOT NULL,
     vector BLOB NOT NULL
 ) STRICT;
-CREATE INDEX vectors_by_space ON vectors (space);
+
+-- The signs of the numbers of each vector, one bit for each. They choose the vectors that are compared in full.
+CREATE TABLE vector_codes (
+    space INTEGER NOT NULL,
+    address INTEGER NOT NULL,
+    code BLOB NOT NULL,
+    PRIMARY KEY (space, address)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER vectors_remove_code AFTER DELETE ON vectors BEGIN
+    DELETE FROM vector_codes WHERE space = old.space AND address = old.address;
+END;

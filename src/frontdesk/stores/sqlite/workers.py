@@ -1,71 +1,29 @@
-"""The threads: each owns one connection, takes jobs from a queue and delivers their results."""
+"""What the threads of a store have in common (each owns one connection, which is opened when needed), and the thread
+that reads."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
 
 import apsw
 
-from frontdesk.errors import FrontdeskError
-from frontdesk.stores.sqlite.connections import BUSY, Connection, Database, Stamp, roll_back
+from frontdesk.stores.sqlite.connections import Connection, Database, Stamp, roll_back
+from frontdesk.stores.sqlite.delivery import Job, Outcome, deliver
+from frontdesk.stores.sqlite.patience import BUSY, Patience
 
-MAX_BATCH = 512
-WAL_PAGES_TO_CHECKPOINT = 1_024
-WAL_PAGES_TO_STOP_AT = 16_384
+LONGEST_BLOCK = 0.001
+"""seconds that one read may take on the event loop"""
 _LOST = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.ReadOnlyError)
 
-Job = tuple[Callable[[Connection], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
-Outcome = tuple[Any, BaseException | None]
 
-
-class Delivery:
-    """Outcomes on their way to the loops that wait for them: each loop is woken once."""
-
-    def __init__(self) -> None:
-        self._by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
-
-    def add(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], outcome: Outcome) -> None:
-        self._by_loop.setdefault(loop, []).append((future, outcome))
-
-    def send(self) -> None:
-        for loop, outcomes in self._by_loop.items():
-            _call(loop, _resolve_all, outcomes)
-
-
-def deliver(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], outcome: Outcome) -> None:
-    """Send a single outcome on its way."""
-    _call(loop, _resolve, future, outcome)
-
-
-def _call(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(callback, *arguments)
-    except RuntimeError:
-        pass  # the loop was closed: nothing waits there any more
-
-
-def _resolve_all(outcomes: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
-    for future, outcome in outcomes:
-        _resolve(future, outcome)
-
-
-def _resolve(future: asyncio.Future[Any], outcome: Outcome) -> None:
-    result, error = outcome
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
-
-
-class _Worker:
+class Worker:
     """A daemon thread with a connection that is opened when needed. `lock` is held while the connection is in use."""
 
     name = "worker"
@@ -74,32 +32,57 @@ class _Worker:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
+        self._patience = Patience(database.busy_timeout)
+        self._resumed = threading.Event()
+        self._resumed.set()
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._joined = False
         self._connection: apsw.Connection | None = None
         self._stamp: Stamp | None = None
 
     def start_once(self) -> None:
+        """Start the thread, unless it was started or joined before."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._main, name=f"frontdesk-{self.name}", daemon=True)
-            self._thread.start()
+            with self._starting:
+                if self._thread is None and not self._joined:
+                    thread = threading.Thread(target=self._main, name=f"frontdesk-{self.name}", daemon=True)
+                    thread.start()
+                    self._thread = thread
 
     def join(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
+        """Wait for the end of the thread. One that is started at this moment is waited for, too."""
+        with self._starting:
+            self._joined = True
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def hurry(self) -> None:
+        """Give up waiting for a lock, or a long statement, soon: it will be repeated after `resume`."""
+        self._resumed.clear()
+        self._patience.hurried = True
 
     def pause(self) -> None:
-        """Wait until the current job is done, and keep nothing open until `resume`."""
+        """Wait until the current job is done or was given up, and keep nothing open until `resume`."""
         self._lock.acquire()
         if self._connection is not None:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._disconnect()
 
     def resume(self) -> None:
+        self._patience.hurried = False
         self._lock.release()
+        self._resumed.set()
+
+    def hold(self) -> threading.Lock:
+        """Enter it to wait until the current job is done; no other is started until it is left."""
+        return self._lock
 
     @contextmanager
-    def idle(self) -> Iterator[None]:
-        """Wait until the current job is done, and start no other meanwhile."""
+    def _active(self) -> Iterator[None]:
+        """Use the connection, unless it is paused: then wait for `resume`."""
+        self._resumed.wait()
         with self._lock:
             yield
 
@@ -115,30 +98,39 @@ class _Worker:
         """What the thread does until it is stopped."""
 
     def _connect(self) -> apsw.Connection:
+        """The connection, after a check that it still belongs to the file at this path."""
         if self._stamp is not None and self._stamp != self._database.stamp():
             self._disconnect()
         if self._connection is None:
-            self._connection, self._stamp = self._database.open(write=self.writes)
+            self._connection, self._stamp = self._database.open(self._patience, write=self.writes)
             self._opened(self._connection)
+        else:
+            self._database.file.check()
         return self._connection
 
     def _opened(self, connection: apsw.Connection) -> None:
         """Called with each new connection."""
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close(True)
-        self._connection = self._stamp = None
+        connection, self._connection, self._stamp = self._connection, None, None
+        if connection is not None:
+            self._database.file.closed()
+            with suppress(apsw.Error):  # the disk failed while the log was copied into the file: the log keeps it
+                connection.close(True)
 
-    def _failed(self, error: BaseException) -> BaseException:
+    def _failed(self, error: BaseException, *, committing: bool = False) -> BaseException:
         """The error to raise; a connection that may be broken is closed."""
-        translated = self._database.translate(error, self._connection)
+        translated = self._database.translate(error, self._connection, committing=committing)
         if isinstance(error, _LOST):
             self._disconnect()
         return translated
 
+    def _was_hurried(self, error: BaseException) -> bool:
+        """Whether the error only means that `hurry` was called."""
+        return isinstance(error, apsw.InterruptError) or (isinstance(error, BUSY) and self._patience.hurried)
 
-class ReaderThread(_Worker):
+
+class ReaderThread(Worker):
     """Runs one operation at a time, each in a read transaction. It is in `reading` while it is busy."""
 
     name = "reader"
@@ -150,207 +142,58 @@ class ReaderThread(_Worker):
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            operation, loop, future = job
-            self._reading.add(self)
-            with self._lock:
-                outcome = self._read(operation)
-            self._reading.discard(self)
-            deliver(loop, future, outcome)
+            self._serve(*job)
+            del job  # it may refer to the store, which is dropped while this waits for the next
 
-    def _read(self, operation: Callable[[Connection], Any]) -> Outcome:
+    def _serve(
+        self,
+        operation: Callable[[Connection], Any],
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Any],
+        since: float,
+    ) -> None:
+        self._reading.add(self)
+        outcome = None
+        while outcome is None:
+            with self._active():
+                outcome = self._read(operation, since)
+        self._reading.discard(self)
+        deliver(loop, future, outcome)
+
+    def _read(self, operation: Callable[[Connection], Any], since: float) -> Outcome | None:
+        """What the operation returned or raised; None if it was hurried and must be repeated."""
+        self._patience.start(since)
         try:
             connection = self._connect()
-            try:
-                return _in_snapshot(connection, operation), None
-            except BUSY:
-                return self._database.patiently(lambda: _in_snapshot(connection, operation)), None
+            return self._patience.persist(lambda: _in_snapshot(connection, operation)), None
+        except BaseException as error:
+            if self._was_hurried(error):
+                return None
+            return None, self._failed(error)
+
+    def read_now(self, operation: Callable[[Connection], Any]) -> Outcome | None:
+        """Called on the event loop: what the operation returned or raised, or None if it would have to wait, or takes
+        longer than a loop should be blocked. Then it must be repeated by a thread."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            if self._connection is None:
+                return None
+            self._patience.start(timeout=0.0)
+            self._patience.cut_off = time.monotonic() + LONGEST_BLOCK
+            return _in_snapshot(self._connect(), operation), None
+        except (apsw.InterruptError, *BUSY):
+            return None
         except BaseException as error:
             return None, self._failed(error)
+        finally:
+            self._patience.cut_off = None
+            self._lock.release()
 
 
 def _in_snapshot(connection: apsw.Connection, operation: Callable[[Connection], Any]) -> Any:
-    connection.execute("BEGIN")
     try:
+        connection.execute("BEGIN")
         return operation(connection)
     finally:
         roll_back(connection)
-
-
-class WriterThread(_Worker):
-    """Runs operations in the order they came; those that arrive during a commit are committed together by the next."""
-
-    name = "writer"
-    writes = True
-
-    def __init__(
-        self,
-        database: Database,
-        jobs: SimpleQueue[Job | None],
-        checkpointer: Checkpointer,
-        admit: Callable[[], None],
-    ) -> None:
-        super().__init__(database)
-        self._jobs = jobs
-        self._checkpointer = checkpointer
-        self._admit = admit
-        self._wal_pages = 0
-
-    def _run(self) -> None:
-        while batch := self._take():
-            with self._lock:
-                outcomes = self._commit(batch)
-            if len(batch) == 1:
-                deliver(*batch[0][1:], outcomes[0])
-            else:
-                delivery = Delivery()
-                for (_, loop, future), outcome in zip(batch, outcomes, strict=True):
-                    delivery.add(loop, future, outcome)
-                delivery.send()
-            self._admit()
-            if self._wal_pages >= WAL_PAGES_TO_CHECKPOINT:
-                with self._lock:
-                    self._checkpointer.relieve(self._connection, self._wal_pages)
-
-    def empty_wal(self, readers: Sequence[ReaderThread]) -> None:
-        """Called from another thread: between two transactions.
-
-        First while none of these readers reads, since reads that overlap without end keep the log from being emptied.
-        If that takes longer than a second, a reader in another process is in the way: these readers continue, and this
-        waits for the other one."""
-        with self.idle():
-            try:
-                connection = self._connect()
-                if not self._truncate(connection, readers):
-                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            except apsw.Error as error:
-                raise self._failed(error) from None
-
-    def _truncate(self, connection: apsw.Connection, readers: Sequence[ReaderThread]) -> bool:
-        with ExitStack() as idle:
-            for reader in readers:
-                idle.enter_context(reader.idle())
-            connection.set_busy_handler(self._database.patience(1.0))
-            try:
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            except BUSY:
-                return False
-            finally:
-                connection.set_busy_handler(self._database.patience())
-        return True
-
-    def _take(self) -> list[Job]:
-        """What is waiting, at least one job; nothing after the end was asked for."""
-        batch: list[Job] = []
-        job = self._jobs.get()
-        while job is not None:
-            batch.append(job)
-            if len(batch) == MAX_BATCH or self._jobs.empty():
-                return batch
-            job = self._jobs.get()
-        self._jobs.put(None)  # for the next time round
-        return batch
-
-    def _opened(self, connection: apsw.Connection) -> None:
-        connection.set_wal_hook(self._note_wal)
-
-    def _note_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        self._wal_pages = pages
-        return apsw.SQLITE_OK
-
-    def _commit(self, batch: list[Job]) -> list[Outcome]:
-        try:
-            connection = self._connect()
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except BUSY:
-                self._database.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-        except BaseException as error:
-            translate = self._database.translate
-            outcomes: list[Outcome] = [(None, translate(error, self._connection)) for _ in batch]
-            self._failed(error)
-            return outcomes
-        try:
-            outcomes = [_attempt(connection, operation) for operation, _, _ in batch]
-            connection.execute("COMMIT")
-            return outcomes
-        except BaseException as error:
-            translated = self._failed(error)
-            self._roll_back()
-        if len(batch) == 1:
-            return [(None, translated)]
-        return [outcome for job in batch for outcome in self._commit([job])]
-
-    def _roll_back(self) -> None:
-        try:
-            if self._connection is not None:
-                roll_back(self._connection)
-        except apsw.Error:
-            self._disconnect()
-
-
-def _attempt(connection: apsw.Connection, operation: Callable[[Connection], Any]) -> Outcome:
-    """An operation that is refused before it wrote anything does not affect the others in the transaction."""
-    before = connection.total_changes()
-    try:
-        return operation(connection), None
-    except FrontdeskError as error:
-        if connection.total_changes() != before:
-            raise
-        return None, error
-
-
-class Checkpointer(_Worker):
-    """Copies the write-ahead log into the file while the writer goes on, and lets the writer finish between two
-    transactions."""
-
-    name = "checkpointer"
-    writes = True
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._wanted: SimpleQueue[bool] = SimpleQueue()
-        self._nearly_done = False
-        self._asked_at = 0
-
-    def relieve(self, writer: apsw.Connection | None, pages: int) -> None:
-        """Called by the writer between two transactions when the log has grown to `pages`."""
-        if writer is None:
-            return
-        if pages < self._asked_at:
-            self._asked_at = 0
-        if self._nearly_done:
-            self._nearly_done = False
-            _checkpoint(writer, apsw.SQLITE_CHECKPOINT_PASSIVE)
-        elif pages >= self._asked_at + WAL_PAGES_TO_CHECKPOINT:
-            self._asked_at = pages
-            if pages >= WAL_PAGES_TO_STOP_AT:
-                self._stop_the_log(writer)
-            else:
-                self._wanted.put(True)
-                self.start_once()
-
-    def stop(self) -> None:
-        self._wanted.put(False)
-
-    def _run(self) -> None:
-        while self._wanted.get():
-            with self._lock:
-                try:
-                    _checkpoint(self._connect(), apsw.SQLITE_CHECKPOINT_PASSIVE)
-                except (apsw.Error, FrontdeskError):
-                    self._disconnect()
-            self._nearly_done = True
-
-    def _stop_the_log(self, writer: apsw.Connection) -> None:
-        """Readers that overlap without end would keep the log growing. Wait for those that use it now: later ones read
-        from the file."""
-        writer.set_busy_handler(self._database.patience(1.0))
-        _checkpoint(writer, apsw.SQLITE_CHECKPOINT_RESTART)
-        writer.set_busy_handler(self._database.patience())
-
-
-def _checkpoint(connection: apsw.Connection, mode: int) -> None:
-    try:
-        connection.wal_checkpoint(mode=mode)
-    except apsw.Error:
-        pass  # another checkpoint is running, a reader is in the way or the disk is full: the log keeps everything

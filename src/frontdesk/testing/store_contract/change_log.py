@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from frontdesk.errors import ChangesTrimmedError
+from frontdesk.errors import ChangesRewoundError, ChangesTrimmedError
 from frontdesk.messages.ids import new_id
 from frontdesk.store import BEGINNING, ChangeRow, DocumentRow, NewChange, Owner, Position, Store, UsageRow
 from frontdesk.testing.store_contract import steps
@@ -154,9 +154,20 @@ class ChangeLogContract:
         for start in range(10):
             assert await store.changes(NAMESPACE, whole[start].position, 1000) == whole[start + 1 :]
             assert await store.changes(NAMESPACE, whole[start].position, 2) == whole[start + 1 : start + 3]
-            major, minor = whole[start].position
-            assert await store.changes(NAMESPACE, (major, minor - 1), 1000) == whole[start:]
+            assert await store.changes(NAMESPACE, whole[start].position.before, 1000) == whole[start:]
         assert await store.changes(NAMESPACE, BEGINNING, 1000) == whole
+
+    async def test_the_position_of_another_log_is_refused(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        entries = await settled(store, 2)
+        epochs = {entry.position.epoch for entry in entries}
+        assert len(epochs) == 1
+        assert await store.last_change(NAMESPACE) == entries[-1].position
+        for position in (entries[0].position, Position(2**50, 0)):
+            with pytest.raises(ChangesRewoundError) as caught:
+                await store.changes(NAMESPACE, position._replace(epoch=max(epochs) + 1), 10)
+            assert await store.changes(NAMESPACE, caught.value.position, 10) == entries
+        assert await store.changes(NAMESPACE, entries[0].position._replace(epoch=0), 10) == entries[1:]
 
     async def test_each_namespace_has_its_own_log(self, store: Store) -> None:
         assert await store.last_change(NAMESPACE) == BEGINNING

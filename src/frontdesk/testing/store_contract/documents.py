@@ -155,6 +155,33 @@ class DocumentContract:
         assert await store.rewrite_document("ns", name, [text(1, "again")], 0)
         assert await contents(store, name) == ["again"]
 
+    @pytest.mark.parametrize("owner", [ROOM, ANA, NAMESPACE], ids=["session", "guest", "namespace"])
+    async def test_a_document_and_its_note_are_written_together_or_not_at_all(
+        self, store: Store, room: str, owner: Owner
+    ) -> None:
+        name, noted = DocumentName(owner, "label"), DocumentName(owner, "note")
+        assert not await store.put_document("ns", owner, text(1, "one"), note=text(2, "late", "note"))
+        assert not await store.put_document("ns", owner, text(2, "late"), note=text(1, "n1", "note"))
+        assert await contents(store, name, noted) == [None, None]
+        assert await store.put_document("ns", owner, text(1, "one"), note=text(1, "n1", "note"))
+        assert await store.put_document("ns", owner, text(2, "two"), note=text(2, "n2", "note"))
+        assert not await store.rewrite_document("ns", name, [text(3, "three")], 2, note=text(2, "again", "note"))
+        assert not await store.rewrite_document("ns", name, [text(3, "three")], 1, note=text(3, "n3", "note"))
+        assert await contents(store, name, noted) == ["two", "n2"]
+        assert len(await store.document_versions("ns", name)) == 2
+        assert len(await store.document_versions("ns", noted)) == 1
+        assert await store.rewrite_document("ns", name, [text(3, "three")], 2, note=text(3, "n3", "note"))
+        assert await contents(store, name, noted) == ["three", "n3"]
+
+    async def test_of_concurrent_writers_of_a_document_with_a_note_one_is_first(self, store: Store, room: str) -> None:
+        """Writers of different documents share a note: it belongs to the document that it was written with."""
+        notes = [text(1, str(n), "note") for n in range(8)]
+        puts = [store.put_document("ns", ROOM, text(1, str(n), f"d{n}"), note=notes[n]) for n in range(8)]
+        results = await asyncio.gather(*puts)
+        assert results.count(True) == 1
+        written = [row for n in range(8) for row in await store.document_versions("ns", DocumentName(ROOM, f"d{n}"))]
+        assert [row.content for row in written] == await contents(store, DocumentName(ROOM, "note"))
+
     async def test_prompts_that_show_a_hidden_version_are_dropped_and_no_others(self, store: Store) -> None:
         keys = {"ana": "ana", "ana 2": "ana", "ben": "ben"}
         for id, peer in keys.items():

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from frontdesk.errors import HeadMovedError, SessionEndedError, SessionExistsError
 from frontdesk.lifecycle import transitions
@@ -207,6 +208,23 @@ class LifecycleContract:
         await store.acquire_lease(NAMESPACE, "s3", "work", "me", 0)
         assert await ids(store, leased="work") == ["s1"]
         assert await ids(store, unleased="work") == ["s3", "s2", "s0"]
+
+    async def test_a_page_shows_whose_lease_is_held(self, store: Store) -> None:
+        statuses = ["active", "suspended", "archived"]
+        for number in range(6):
+            await store.create(new(f"s{number}", now=NOW + number, agent="bot", peer=f"p{number}", tags='["x"]'))
+            await set_row(store, f"s{number}", status=statuses[number % 3])
+        for number in (0, 4):
+            await store.acquire_lease(NAMESPACE, f"s{number}", "work", "me", MINUTE)
+        await store.acquire_lease(NAMESPACE, "s1", "other", "me", MINUTE)
+        await store.acquire_lease(NAMESPACE, "s2", "work", "me", 0)
+        await store.acquire_lease(NAMESPACE, None, "work", "me", MINUTE)
+        selections: list[dict[str, Any]] = [{}, {"agent": "bot"}, {"tag": "x"}, {"order": "created"}]
+        for filters in selections:
+            query = SessionQuery(namespace=NAMESPACE, limit=100, shown_lease="work", **filters)
+            shown = [(found.id, found.is_leased) for found in await store.page(query)]
+            assert shown == [(f"s{number}", number in (0, 4)) for number in range(5, -1, -1)], filters
+            assert not any(found.is_leased for found in await store.page(replace(query, shown_lease=None)))
 
     async def test_held_leases_are_listed_with_their_sessions(self, store: Store) -> None:
         await store.create(new("s"))

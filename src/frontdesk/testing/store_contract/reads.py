@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from frontdesk.store import EditItem, OverlayItem, Place, Span, Store
 from frontdesk.testing.store_contract.steps import (
     NAMESPACE,
@@ -229,6 +231,22 @@ class ReadContract:
         ]
         assert await store.sums(places) == [(4, 7), (1, 1), (8, 8), (0, 0), (0, 0), (2, 3), (1, 1)]
         assert await store.sums([]) == []
+
+    async def test_messages_are_counted_by_role_without_reading_them(self, store: Store) -> None:
+        result = '{"results":["c1"]}'
+        await add(store, "s", message("m1", tokens=1), message("m2", tokens=2))
+        await add(store, "s", msgspec.structs.replace(message("m3", tokens=4), derived=result))
+        await add(
+            store,
+            "s",
+            msgspec.structs.replace(message("m4", tokens=8), role="assistant", derived='{"text":"\\"results\\":1"}'),
+        )
+        await add(store, "s", msgspec.structs.replace(message("b1", tokens=16), role="tool"), parent="m1")
+        m1, b1 = await place(store, "s", "m1"), await place(store, "s", "b1")
+        spans = [Span(m1.segment, 0, 3, None), Span(b1.segment, 0, 0, m1)]
+        assert sorted(await store.tally(spans)) == [("assistant", 1, 8), ("tool", 2, 20), ("user", 2, 3)]
+        assert await store.tally([Span(m1.segment, 1, 1, None)]) == [("user", 1, 2)]
+        assert await store.tally([]) == []
 
     async def test_a_long_path_is_read_in_order(self, store: Store) -> None:
         ids = [f"m{number:04}" for number in range(1500)]

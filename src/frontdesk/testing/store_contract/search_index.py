@@ -16,6 +16,7 @@ from frontdesk.store import (
     IndexText,
     NewSession,
     Place,
+    Position,
     SessionSelection,
     Store,
 )
@@ -37,7 +38,7 @@ from frontdesk.testing.store_contract.steps import (
 )
 from frontdesk.tree import plans
 
-START = IndexState(made_with="test", position=(0, 0))
+START = IndexState(made_with="test", position=Position(0, 0))
 
 
 async def put(store: Store, *texts: IndexText, namespace: str = NAMESPACE) -> None:
@@ -89,6 +90,19 @@ class SearchIndexContract:
         [match] = await find(store, "deploy*")
         assert list(match.places["deploy*"]) == [0, 1]
         assert await store.frequencies(NAMESPACE, ["dep*", "deploy", "none", "none*"]) == [3, 1, 0, 0]
+        assert sorted(await store.terms(NAMESPACE, "depl", 10)) == ["deploy", "deployment"]
+        assert len(await store.terms(NAMESPACE, "dep", 2)) == 2
+        assert await store.terms(NAMESPACE, "none", 10) == []
+
+    async def test_messages_that_are_not_in_the_index_are_listed(self, store: Store) -> None:
+        await index_all(store, "s", {"a": "red", "b": "blue"})
+        await add(store, "s", message("c", "green"), message("d", "grey"))
+        segment = (await place(store, "s", "a")).segment
+        whole = Address("message", segment, 0), Address("message", segment, 3)
+        assert await store.unindexed(NAMESPACE, [whole]) == [Address("message", segment, at) for at in (2, 3)]
+        parts = [(Address("message", segment, at), Address("message", segment, at)) for at in (0, 2)]
+        assert await store.unindexed(NAMESPACE, parts) == [Address("message", segment, 2)]
+        assert await store.unindexed(NAMESPACE, []) == []
 
     async def test_phrases_are_required_and_excluded_in_word_order(self, store: Store) -> None:
         await index_all(store, "s", {"a": "one two three", "b": "two one three", "c": "one three two"})
@@ -194,6 +208,7 @@ class SearchIndexContract:
             assert await found(store, term) == {at}
             assert await found(store, phrases=(((term,),),)) == {at}
             assert await store.frequencies(NAMESPACE, [term]) == [1]
+            assert term in await store.terms(NAMESPACE, term[:1], 100)
 
     async def test_every_part_of_a_long_text_is_found(self, store: Store) -> None:
         words = [f"t{number}" for number in range(30_000)] + ["same"] * 300
@@ -215,13 +230,14 @@ class SearchIndexContract:
             await put(store, namespace=namespace)
             assert await find(store, "word", namespace=namespace) == []
             assert await store.frequencies(namespace, ["word"]) == [0]
+            assert await store.terms(namespace, "word", 10) == []
             assert await store.families(namespace, 0, 10) != await store.families(NAMESPACE, 0, 10)
         assert await store.frequencies(NAMESPACE, ["word"]) == [1]
 
     async def test_a_batch_is_written_only_if_the_state_is_the_one_it_replaces(self, store: Store) -> None:
         await add(store, "s", "a")
         text = await of_message(store, "s", "a", "word")
-        later = IndexState(made_with="test", position=(7, 1), cursor=5, usable=False)
+        later = IndexState(made_with="test", position=Position(7, 1), cursor=5, usable=False)
         assert await store.index_state(NAMESPACE) is None
         assert not await store.write_index(IndexBatch(namespace=NAMESPACE, replaces=START, state=later, texts=[text]))
         assert await store.write_index(IndexBatch(namespace=NAMESPACE, replaces=None, state=later, texts=[text]))
@@ -333,6 +349,30 @@ class SearchIndexContract:
         numbers = [segment.number for segment in seen.rows.segments]
         segments = await store.segments(NAMESPACE, [*numbers, 1 << 50])
         assert sorted(segments, key=lambda segment: segment.number) == list(seen.rows.segments)
+
+    async def test_some_sessions_of_a_family_are_read_by_tree_or_by_activity(self, store: Store) -> None:
+        await add(store, "s", message("a", "red"))
+        for name in ("f", "g", "h"):
+            await fork(store, "s", name)
+        every = {name: await row(store, name) for name in ("s", "f", "g", "h")}
+        family = [every["s"].family]
+        owned = await store.relatives(NAMESPACE, family, trees=[every["s"].tree, every["g"].tree, 1 << 50])
+        assert {session.id for session in owned} == {"s", "g"}
+        by_activity = sorted(every.values(), key=lambda one: (one.last_active_at, one.number), reverse=True)
+        assert await store.relatives(NAMESPACE, family, latest=3) == by_activity[:3]
+        assert await store.relatives(NAMESPACE, [*family, 1 << 50], latest=9) == by_activity
+
+    async def test_the_owners_of_edits_and_overlays_are_known(self, store: Store) -> None:
+        await add(store, "s", message("a", "red"), message("b", "blue"))
+        await fork(store, "s", "f")
+        await replace(store, "f", message("a", "green"))
+        await cover(store, "s", "o", "a", "b")
+        seen, forked = await tree(store, "s"), await tree(store, "f")
+        edit = Address("edit", next(row.number for row in forked.rows.edits if row.kind == "replaced"))
+        overlay = Address("overlay", seen.rows.overlays[0].number)
+        found = await store.owner_trees(NAMESPACE, [edit, overlay, Address("edit", 1 << 50)])
+        assert found == {edit: forked.session.tree, overlay: seen.session.tree}
+        assert await store.owner_trees(NAMESPACE, []) == {}
 
     async def test_empty_bulk_reads_return_nothing(self, store: Store) -> None:
         assert await store.segments(NAMESPACE, []) == []

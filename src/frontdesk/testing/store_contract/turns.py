@@ -29,8 +29,9 @@ from frontdesk.testing.store_contract.steps import (
     new,
     path,
     row,
+    tree,
 )
-from frontdesk.tree import plans
+from frontdesk.tree import forks, plans
 
 MINUTE = 60_000_000
 
@@ -76,6 +77,18 @@ async def rename(store: Store, fence: int) -> Plan:
 
 class TurnContract:
     # fences
+
+    async def test_callers_that_wait_are_listed_in_their_order(self, store: Store) -> None:
+        await store.create(new("s"))
+        await turn(store, "ana")
+        for holder in ("ben", "cleo"):
+            await store.queue_lease(wish(holder))
+        await store.queue_lease(wish("late", patience=1))
+        await store.queue_lease(wish("ben"))
+        assert (await store.lease_queue(NAMESPACE, "s", TURN))[:2] == ["ben", "cleo"]
+        await store.leave_lease(NAMESPACE, "s", TURN, "ben")
+        assert (await store.lease_queue(NAMESPACE, "s", TURN))[:1] == ["cleo"]
+        assert await store.lease_queue(NAMESPACE, "missing", TURN) == []
 
     async def test_a_fenced_append_is_written_while_the_turn_is_held(self, store: Store) -> None:
         await store.create(new("s"))
@@ -298,6 +311,19 @@ class TurnContract:
         lease = await turn(store, "cid")
         assert await store.next_queued(NAMESPACE, "s", TURN, lease.number) is None
 
+    async def test_queued_messages_are_listed_and_removed_by_id(self, store: Store) -> None:
+        for session_id in ("s", "other"):
+            await store.create(new(session_id))
+            await turn(store, "ana", session_id)
+            for name in ("a", "b", "c"):
+                await store.queue_lease(wish("ben", session_id, message=message(name)))
+        assert await store.queued_messages(NAMESPACE, "s", TURN) == [message("a"), message("b"), message("c")]
+        await store.remove_queued(NAMESPACE, "s", TURN, ["c", "missing", "a"])
+        assert await store.queued_messages(NAMESPACE, "s", TURN) == [message("b")]
+        assert len(await store.queued_messages(NAMESPACE, "other", TURN)) == 3
+        assert await store.queued_messages(NAMESPACE, "missing", TURN) == []
+        await store.remove_queued(NAMESPACE, "missing", TURN, ["b"])
+
     async def test_a_refused_append_leaves_the_queue_unchanged(self, store: Store) -> None:
         await store.create(new("s"))
         lease = await turn(store, "ana", message=message("a"))
@@ -337,6 +363,28 @@ class TurnContract:
         assert sorted(taken) == sorted(queued)
         assert len(queued) + len(refused) == 41
 
+    async def test_messages_of_concurrent_first_callers_are_each_queued_once(self, store: Store) -> None:
+        """Nobody has held the lease before, so that there is no row yet that a caller could lock."""
+        names = [f"m{n}" for n in range(6)]
+        for session_id in (f"s{n}" for n in range(12)):
+            await store.create(new(session_id))
+            answers = await asyncio.gather(
+                *(
+                    store.queue_lease(wish(f"{name} {n}", session_id, message=message(name)))
+                    for name in names
+                    for n in "ab"
+                )
+            )
+            leases = {answer.lease.number for answer in answers if answer.lease is not None}
+            assert [answer.queued for answer in answers].count(False) == len(leases) == 1
+            found = []
+            while (queued := await store.next_queued(NAMESPACE, session_id, TURN, *leases)) is not None:
+                found.append(queued.id)
+                await store.append(
+                    msgspec.structs.replace(write(queued.id, fence=None, dequeue=True), session_id=session_id)
+                )
+            assert sorted(found) == names
+
     # sessions that follow one another under a key
 
     async def test_a_plan_hands_the_turn_and_the_queue_over_to_the_session_that_it_creates(self, store: Store) -> None:
@@ -366,6 +414,18 @@ class TurnContract:
         assert (await turn(store, "zoe", "other")).holder == "zoe"
         assert await store.renew_lease(NAMESPACE, "next", TURN, held.number, 0)
         assert (await turn(store, "eve", "next")).number > held.number
+
+    async def test_a_fork_can_take_over_the_turn_and_the_queue(self, store: Store) -> None:
+        await add(store, "s", "m1")
+        held = await turn(store, "ann")
+        await store.queue_lease(wish("bob", message=message("q1")))
+        plan = forks.split(await tree(store, "s"), new("next"), "compaction", NOW)
+        assert await store.apply(msgspec.structs.replace(plan, fence=held.number))
+        assert await store.get_lease(NAMESPACE, "s", TURN) is None
+        assert await store.get_lease(NAMESPACE, "next", TURN) == held
+        assert await store.queued_messages(NAMESPACE, "next", TURN) == [message("q1")]
+        assert await store.queued_messages(NAMESPACE, "s", TURN) == []
+        assert await path(store, "next") == ["m1"]
 
     async def test_only_named_documents_are_handed_over(self, store: Store) -> None:
         old, _ = await store.create(new("s", agent="a", channel="c", peer="p"))

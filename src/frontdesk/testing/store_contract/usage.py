@@ -37,6 +37,23 @@ class UsageContract:
         [total] = await store.usage(UsageQuery(namespace=NAMESPACE, by=("day",)))
         assert (total.day, total.input_tokens) == (MONDAY, 3)
 
+    async def test_entries_are_read_newest_first(self, store: Store) -> None:
+        await store.create(new("s"))
+        await store.create(new("t"))
+        given = [entry(f"u{n}", at=NOW + n // 2, input_tokens=n, cost="0.5", model="m") for n in range(5)]
+        for each in given:
+            await store.add_usage(NAMESPACE, "s", each)
+        await store.add_usage(NAMESPACE, "t", entry("other"))
+        found = await store.recent_usage(NAMESPACE, "s", 10)
+        assert [(each.id, each.at, each.input_tokens, each.model) for each in found] == [
+            (each.id, each.at, each.input_tokens, each.model) for each in reversed(given)
+        ]
+        assert {Decimal(each.cost) for each in found} == {Decimal("0.5")}
+        page = await store.recent_usage(NAMESPACE, "s", 2)
+        assert page == found[:2]
+        assert await store.recent_usage(NAMESPACE, "s", 9, (page[-1].at, page[-1].id)) == found[2:]
+        assert await store.recent_usage(NAMESPACE, "missing", 9) == []
+
     async def test_the_same_id_in_another_session_is_another_entry(self, store: Store) -> None:
         for name in ("s", "t"):
             await store.create(new(name))

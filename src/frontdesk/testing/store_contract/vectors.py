@@ -18,11 +18,13 @@ from frontdesk.store import (
     NewSession,
     NewVector,
     Place,
+    Position,
     SessionSelection,
     Store,
     VectorRow,
     VectorStore,
 )
+from frontdesk.store.vectors import COMPARED_IN_FULL
 from frontdesk.testing.store_contract.search_index import index_all
 from frontdesk.testing.store_contract.steps import (
     NAMESPACE,
@@ -132,6 +134,22 @@ class VectorContract:
 
         assert await near(store, query, 20) == sorted(vectors, key=cosine, reverse=True)[:20]
 
+    async def test_the_nearest_of_very_many_vectors_is_found(self, store: StoreWithVectors) -> None:
+        rng = random.Random(8)
+        ids = [f"m{number}" for number in range(COMPARED_IN_FULL + 500)]
+        await add(store, "chat", *ids)
+        first, last = [at(await tree(store, "chat", ids[0], ids[-1]), id) for id in (ids[0], ids[-1])]
+        addresses = [
+            Address("message", first.segment, position) for position in range(first.position, last.position + 1)
+        ]
+        vectors = {address: unit(*(rng.gauss(0, 1) for _ in range(DIMENSIONS))) for address in addresses}
+        assert await put(store, [NewVector(address, vector) for address, vector in vectors.items()]) == len(ids)
+        for address in rng.sample(addresses, 20):
+            for ranges in (None, [(addresses[0], addresses[-1])]):
+                [found] = await store.nearest(NAMESPACE, vectors[address], 1, ranges)
+                assert found.address == address
+                assert found.similarity == pytest.approx(1, abs=1e-5)
+
     async def test_a_new_vector_replaces_the_old_one(self, store: StoreWithVectors) -> None:
         spoken = await spoken_by(store, "a", "b")
         await put(store, [NewVector(spoken["a"], unit(0, 0, 0, 1))])
@@ -166,8 +184,8 @@ class VectorContract:
     async def test_the_state_is_set_only_if_it_is_the_expected_one(self, store: StoreWithVectors) -> None:
         await store.prepare_vectors(NAMESPACE, DIMENSIONS)
         assert await store.vector_state(NAMESPACE) is None
-        first = IndexState(made_with="a model", position=(0, 0), cursor=0)
-        then = IndexState(made_with="a model", position=(7, 1))
+        first = IndexState(made_with="a model", position=Position(0, 0), cursor=0)
+        then = IndexState(made_with="a model", position=Position(7, 1))
         assert not await store.mark_vectors(NAMESPACE, DIMENSIONS, then, first)
         assert await store.mark_vectors(NAMESPACE, DIMENSIONS, None, first)
         assert not await store.mark_vectors(NAMESPACE, DIMENSIONS, None, then)

@@ -1,0 +1,1 @@
+"""What every SQL store does alike, written once: see `database` for the seam."""
