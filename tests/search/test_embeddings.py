@@ -20,7 +20,7 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import EmbeddingSettings
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.search import vectors
-from frontdesk.search.embeddings import EmbeddingHealth, embed_texts
+from frontdesk.search.vectors import EmbeddingHealth, embed_texts
 from frontdesk.stores import open_url
 from tests.servers.postgres import PostgresServer
 
@@ -219,8 +219,8 @@ async def test_after_a_failure_only_the_missing_texts_are_embedded(tmp_path: Pat
     runtime = Runtime(url, "default", DEFAULT_MAX_MESSAGE_BYTES)
     runtime.configure(embeddings=EmbeddingSettings(embed, 2, batch_size=2))
     with pytest.raises(SystemExit):
-        await vectors.run(runtime)
-    await vectors.run(runtime)
+        await vectors.update(runtime)
+    await vectors.update(runtime)
     assert sorted(filter(None, asked)) == sorted(texts)
     await runtime.close()
 

@@ -13,42 +13,67 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdesk.search.fusion import NEAREST, RESERVED_PLACE, WEIGHT, fuse
-from frontdesk.search.ranking import rank_texts
+from frontdesk.search.ranking import COMPARED, NEAREST, VECTOR_WEIGHT, fuse, normalise, rank_texts
 from frontdesk.search.tokeniser import TOKENISER
+from frontdesk.store import Address
 
 Matrix = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float64]]
 
-hits = st.lists(st.tuples(st.integers(0, 60), st.floats(0.01, 100)), unique_by=lambda hit: hit[0], max_size=60).map(
+
+def at(number: int) -> Address:
+    """The address of a text that has no neighbours."""
+    return Address("message", number, 0)
+
+
+numbers = st.integers(0, 60)
+hits = st.lists(st.tuples(numbers.map(at), st.floats(0.01, 100)), unique_by=lambda hit: hit[0], max_size=60).map(
     lambda found: sorted(found, key=lambda hit: -hit[1])
 )
-nearest = st.lists(st.integers(0, 60), unique=True, max_size=40)
+cosines = st.dictionaries(numbers.map(at), st.floats(-1, 1), max_size=40)
 
 
-@given(hits, nearest)
-def test_every_hit_comes_once_and_best_first(lexical: list[tuple[int, float]], near: list[int]) -> None:
-    fused = fuse(lexical, near)
-    assert sorted(hit for hit, _ in fused) == sorted({hit for hit, _ in lexical} | set(near[:NEAREST]))
-    assert [score for _, score in fused] == sorted((score for _, score in fused), reverse=True)
+def fused(lexical: list[tuple[Address, float]], similar: dict[Address, float]) -> list[tuple[Address, float]]:
+    return fuse(lexical, sorted(similar, key=lambda address: -similar[address]), similar)
+
+
+@given(hits, cosines)
+def test_every_hit_comes_once_and_best_first(
+    lexical: list[tuple[Address, float]], similar: dict[Address, float]
+) -> None:
+    near = sorted(similar, key=lambda address: -similar[address])[:NEAREST]
+    found = fused(lexical, similar)
+    assert sorted(hit for hit, _ in found) == sorted({hit for hit, _ in lexical} | set(near))
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
 
 
 @given(hits)
-def test_without_vectors_nothing_changes(lexical: list[tuple[int, float]]) -> None:
-    assert fuse(lexical, []) == lexical
+def test_without_vectors_nothing_changes(lexical: list[tuple[Address, float]]) -> None:
+    assert fused(lexical, {}) == lexical
 
 
-@given(nearest)
-def test_without_words_the_nearest_come_in_their_order(near: list[int]) -> None:
-    assert [hit for hit, _ in fuse([], near)] == near[:NEAREST]
+@given(cosines)
+def test_without_words_the_nearest_come_in_their_order(similar: dict[Address, float]) -> None:
+    found = [similar[hit] for hit, _ in fused([], similar)]
+    assert found == sorted(similar.values(), reverse=True)[:NEAREST]
 
 
-@given(hits, nearest)
-def test_a_clear_order_by_words_is_not_reversed(lexical: list[tuple[int, float]], near: list[int]) -> None:
-    place = {hit: index for index, (hit, _) in enumerate(fuse(lexical, near))}
+@given(hits, cosines)
+def test_a_clear_order_by_words_is_not_reversed(
+    lexical: list[tuple[Address, float]], similar: dict[Address, float]
+) -> None:
+    place = {hit: index for index, (hit, _) in enumerate(fused(lexical, similar))}
     for better, high in lexical:
         for worse, low in lexical:
-            if high - low > WEIGHT * lexical[0][1] * 1.001 and place[worse] != RESERVED_PLACE - 1:
+            if high - low > VECTOR_WEIGHT * lexical[0][1] * 1.001:
                 assert place[better] < place[worse]
+
+
+def test_similar_neighbours_count_for_a_message() -> None:
+    similar = {Address("message", 1, position): value for position, value in ((1, 0.5), (2, 0.5), (7, 0.5), (9, 0.1))}
+    made = normalise(similar)
+    assert made[Address("message", 1, 1)] == made[Address("message", 1, 2)] == 1.0
+    assert 0 < made[Address("message", 1, 7)] < 1
+    assert made[Address("message", 1, 9)] == 0
 
 
 # what it gains
@@ -140,8 +165,14 @@ def recall(rankings: list[list[int]], depth: int) -> float:
 def measured(vectors: tuple[Matrix, Matrix], depth: int) -> tuple[float, float, float]:
     """Recall by words, by vectors, and by both."""
     similar = vectors[1] @ vectors[0].T
-    near = [numpy.argsort(-row, kind="stable")[:50].tolist() for row in similar]
-    both = [[hit for hit, _ in fuse(words, close)] for words, close in zip(by_words(), near, strict=True)]
+    both: list[list[int]] = []
+    near: list[list[int]] = []
+    for words, row in zip(by_words(), similar, strict=True):
+        close = numpy.argsort(-row, kind="stable")[:COMPARED].tolist()
+        near.append(close)
+        cosines = {at(number): float(row[number]) for number in close}
+        lexical = [(at(number), score) for number, score in words]
+        both.append([hit.number for hit, _ in fuse(lexical, [at(number) for number in close], cosines)])
     words_alone = [[hit for hit, _ in ranking] for ranking in by_words()]
     return recall(words_alone, depth), recall(near, depth), recall(both, depth)
 

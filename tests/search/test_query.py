@@ -27,11 +27,11 @@ def parsed(text: str) -> Query:
         ("red red RED reds", ("red",)),
         ("部署服务", ("部署", "署服", "服务")),
         ("m1", ("m1",)),
-        ("parseHTMLFile_2", ("parsehtmlfile_2", "pars", "html", "file")),
+        ("parseHTMLFile_2", ("parsehtmlfile_2", "pars", "html", "file", "parsehtmlfil")),
         ("когда сервер был обновлён", ("сервер", "обновл")),
         ("temperature -5", ("temperatur", "5")),
         ("tar --verbose", ("tar", "verbos")),
-        ("foo:bar https://a.bc/d", ("foo:bar", "foo", "bar", "https", "a.bc/d", "bc")),
+        ("foo:bar https://a.bc/d", ("foo:bar", "foo", "bar", "https", "a.bc/d", "a.bc", "bc")),
         ("before:tomorrow", ("before:tomorrow", "tomorrow")),
         ("SELECT * FROM users; DROP TABLE users--", ("select", "user", "drop", "tabl")),
         ('an unbalanced "quote', ("unbalanc", "quot")),
@@ -76,6 +76,12 @@ def test_filters_are_not_words() -> None:
     assert query.tags == {"two words", "x"}
     assert query.after == to_microseconds(datetime(2024, 1, 1, tzinfo=UTC))
     assert query.before == to_microseconds(datetime(2024, 5, 1, tzinfo=UTC))
+
+
+def test_authors_are_required_in_any_case_and_with_accents_or_without() -> None:
+    assert parsed("lamp from:Ana from:JOSÉ").authors == {"ana", "jose"}
+    assert parsed('from:"Ana Lima" lamp').words == ("lamp",)
+    assert parsed("a letter from Ana").authors == frozenset()
 
 
 @pytest.mark.parametrize("date", ["2024-13", "2024-02-30", "0000", "24", "2024-1-1-1"])

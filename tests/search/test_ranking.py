@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from typing import NamedTuple
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frontdesk.moments import to_microseconds
+from frontdesk.search.fields import text_terms
 from frontdesk.search.query import parse
 from frontdesk.search.ranking import Candidate, Matcher, Statistics, rank, rank_texts
 from frontdesk.search.snippets import SNIPPET_LENGTH, snippet
@@ -93,6 +99,97 @@ def test_every_match_has_a_score_and_neighbours_never_lower_it(texts: list[str],
     alone = rank(query, [Candidate(one) for _, one in kept], statistics)
     together = rank(query, [Candidate(one, 0, place) for place, one in kept], statistics)
     assert all(0 < own <= score for own, score in zip(alone, together, strict=True))
+
+
+# authors, dates and questions
+
+
+class Said(NamedTuple):
+    author: str
+    text: str
+    day: str = "2024-01-01"
+    role: str = "user"
+
+
+def ranked(query: str, *said: Said) -> list[int]:
+    """The indexes of consecutive messages that match, best first."""
+    wanted = parse(query, TOKENISER, date(2024, 6, 12))
+    matcher, statistics = Matcher(wanted), Statistics()
+    candidates = []
+    for number, (author, text, day, role) in enumerate(said):
+        shown = f"{author}: {text}" if author else text
+        found = matcher.match(text_terms(shown, author, role, TOKENISER), statistics)
+        at = to_microseconds(datetime.fromisoformat(day))
+        candidates.append(None if found is None else Candidate(found, 0, number, at))
+    matched = [(number, one) for number, one in enumerate(candidates) if one is not None]
+    scores = rank(wanted, [one for _, one in matched], statistics)
+    hits = [(score, number) for (number, _), score in zip(matched, scores, strict=True) if score > 0]
+    return [number for _, number in sorted(hits, key=lambda hit: (-hit[0], hit[1]))]
+
+
+def test_what_the_named_author_said_ranks_first() -> None:
+    bob, ana = Said("Bob", "I sold the piano"), Said("Ana", "I sold the piano")
+    assert ranked("what did Ana sell?", bob, *[Said("Cem", "x")] * 20, ana) == [21, 0]
+    assert ranked("what did Bob sell?", bob, *[Said("Cem", "x")] * 20, ana) == [0, 21]
+
+
+def test_a_name_counts_for_the_author_alone_and_not_for_the_neighbours() -> None:
+    others = [Said("Bob", "the piano is sold"), Said("Ana", "hm"), Said("Bob", "the piano is sold")]
+    assert ranked("Ana", *others) == [1]
+
+
+def test_a_line_of_a_transcript_is_by_the_speaker_whom_it_names() -> None:
+    said = [Said("", "Bob: I sold the piano"), *[Said("", "Cem: x")] * 20, Said("", "Ana: I sold the piano")]
+    assert ranked("what did Ana sell?", *said) == [21, 0]
+
+
+def test_an_author_who_has_the_name_of_a_stop_word_is_found() -> None:
+    assert ranked("what did Will sell?", Said("Ana", "the piano sells"), Said("Will", "the piano sells")) == [1, 0]
+
+
+def test_i_is_the_user_and_you_is_the_assistant() -> None:
+    mine, yours = Said("", "the red piano"), Said("", "the red piano", role="assistant")
+    others = [Said("", "x", role="tool")] * 20
+    assert ranked("what did I say about the piano?", yours, *others, mine) == [21, 0]
+    assert ranked("what did you say about the piano?", mine, *others, yours) == [21, 0]
+    assert ranked("what did you tell me about the piano?", mine, *others, yours) == [21, 0]
+
+
+def test_a_role_alone_is_no_match() -> None:
+    far = [Said("", "x", role="assistant")] * 20
+    assert ranked("what did I say about the piano?", Said("", "the piano"), *far, Said("", "hello")) == [0]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("what did we plan in May?", 1),
+        ("what did we plan in March 2023?", 0),
+        ("what did we plan on 2024-05-20?", 1),
+        ("what did we plan on 20 May 2024?", 1),
+        ("what did we plan on June 11th?", 2),
+        ("what did we plan yesterday?", 2),
+        ("what did we plan last month?", 1),
+        ("what did we plan in 2023?", 0),
+        ("what may we plan?", 2),
+    ],
+)
+def test_messages_of_a_date_in_the_question_rank_first(query: str, first: int) -> None:
+    days = ["2023-03-05", "2024-05-20", "2024-06-11"]
+    order = ranked(query, *[Said("", "our plan" + " short" * (2 - n), day) for n, day in enumerate(days)])
+    assert order[0] == first
+    assert sorted(order) == [0, 1, 2]
+
+
+def test_a_date_lets_messages_shortly_before_and_after_it_count_more_than_others() -> None:
+    days = ["2023-11-01", "2024-06-03", "2024-05-10"]
+    assert ranked("the plan of May", *[Said("", "plan", day) for day in days]) == [2, 1, 0]
+
+
+def test_a_question_ranks_below_the_statement_unless_questions_are_wanted() -> None:
+    said = [Said("", "piano?"), *[Said("", "x")] * 20, Said("", "that piano")]
+    assert ranked("the piano", *said) == [21, 0]
+    assert ranked("which question about the piano?", *said) == [0, 21]
 
 
 # snippets

@@ -56,6 +56,17 @@ async def test_the_author_is_found(manager: SessionManager) -> None:
     assert ids(await manager.search("what did Ana say")) == ["m1"]
 
 
+async def test_a_quoted_title_in_a_question_falls_back_to_its_words(manager: SessionManager) -> None:
+    await manager.append("chat", user("m1", "We saw the tale of two cities in Leeds."))
+    await manager.append("chat", user("m2", "It rained."))
+    assert ids(await manager.search('where did we see "A Tale of 2 Cities"?')) == ["m1"]
+    assert ids(await manager.search('"A Tale of 2 Cities"')) == []
+    assert ids(await manager.search('leeds "A Tale of 2 Cities"')) == []
+    for number in range(3):
+        await manager.append("chat", user(f"t{number}", "A tale of 2 cities, again"))
+    assert set(ids(await manager.search('where did we see "A Tale of 2 Cities"?'))) == {"t0", "t1", "t2"}
+
+
 async def test_reasoning_is_not_found(manager: SessionManager) -> None:
     content = [{"type": "thinking", "thinking": "secretly", "signature": "s"}, {"type": "text", "text": "aloud"}]
     await manager.append("chat", {"id": "m1", "role": "assistant", "content": content})

@@ -1,20 +1,24 @@
-"""The candidates of a search: matches in the index, matches in texts that are not indexed yet, and the term statistics
-by which both are ranked."""
+"""The candidates of a search: matches in the index, matches in texts that are not indexed yet, and texts that are near
+in meaning. With them come the term statistics by which they are ranked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
+from frontdesk.errors import FrontdeskError, StoreError
 from frontdesk.pauses import sleep
-from frontdesk.search import stored_texts
-from frontdesk.search.facets import KINDS, period_facets, role_facet
+from frontdesk.search import texts
+from frontdesk.search.fields import AUTHOR_MARK, KINDS, QUESTION, author_facet, period_facets, role_facet
+from frontdesk.search.index import IndexSnapshot, start_indexing
 from frontdesk.search.query import Query
 from frontdesk.search.ranking import (
+    COMPARED,
     MAX_RANKED_TERMS,
+    NEAREST,
     NEIGHBOUR_WEIGHTS,
     Candidate,
     Matcher,
@@ -23,26 +27,36 @@ from frontdesk.search.ranking import (
     rank,
 )
 from frontdesk.search.request import SHOWN_ROLES, Request, is_shown
-from frontdesk.search.settings import tokeniser
-from frontdesk.search.stored_texts import StoredText, TextSelection
+from frontdesk.search.texts import StoredText, TextSelection
+from frontdesk.search.tokeniser import tokeniser_for
+from frontdesk.search.vectors import EmbeddingHealth, embed_texts, vector_row, vector_store
 from frontdesk.store import (
     LONGEST_STRETCH,
     Address,
     IndexMatch,
     IndexQuery,
     IndexRow,
+    Near,
     Phrase,
     Place,
     Range,
     SessionSelection,
+    VectorRow,
 )
 
 MAX_CANDIDATES = 2_000
 """how many texts are ranked: those with the rarest words"""
 MAX_COMMON_CANDIDATES = 1_000
 """how many texts are ranked if even the rarest word is in more than `MAX_CANDIDATES`: the newest"""
-_MAX_INLINE = 200
+_MAX_INLINE = 1_000
 """how many texts are ranked without a thread"""
+_QUERY_TIMEOUT = 5.0
+"""seconds that a search waits for the vector of its query"""
+_NEAREST_TO_FILTER = (200, 2_000)
+"""how many of the nearest texts are checked if there are filters; the second number if the first leaves too few"""
+
+Keep = Callable[[list[IndexMatch]], Awaitable[list[IndexMatch]]]
+"""those of the matches that may be shown, in the same order"""
 
 
 class Ranked(NamedTuple):
@@ -90,24 +104,21 @@ class CandidatePool:
             for term in match.places:
                 statistics.frequencies[term] = statistics.frequencies.get(term, 0) + 1
 
-    def unmatched(self, near: Iterable[IndexMatch]) -> list[Ranked]:
-        """The nearest texts that were not found by words, with a score of 0."""
-        return [Ranked(0.0, match) for match in near if match.address not in self.matches]
-
     async def rank(self, query: Query, parents: Mapping[int, tuple[int, int]]) -> list[Ranked]:
-        """All candidates with their scores, in no particular order."""
+        """The candidates with their scores, in no particular order, without those that are no hit after all."""
         matches = list(self.matches.values())
         candidates = [_candidate(match) for match in matches]
         if len(candidates) <= _MAX_INLINE:
             scores = rank(query, candidates, self.statistics, parents)
         else:
             scores = await call(rank, query, candidates, self.statistics, parents)
-        return [Ranked(score, match) for score, match in zip(scores, matches, strict=True)]
+        ranked = [Ranked(score, match) for score, match in zip(scores, matches, strict=True)]
+        return [one for one in ranked if one.score > 0] if query.has_terms else ranked
 
 
 def _candidate(match: IndexMatch) -> Candidate:
-    found = TermPlaces(match.length, match.places)
-    return Candidate(found) if match.place is None else Candidate(found, *match.place)
+    segment, position = match.place or (None, 0)
+    return Candidate(TermPlaces(match.length, match.places), segment, position, match.at)
 
 
 def segments_near_start(matches: Iterable[IndexMatch]) -> list[int]:
@@ -120,15 +131,24 @@ def segments_near_start(matches: Iterable[IndexMatch]) -> list[int]:
 
 
 def terms_of(query: Query) -> list[str]:
-    return [*query.words, *(f"{prefix}*" for prefix in query.prefixes)]
+    """The terms by which texts are found: words, prefixes, and names of authors."""
+    names = [name for name in query.names if name[0] == AUTHOR_MARK]
+    return [*query.words, *(f"{prefix}*" for prefix in query.prefixes), *names]
+
+
+def roles_of(query: Query) -> tuple[str, ...]:
+    """The terms of the roles that the query means by "I" and "you"."""
+    return tuple(name for name in query.names if name[0] != AUTHOR_MARK)
 
 
 class Terms(NamedTuple):
-    """What to look for: at most `limit` texts with any of the terms `seek`. In these, `also` counts too."""
+    """What to look for: at most `limit` texts with any of the terms `seek`. In these, `also` counts too. `is_complete`
+    says that no text matches only by other terms."""
 
     seek: tuple[str, ...]
     also: tuple[str, ...]
     limit: int
+    is_complete: bool = True
 
 
 def choose_terms(query: Query, frequencies: Mapping[str, int]) -> Terms:
@@ -137,17 +157,19 @@ def choose_terms(query: Query, frequencies: Mapping[str, int]) -> Terms:
 
     For "zanzibar report", with "zanzibar" in 100 texts and "report" in 50,000, the texts with "zanzibar" are looked
     for, and "report" only adds to their scores."""
-    known = [term for term in terms_of(query) if frequencies[term]]
-    known = sorted(known, key=lambda term: frequencies[term])[:MAX_RANKED_TERMS]
+    every = [term for term in terms_of(query) if frequencies[term]]
+    known = sorted(every, key=lambda term: frequencies[term])[:MAX_RANKED_TERMS]
+    fields = (QUESTION, *roles_of(query))
     limit = MAX_COMMON_CANDIDATES if known and frequencies[known[0]] > MAX_CANDIDATES else MAX_CANDIDATES
+    is_complete = len(known) == len(every)
     if query.phrases:
-        return Terms(tuple(known), (), limit)
-    texts = 0
+        return Terms(tuple(known), fields, limit, is_complete)
+    count = 0
     for index, term in enumerate(known):
-        texts += frequencies[term]
-        if index and texts > MAX_CANDIDATES:
-            return Terms(tuple(known[:index]), tuple(known[index:]), limit)
-    return Terms(tuple(known), (), limit)
+        count += frequencies[term]
+        if index and count > MAX_CANDIDATES:
+            return Terms(tuple(known[:index]), (*known[index:], *fields), limit, is_complete=False)
+    return Terms(tuple(known), fields, limit, is_complete)
 
 
 def facets(request: Request, *, by_time: bool = True) -> tuple[tuple[str, ...], ...]:
@@ -159,6 +181,8 @@ def facets(request: Request, *, by_time: bool = True) -> tuple[tuple[str, ...], 
     groups: list[tuple[str, ...]] = []
     if query.roles:
         groups.append(tuple(role_facet(role) for role in sorted(query.roles)))
+    if query.authors:
+        groups.append(tuple(facet(name) for name in sorted(query.authors) for facet in (author_facet, role_facet)))
     if request.for_model:
         groups.append((*map(role_facet, sorted(SHOWN_ROLES)), KINDS["overlay"], KINDS["session"]))
     if by_time and (query.after is not None or query.before is not None):
@@ -212,14 +236,14 @@ async def look_up(
 
 async def scan(runtime: Runtime, request: Request, selection: TextSelection, pool: CandidatePool) -> None:
     """Read texts, and add those that match."""
-    settings = runtime.settings.search
+    tokeniser = tokeniser_for(runtime.settings.search.language)
     matcher = Matcher(request.query)
     owners = sorted(set(selection.owners.values()) | set(selection.sessions))
     rows = await runtime.store.sessions(runtime.namespace, owners) if owners else []
     families = {row.number: row.family for row in rows}
     for batch in selection.batches():
-        for source in await stored_texts.load(runtime, batch):
-            terms = tokeniser(settings).terms(source.text)
+        for source in await texts.load(runtime, batch):
+            terms = source.terms(tokeniser)
             found = matcher.match(terms, pool.statistics)
             kind, number, _ = source.address
             if found is None or not _passes(source, request):
@@ -242,8 +266,98 @@ def _place(source: StoredText, selection: TextSelection) -> Place | None:
 def _passes(source: StoredText, request: Request) -> bool:
     """Whether a text passes the filters by role and time. The time of a session is its last activity, which is checked
     later."""
-    if request.query.roles and source.role.lower() not in request.query.roles:
+    query = request.query
+    if query.roles and source.role.lower() not in query.roles:
+        return False
+    by = {source.role.lower(), *source.author_facets}
+    if query.authors and by.isdisjoint((*query.authors, *map(author_facet, query.authors))):
         return False
     if request.for_model and source.message is not None and not is_shown(source.role):
         return False
     return source.address.kind == "session" or request.is_in_time(source.at)
+
+
+# texts near in meaning
+
+
+class Nearest(NamedTuple):
+    """The nearest texts that can be hits, nearest first, and the similarities of these and of further texts."""
+
+    matches: Sequence[IndexMatch] = ()
+    similarities: Mapping[Address, float] = {}
+
+
+async def find_nearest(
+    runtime: Runtime,
+    request: Request,
+    snapshot: IndexSnapshot,
+    keep: Keep,
+    *,
+    ranges: tuple[Range, ...] | None,
+    sessions: SessionSelection | None,
+    is_narrowed: bool,
+) -> Nearest:
+    """The texts in the index that are nearest to a query and pass its filters, as far as `keep` returns them. If the
+    search `is_narrowed`, many of them may not be shown.
+
+    Nothing without `with_embeddings`, for a search by time, and if the embedding fails. A failure is logged, and
+    shown by `search_info`."""
+    health = runtime.shared(EmbeddingHealth)
+    if runtime.settings.embeddings.embed is None or snapshot.row is None or request.newest or not request.query.words:
+        return Nearest()
+    if health.pause:
+        return Nearest()
+    try:
+        row = await vector_row(runtime)
+        if _is_behind(row, snapshot):
+            start_indexing(runtime)
+        vector = None if row is None else await _vector(runtime, request.query.text)
+    except StoreError:
+        raise
+    except FrontdeskError as error:
+        health.record_failure(error)
+        return Nearest()
+    if vector is None:
+        return Nearest()
+    is_filtered = bool(facets(request) or request.query.phrases or request.query.excluded)
+    limits = _NEAREST_TO_FILTER if is_filtered or is_narrowed else (COMPARED,)
+    kept: list[IndexMatch] = []
+    found: Sequence[Near] = ()
+    for limit in limits:
+        found = await vector_store(runtime).nearest(runtime.namespace, vector, limit, ranges, sessions)
+        wanted = found if len(limits) > 1 else found[:NEAREST]
+        kept = await keep(await _apply_filters(runtime, request, [one.address for one in wanted]))
+        if len(kept) >= NEAREST or len(found) < limit:
+            break
+    return Nearest(kept, {one.address: one.similarity for one in found[:COMPARED]})
+
+
+def _is_behind(row: VectorRow | None, snapshot: IndexSnapshot) -> bool:
+    if row is None or row.state is None or row.state.cursor is not None or snapshot.row is None:
+        return True
+    return bool(snapshot.entries) or row.state.position != snapshot.row.state.position
+
+
+async def _vector(runtime: Runtime, text: str) -> bytes | None:
+    settings = runtime.settings.embeddings
+    [vector] = await embed_texts(replace(settings, timeout=min(settings.timeout, _QUERY_TIMEOUT)), [text])
+    runtime.shared(EmbeddingHealth).record_success()
+    return vector
+
+
+async def _apply_filters(runtime: Runtime, request: Request, addresses: list[Address]) -> list[IndexMatch]:
+    """The matches of the texts that pass the filters, in the order of the addresses."""
+    if not addresses:
+        return []
+    matches = await runtime.store.matches(
+        IndexQuery(
+            namespace=runtime.namespace,
+            phrases=tuple(map(split_phrase, request.query.phrases)),
+            excluded=tuple(map(split_phrase, request.query.excluded)),
+            facets=facets(request) or (tuple(KINDS.values()),),
+            ranges=tuple((address, address) for address in addresses),
+            limit=len(addresses),
+        )
+    )
+    by_address = {match.address: match for match in matches}
+    return [by_address[address] for address in addresses if address in by_address]

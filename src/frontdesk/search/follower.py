@@ -19,8 +19,8 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ChangesTrimmedError, StoreError
 from frontdesk.lifecycle.leases import holder
 from frontdesk.pauses import sleep
-from frontdesk.search import stored_texts
-from frontdesk.search.stored_texts import TextSelection
+from frontdesk.search import texts
+from frontdesk.search.texts import TextSelection
 from frontdesk.store import IndexState, LeaseRow, StatsQuery
 
 LOG_BATCH = 1_000
@@ -39,10 +39,11 @@ class Follower(ABC):
 
     lease: str
     ttl = 30_000_000
+    follows_index = True
+    """whether a text that is in the index has been processed"""
 
-    def __init__(self, runtime: Runtime, budget: int | None = None, progress: Progress | None = None) -> None:
+    def __init__(self, runtime: Runtime, progress: Progress | None = None) -> None:
         self.runtime = runtime
-        self._budget = budget
         self._progress = progress
         self._done = 0
         self._total: int | None = None
@@ -93,7 +94,7 @@ class Follower(ABC):
             await sleep(0.2)
 
     async def advance(self) -> None:
-        """Process the log up to its end, or until the budget is used up."""
+        """Process the log up to its end."""
         while True:
             try:
                 await self._advance()
@@ -107,7 +108,7 @@ class Follower(ABC):
             state = await self.start_walk(state, usable=False)
         if state.cursor is not None:
             state = await self._walk(state, state.cursor)
-        while not self._is_spent():
+        while True:
             try:
                 entries = await self.runtime.store.changes(self.runtime.namespace, state.position, LOG_BATCH)
             except ChangesTrimmedError:
@@ -118,7 +119,7 @@ class Follower(ABC):
             selection = TextSelection()
             for entry in entries:
                 selection.add_entry(entry)
-            await stored_texts.add_orphans(self.runtime, selection)
+            await texts.add_orphans(self.runtime, selection, unindexed=self.follows_index)
             reached = replace(state, position=entries[-1].position)
             await self.process(state, selection, reached)
             state = reached
@@ -135,18 +136,13 @@ class Follower(ABC):
         return state
 
     async def _walk(self, state: IndexState, after: int) -> IndexState:
-        async for family, selection in stored_texts.families(self.runtime, after):
+        async for family, selection in texts.families(self.runtime, after):
             reached = replace(state, cursor=family)
             await self.process(state, selection, reached)
             state = reached
-            if self._is_spent():
-                return state
         whole = replace(state, cursor=None, usable=True)
         await self.save_state(state, whole)
         return whole
-
-    def _is_spent(self) -> bool:
-        return self._budget is not None and self._done >= self._budget
 
     async def renew(self) -> None:
         """Renew the lease, if that is due."""
@@ -155,11 +151,11 @@ class Follower(ABC):
             await self.runtime.store.renew_lease(self.runtime.namespace, None, self.lease, self._held.number, self.ttl)
             self._renewed = now
 
-    async def report_progress(self, texts: int) -> None:
+    async def report_progress(self, done: int) -> None:
         """Count processed texts, and report them to the caller of a rebuild."""
-        self._done += texts
+        self._done += done
         await self.renew()
-        if self._progress is not None and texts:
+        if self._progress is not None and done:
             if self._total is None:
                 self._total = (await self.runtime.store.stats(StatsQuery(namespace=self.runtime.namespace))).messages
             self._progress(self._done, max(self._done, self._total))

@@ -1,28 +1,169 @@
-"""Loads the hits of one page: their texts, their positions and the messages around them, in a few reads."""
+"""Hits: what they say, their order, and loading those of one page, with their texts, their positions and the messages
+around them, in a few reads."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple, overload
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.history.views import to_messages
+from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
+from frontdesk.record import Record
 from frontdesk.records import key_of
-from frontdesk.search import stored_texts
-from frontdesk.search.owners import Entry, sees
+from frontdesk.search import texts
+from frontdesk.search.candidates import Nearest
+from frontdesk.search.ranking import fuse
 from frontdesk.search.request import Request
-from frontdesk.search.results import SearchHit
-from frontdesk.search.settings import tokeniser
 from frontdesk.search.snippets import snippet
-from frontdesk.search.stored_texts import StoredText, TextSelection
+from frontdesk.search.texts import StoredText, TextSelection
+from frontdesk.search.tokeniser import tokeniser_for
+from frontdesk.search.visibility import Entry, sees
 from frontdesk.store import Address, Item, OverlayItem, Place, Span
 from frontdesk.tree.items import drop_first, first_items, last_items, position_of
 from frontdesk.tree.tree import Tree
 
 _KINDS = {"message": "message", "edit": "message", "overlay": "summary", "session": "session"}
+# Marks of the text itself would be taken for marks of matches. "2**10" has none.
+_BOLD = re.compile(r"(?<![\w*])\*\*(?=[^\s*])([^\n]{1,1000}?)(?<=[^\s*])\*\*(?![\w*])")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit(Record):
+    """A match. `snippet` is the part of its text around the matching words, which are marked `**like this**`.
+
+    `author` is the name of the message's author, where it was given. `kind` is "message", "summary" or "session". For
+    the summary of a compaction, `message_id` is the id of the synthetic message. For the name and summary of a session,
+    it is empty. `position` counts the messages before the hit on the path to the head. It is None on another branch,
+    and then `branch` is the last message of that branch. `visible` says whether the history at the head shows the
+    message: if it was compacted or is on another branch, it does not. `context_before` and `context_after` are the
+    messages around it, if they were requested.
+
+    `corrected` are pairs of a word of the query that no text contains, and a similar word that this text contains."""
+
+    session_id: str
+    message_id: str
+    role: str
+    score: float
+    snippet: str
+    created_at: datetime
+    kind: Literal["message", "summary", "session"] = "message"
+    session_name: str = ""
+    position: int | None = None
+    visible: bool = True
+    key: SessionKey | None = None
+    branch: str | None = None
+    author: str | None = None
+    corrected: tuple[tuple[str, str], ...] = ()
+    context_before: tuple[Message, ...] = ()
+    context_after: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults(Record, Sequence[SearchHit]):
+    """One page of hits, best first. Pass `next_cursor` as `cursor` for the next page; it is None on the last one.
+
+    `total` counts all matches if `total_is_exact`. Otherwise there are at least as many: of very common words, the
+    latest 1,000 texts are ranked first, and the earlier ones follow on later pages."""
+
+    hits: tuple[SearchHit, ...]
+    total: int
+    next_cursor: str | None
+    total_is_exact: bool = True
+
+    @overload
+    def __getitem__(self, index: int) -> SearchHit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[SearchHit, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> SearchHit | tuple[SearchHit, ...]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @property
+    def by_session(self) -> dict[str, tuple[SearchHit, ...]]:
+        """The hits of each session, in the order in which the sessions first appear."""
+        found: dict[str, list[SearchHit]] = {}
+        for hit in self.hits:
+            found.setdefault(hit.session_id, []).append(hit)
+        return {session_id: tuple(hits) for session_id, hits in found.items()}
+
+
+NO_RESULTS = SearchResults((), 0, None)
+
+
+# pages
+
+
+class Walked(NamedTuple):
+    """What the walk through the index found: the entries, and the texts nearest in meaning. `resume` is
+    where the walk can be continued (None: it came to its end)."""
+
+    entries: list[Entry]
+    near: Nearest
+    resume: Address | None
+    is_exact: bool
+
+
+async def load_page(runtime: Runtime, request: Request, walked: Walked, trees: Sequence[Tree] = ()) -> SearchResults:
+    """The hits after those of earlier pages."""
+    ordered = sort_entries(walked.entries, request, walked.near)
+    start = _start(ordered, request)
+    end = start + request.limit
+    shown = ordered[start:end]
+    hits = await load_hits(runtime, request, shown, trees)
+    total = request.counted + len(ordered)
+    cursor: str | None = None
+    if end < len(ordered):
+        cursor = request.cursor(end, shown[-1].match.address)
+    elif walked.resume is not None:
+        cursor = request.cursor_after(walked.resume, total)
+    return SearchResults(tuple(hits), total, cursor, walked.is_exact)
+
+
+def sort_entries(entries: list[Entry], request: Request, near: Nearest) -> list[Entry]:
+    """Sort entries by score or by time, newest first among equals. If grouped, the hits of a session follow its first
+    hit."""
+
+    def newest(entry: Entry) -> tuple[int, int, int]:
+        return -entry.match.at, -entry.match.address.number, -entry.match.address.position
+
+    ordered = sorted(entries, key=newest if request.newest else lambda entry: (-entry.score, *newest(entry)))
+    if near.matches or near.similarities:
+        ordered = _fuse(ordered, near)
+    if request.group:
+        first: dict[int, int] = {}
+        for index, entry in enumerate(ordered):
+            first.setdefault(entry.row.number, index)
+        ordered.sort(key=lambda entry: first[entry.row.number])
+    return ordered
+
+
+def _fuse(ordered: list[Entry], near: Nearest) -> list[Entry]:
+    """Combine the order by words with the order by meaning. Entries without a word of the query have a score of 0."""
+    by_address = {entry.match.address: entry for entry in ordered}
+    lexical = [(entry.match.address, entry.score) for entry in ordered if entry.score > 0]
+    nearest = [match.address for match in near.matches if match.address in by_address]
+    fused = fuse(lexical, nearest, near.similarities)
+    return [by_address[address]._replace(score=score) for address, score in fused]
+
+
+def _start(ordered: list[Entry], request: Request) -> int:
+    """The index of the first hit of the page: after the last hit of the previous page, wherever that is now."""
+    if request.last_hit is not None:
+        for index, entry in enumerate(ordered):
+            if entry.match.address == request.last_hit:
+                return index + 1
+    return request.returned
 
 
 class _Location(NamedTuple):
@@ -48,6 +189,9 @@ async def load_hits(
         trees |= {shape.session.id: Tree(shape) for shape in shapes}
     # Between the choice of a session and the load of its tree, messages may have been deleted, or all of them cleared.
     present = [entry for entry in entries if entry.match.address in sources and _is_seen(trees, entry)]
+    if request.choose is not None:
+        said = ((sources[entry.match.address].text, entry.match.time_in(entry.row)) for entry in present)
+        present = [present[index] for index in request.choose(said)]
     locations = [_locate(trees.get(entry.row.id), entry, request.context) for entry in present]
     read = _ItemReader(chain.from_iterable((*s.branch, *s.before, *s.after) for s in locations))
     await read.all(runtime)
@@ -76,7 +220,7 @@ async def _sources(runtime: Runtime, entries: Iterable[Entry]) -> dict[Address, 
                 selection.overlays[number] = None
             case "session":
                 selection.sessions[number] = None
-    return {source.address: source for source in await stored_texts.load(runtime, selection)}
+    return {source.address: source for source in await texts.load(runtime, selection)}
 
 
 class _ItemReader:
@@ -87,12 +231,11 @@ class _ItemReader:
         self._messages: dict[Item, list[Message]] = {}
 
     async def all(self, runtime: Runtime) -> None:
-        pieces = await runtime.store.read(self._items) if self._items else ()
-        for item, piece in zip(self._items, pieces, strict=True):
+        for item, piece in await texts.read_readable(runtime, self._items):
             self._messages[item] = to_messages([item], [piece])
 
     def messages(self, items: Iterable[Item]) -> tuple[Message, ...]:
-        return tuple(message for item in items for message in self._messages[item])
+        return tuple(message for item in items for message in self._messages.get(item, ()))
 
 
 def _locate(tree: Tree | None, entry: Entry, context: int) -> _Location:
@@ -130,7 +273,7 @@ def _hit(
         message_id=source.id,
         role=source.role,
         score=entry.score,
-        snippet=snippet(source.text, request.query, tokeniser(runtime.settings.search)),
+        snippet=snippet(_BOLD.sub(r"\1", source.text), request.query, tokeniser_for(runtime.settings.search.language)),
         created_at=to_datetime(row.last_active_at if kind == "session" else source.at),
         kind=_KINDS[kind],  # type: ignore[arg-type]
         session_name=row.name,
@@ -138,6 +281,8 @@ def _hit(
         visible=location.visible,
         key=key_of(row),
         branch=branch[-1].id if branch else None,
+        author=source.author,
+        corrected=tuple((typed, term) for term, typed in request.query.corrected if term in entry.match.places),
         context_before=read.messages(location.before),
         context_after=read.messages(location.after),
     )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from calendar import monthrange
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from frontdesk.moments import to_microseconds
-from frontdesk.search.scripts import IS_SPACELESS, RUN
-from frontdesk.search.stopwords import BY_LANGUAGE, BY_SCRIPT
+from frontdesk.moments import DAY, to_microseconds
+from frontdesk.search.fields import ASSISTANT, AUTHOR_MARK, USER
+from frontdesk.search.languages import IS_SPACELESS, RUN, STOP_WORDS, STOP_WORDS_BY_SCRIPT
 from frontdesk.search.tokeniser import Tokeniser, fold
 
 MAX_CHARACTERS = 10_000
@@ -21,6 +22,8 @@ MAX_TERMS = 1024
 """how many words of a query are kept; the ranking uses the rarest of them"""
 MAX_CLAUSES = 32
 """how many phrases, prefixes, exclusions and values of each filter are kept"""
+MAX_NAMES = 64
+"""how many words of a query may be names of authors"""
 
 T = TypeVar("T")
 Phrase = tuple[tuple[str, ...], ...]
@@ -29,7 +32,12 @@ Phrase = tuple[tuple[str, ...], ...]
 _CLAUSE = re.compile(
     r'(?P<out>(?<!\S)-(?=[^\s-]))?(?:(?P<name>(?<![^\s-])[A-Za-z]+):)?(?:["“„”](?P<quoted>[^"“„”]*)["“„”]|(?P<word>[^\s"“„”]+))'
 )
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$", re.ASCII)
+_FIRST_PERSON = frozenset(("i", "me", "mine", "my"))
+_SECOND_PERSON = frozenset(("you", "your", "yours"))
+_ASKING = frozenset(("ask", "question", "wonder"))
+_LEAST_AROUND_QUOTE = 2
+"""words around a phrase that make it a part of a question, instead of one word and a phrase that must occur"""
+_FILTER_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +50,22 @@ class Query:
     words: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     phrases: tuple[Phrase, ...] = ()
+    quotes_in_question: bool = False
+    """whether phrases are a part of a question: if hardly any text has them, their words are searched for"""
     excluded: tuple[Phrase, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     """words that are adjacent in the query"""
+    corrected: tuple[tuple[str, str], ...] = ()
+    """(a term of the index, the word of the query that it is similar to), for words that the index does not know"""
+    names: tuple[str, ...] = ()
+    """the terms of authors who have a word of the query in their names, and of the role that "I" or "you" means"""
+    dates: tuple[NamedDate, ...] = ()
+    """times that the query names"""
+    is_about_questions: bool = False
+    """whether questions are as welcome as answers: "what did I ask?" """
     roles: frozenset[str] = frozenset()
+    authors: frozenset[str] = frozenset()
+    """the required authors, folded: the message is by one of them"""
     sessions: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()
     after: int | None = None
@@ -67,9 +87,9 @@ class Query:
 _EMPTY = Query()
 
 
-def parse(text: str, tokeniser: Tokeniser) -> Query:
-    """Parse a query. Never raises, whatever the text contains."""
-    parser = _Parser(tokeniser)
+def parse(text: str, tokeniser: Tokeniser, today: date | None = None) -> Query:
+    """Parse a query. Never raises, whatever the text contains. "Yesterday" is the day before `today`."""
+    parser = _Parser(tokeniser, today or datetime.now(UTC).date())
     for clause in _CLAUSE.finditer(text[:MAX_CHARACTERS]):
         parser.add_clause(clause)
     return parser.query()
@@ -78,15 +98,17 @@ def parse(text: str, tokeniser: Tokeniser) -> Query:
 class _Parser:
     """Collects the clauses of a query one after the other."""
 
-    def __init__(self, tokeniser: Tokeniser) -> None:
+    def __init__(self, tokeniser: Tokeniser, today: date) -> None:
         self._tokeniser = tokeniser
+        self._today = today
         self._terms: list[str] = []
         self._required: list[str] = []
+        self._unquoted: list[str] = []
         self._prefixes: list[str] = []
         self._phrases: list[Phrase] = []
         self._excluded: list[Phrase] = []
         self._texts: list[str] = []
-        self._values: dict[str, list[str]] = {"role": [], "session": [], "tag": []}
+        self._values: dict[str, list[str]] = {"role": [], "from": [], "session": [], "tag": []}
         self._after: int | None = None
         self._before: int | None = None
 
@@ -108,7 +130,9 @@ class _Parser:
             self._add_words(value)
             self._texts.append(value)
         elif not (value.endswith("*") and self._add_prefix(text.strip("*([{<'"))):
+            before = len(self._terms)
             self._add_words(text)
+            self._unquoted += self._terms[before:]
             self._texts.append(text)
 
     def _add_prefix(self, text: str) -> bool:
@@ -121,7 +145,7 @@ class _Parser:
         if len(runs) != 1:  # "terms:" before a sign of another script becomes two runs once it is folded
             return False
         self._prefixes.append(prefix)
-        (terms,) = runs
+        ((terms, _),) = runs
         self._terms += [term for term in terms if not term.startswith(prefix)] if len(terms) == 1 else ()
         return True
 
@@ -139,7 +163,9 @@ class _Parser:
         return True
 
     def _add_words(self, text: str) -> None:
-        for terms in self._tokeniser.query_runs(text):
+        for words, others in self._tokeniser.query_runs(text):
+            # An identifier is more specific than its words: it comes first.
+            terms = (*others, *words) if len(words) > 1 else (*words, *others)
             self._terms += (terms[0], *filter(_is_significant, terms[1:])) if terms else ()
 
     def _parse_phrase(self, text: str) -> list[Phrase]:
@@ -147,13 +173,14 @@ class _Parser:
         its pairs of characters are not adjacent to the terms around it."""
         stretches: list[tuple[str, ...]] = []
         joined = False
-        for terms in self._tokeniser.query_runs(text):
+        for terms, others in self._tokeniser.query_runs(text):
             is_word = not IS_SPACELESS(terms[0]) if terms else False
             if joined and is_word:
                 stretches[-1] += terms
             elif terms:
                 stretches.append(terms)
-            joined = is_word
+            stretches += [(other,) for other in others if other[-1] in "+#"]
+            joined = is_word and not (others and others[0][-1] in "+#")
         return [tuple(stretches)] if stretches else []
 
     def query(self) -> Query:
@@ -161,19 +188,34 @@ class _Parser:
         required = set(self._required)
         significant = [term for term in self._terms if term not in stop or term in required]
         words = significant if significant or self._prefixes else self._terms
+        text = " ".join(self._texts)
         return Query(
             words=tuple(dict.fromkeys(words))[:MAX_TERMS],
             prefixes=_limit(self._prefixes),
             phrases=_limit(self._phrases),
+            quotes_in_question=len(self._unquoted) >= _LEAST_AROUND_QUOTE and not stop.issuperset(self._unquoted),
             excluded=_limit(self._excluded),
             pairs=tuple(dict.fromkeys(pairwise(words))),
+            names=tuple(self._names()) if words else (),
+            dates=_find_dates(text, self._today) if words else (),
+            is_about_questions=not _ASKING.isdisjoint(words),
             roles=frozenset(_limit(map(str.lower, self._values["role"]))),
+            authors=frozenset(_limit(map(fold, self._values["from"]))),
             sessions=frozenset(_limit(self._values["session"])),
             tags=frozenset(_limit(self._values["tag"])),
             after=self._after,
             before=self._before,
-            text=" ".join(self._texts),
+            text=text,
         )
+
+    def _names(self) -> Iterator[str]:
+        """The terms of authors that may be meant. A stop word may be a name, too: "what did Will say?" "I" is the user,
+        and "you" is the assistant. If there are both, the first one is the subject: "what did you tell me?" """
+        terms = list(dict.fromkeys(self._terms))[:MAX_NAMES]
+        yield from (AUTHOR_MARK + term for term in terms if term not in _FIRST_PERSON | _SECOND_PERSON)
+        person = next((term for term in terms if term in _FIRST_PERSON or term in _SECOND_PERSON), None)
+        if person is not None and self._tokeniser.language == "english":
+            yield USER if person in _FIRST_PERSON else ASSISTANT
 
 
 def _is_significant(part: str) -> bool:
@@ -187,7 +229,7 @@ def _limit(values: Iterable[T]) -> tuple[T, ...]:
 
 def _start_of(date: str) -> int | None:
     """The first moment of a year, a month or a day, in UTC."""
-    found = _DATE.match(date)
+    found = _FILTER_DATE.match(date)
     if found is None:
         return None
     try:
@@ -200,4 +242,143 @@ def _start_of(date: str) -> int | None:
 @lru_cache(maxsize=8)
 def _stop_terms(language: str) -> frozenset[str]:
     tokeniser = Tokeniser(language)
-    return frozenset(tokeniser.terms(f"{BY_LANGUAGE.get(language, '')} {BY_SCRIPT}"))
+    return frozenset(tokeniser.terms(f"{STOP_WORDS.get(language, '')} {STOP_WORDS_BY_SCRIPT}"))
+
+
+# dates that a question names, such as "in May 2023", "on 8 May" or "last week": messages of that time rank higher, but
+# none is left out, since what was said about May may have been said in June
+
+NEARBY_DAYS = 30
+"""how many days before and after a date messages still count a little"""
+NEARBY = 0.5
+"""how much a message directly before or after the named time counts; less for each day"""
+WEEKDAY = 0.5
+"""how much the right day of the week counts"""
+
+_MONTHS = (
+    ("january", "jan"),
+    ("february", "feb"),
+    ("march", "mar"),
+    ("april", "apr"),
+    ("may",),
+    ("june", "jun"),
+    ("july", "jul"),
+    ("august", "aug"),
+    ("september", "sept", "sep"),
+    ("october", "oct"),
+    ("november", "nov"),
+    ("december", "dec"),
+)
+_MONTH_NUMBERS = {name: number for number, names in enumerate(_MONTHS, 1) for name in names}
+_WEEKDAYS = {
+    name: number
+    for number, name in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
+}
+_YEAR = r"(?:19|20)\d\d"
+_DAY_OF_MONTH = r"(?:[12]\d|3[01]|0?[1-9])"
+# In lower case, "may" and "march" are verbs.
+_MONTH = r"(?!may|march|mar\b)(?i:{})\.?".format("|".join(name for names in _MONTHS for name in names))
+_NAMED_DATE = re.compile(
+    rf"\b(?P<year>{_YEAR})-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>{_DAY_OF_MONTH}))?\b"
+    rf"|(?:\b(?P<before>{_DAY_OF_MONTH})(?:st|nd|rd|th)?(?: of)? )?\b(?P<name>{_MONTH})(?![^\W\d_])"
+    rf"(?: (?P<after>{_DAY_OF_MONTH})(?:st|nd|rd|th)?\b)?(?:,? (?P<of>{_YEAR})\b)?"
+    rf"|\b(?P<alone>{_YEAR})\b"
+)
+_WEEKDAY_NAME = re.compile(rf"\b({'|'.join(_WEEKDAYS)})s?\b", re.IGNORECASE)
+_RELATIVE = re.compile(
+    r"\b(?:(?P<word>today|yesterday)|(?P<which>last|this|past) (?P<unit>week|month|year)"
+    r"|(?P<number>\d{1,3}|an?|two|three|four|five|six) (?P<units>day|week|month|year)s? ago)\b",
+    re.IGNORECASE,
+)
+_NUMBERS = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_EPOCH = date(1970, 1, 1)
+_LAST_DAY = (date(2999, 12, 31) - _EPOCH).days
+
+
+class NamedDate(NamedTuple):
+    """A time that a question names: from one day to another, a part of any year, or a day of the week."""
+
+    first: date | None = None
+    last: date | None = None
+    month: int = 0
+    day: int = 0
+    weekday: int | None = None
+
+    def closeness(self, at: int) -> float:
+        """From 1 for a message of that time down to 0 for one that is far from it."""
+        day = _EPOCH + timedelta(days=min(max(at // DAY, 0), _LAST_DAY))
+        if self.weekday is not None:
+            return WEEKDAY if day.weekday() == self.weekday else 0.0
+        gap = min((_gap(day, first, last) for first, last in self._periods(day.year)), default=NEARBY_DAYS)
+        return 1.0 if gap == 0 else max(0.0, NEARBY * (1 - gap / NEARBY_DAYS))
+
+    def _periods(self, year: int) -> Iterator[tuple[date, date]]:
+        if self.first is not None and self.last is not None:
+            yield self.first, self.last
+            return
+        for number in (year - 1, year, year + 1):
+            period = _period(number, self.month, self.day)
+            if period is not None:
+                yield period
+
+
+def closeness(dates: tuple[NamedDate, ...], at: int) -> float:
+    return max((named.closeness(at) for named in dates), default=0.0)
+
+
+def _find_dates(text: str, today: date) -> tuple[NamedDate, ...]:
+    """The dates that a text names."""
+    return (
+        *(named for found in _NAMED_DATE.finditer(text) if (named := _absolute(found)) is not None),
+        *(NamedDate(weekday=_WEEKDAYS[found[1].lower()]) for found in _WEEKDAY_NAME.finditer(text)),
+        *(NamedDate(*_relative(found, today)) for found in _RELATIVE.finditer(text)),
+    )
+
+
+def _absolute(found: re.Match[str]) -> NamedDate | None:
+    year = int(found["year"] or found["of"] or found["alone"] or 0)
+    month = int(found["month"] or 0)
+    if found["name"]:
+        month = _MONTH_NUMBERS[found["name"].rstrip(".").lower()]
+    day = int(found["day"] or found["before"] or found["after"] or 0)
+    if not year:
+        return NamedDate(month=month, day=day)
+    period = _period(year, month, day)
+    return None if period is None else NamedDate(*period)
+
+
+def _period(year: int, month: int, day: int) -> tuple[date, date] | None:
+    """The first and the last day of a year, a month (with a month) or a day (with both); None if there is no such."""
+    if not month:
+        return date(year, 1, 1), date(year, 12, 31)
+    days = monthrange(year, month)[1]
+    if day > days:
+        return None
+    return date(year, month, day or 1), date(year, month, day or days)
+
+
+def _relative(found: re.Match[str], today: date) -> tuple[date, date]:
+    if found["word"]:
+        day = today if found["word"].lower() == "today" else today - timedelta(days=1)
+        return day, day
+    if found["number"]:
+        number, size = found["number"].lower(), _UNIT_DAYS[found["units"].lower()]
+        day = today - timedelta(days=size * (_NUMBERS.get(number) or int(number)))
+        return day - timedelta(days=size // 7), day + timedelta(days=size // 7)
+    is_current = found["which"].lower() == "this"
+    unit = found["unit"].lower()
+    if unit == "week":
+        start = today - timedelta(days=today.weekday() + (0 if is_current else 7))
+        return start, start + timedelta(days=6)
+    year = today.year if is_current or unit == "month" else today.year - 1
+    month = 0 if unit == "year" else today.month if is_current else today.month - 1
+    if unit == "month" and month == 0:
+        year, month = year - 1, 12
+    period = _period(year, month, 0)
+    assert period is not None, "every month and every year has days"
+    return period
+
+
+def _gap(day: date, first: date, last: date) -> int:
+    return max((first - day).days, (day - last).days, 0)

@@ -1,11 +1,14 @@
 """Ranking texts by a query, the same for every store: scores from the candidates and the statistics of their corpus.
 
-The score is BM25 with three additions:
+The score is BM25 with these additions:
 
 - A word in a nearby message of the conversation also counts for a message, with a lower weight, since question and
   answer belong together. For "amber lamp", the answer "the lamp" right after the question "which amber?" scores for
   both words. Each word counts once for a message, where it scores highest.
 - Words that are adjacent in the query score more if they are adjacent in the text.
+- The author and the time count if the query names them: "what did Ana buy in May?" These are not shared with nearby
+  messages: the answer of somebody else is not by Ana.
+- A message that asks something counts a little less, since most queries look for answers.
 - Phrases are required, exclusions are forbidden, and a prefix counts less than the word itself.
 """
 
@@ -17,11 +20,14 @@ from dataclasses import dataclass, field
 from math import log
 from typing import NamedTuple
 
-from frontdesk.search.query import Phrase, Query, parse
+from frontdesk.moments import DAY
+from frontdesk.search.fields import AUTHOR_MARK, QUESTION
+from frontdesk.search.query import Phrase, Query, closeness, parse
 from frontdesk.search.tokeniser import Tokeniser
+from frontdesk.store import Address
 
-# The weights come from a coarse grid search on five public conversations (`bench/search.py`). Nearby weights are almost
-# as good.
+# The weights come from a coarse grid search on five public conversations, leaving out one at a time
+# (`bench/search.py`). Nearby weights are almost as good.
 SATURATION = 0.8
 """k1 of BM25: how soon further occurrences of a word stop counting; low, since messages are short"""
 LENGTH_WEIGHT = 0.3
@@ -36,10 +42,25 @@ ADJACENCY_GAP = 2
 """how far apart adjacent words may be: with one word between them"""
 PREFIX_WEIGHT = 0.7
 """the weight of a prefix compared with the word itself"""
+TYPO_WEIGHT = 0.6
+"""the weight of a word that is similar to a word that no text contains"""
+MENTION_WEIGHT = 0.5
+"""the factor for a word in a text if it is the name of an author: usually, what that author wrote is meant"""
 MAX_RANKED_TERMS = 64
 """a longer query is ranked by its rarest words"""
 
 _NO_PARENTS: Mapping[int, tuple[int, int]] = {}
+
+
+class FieldWeights(NamedTuple):
+    """What counts besides words."""
+
+    author: float = 3.0
+    """what a text by an author whom the query names gets; a word gets this if about 5 % of the texts contain it"""
+    date: float = 4.0
+    """what a text of a time that the query names gets"""
+    question: float = 0.9
+    """the factor for texts that are questions"""
 
 
 class TermPlaces(NamedTuple):
@@ -76,9 +97,9 @@ class Matcher:
     def __init__(self, query: Query) -> None:
         self._query = query
         clauses = [term for phrase in (*query.phrases, *query.excluded) for stretch in phrase for term in stretch]
-        self._wanted = frozenset((*query.words, *clauses))
+        self._wanted = frozenset((*query.words, *query.names, QUESTION, *clauses))
         self._prefixes = query.prefixes
-        self._words = frozenset(query.words)
+        self._words = frozenset((*query.words, *query.names))
 
     def match(self, terms: Sequence[str], statistics: Statistics) -> TermPlaces | None:
         """`find`, and add the text to the statistics."""
@@ -96,7 +117,11 @@ class Matcher:
         if any(_contains(places, phrase) for phrase in self._query.excluded):
             return None
         found = {term: places[term] for term in places if term in self._words or term[-1] == "*"}
-        return TermPlaces(len(terms), found) if found or not self._query.has_terms else None
+        if not found and self._query.has_terms:
+            return None
+        if QUESTION in places:
+            found[QUESTION] = places[QUESTION]
+        return TermPlaces(len(terms), found)
 
     def _places(self, terms: Sequence[str]) -> dict[str, list[int]]:
         places: dict[str, list[int]] = {}
@@ -124,13 +149,14 @@ def _occurs(places: Mapping[str, Sequence[int]], stretch: Sequence[str]) -> bool
 
 
 class Candidate(NamedTuple):
-    """A text to be ranked: the terms found in it, and its segment and position in the conversation.
+    """A text to be ranked: the terms found in it, its segment and position in the conversation, and its time.
 
     Texts of one segment are neighbours by their positions. A text without a segment has no neighbours."""
 
     found: TermPlaces
     segment: int | None = None
     position: int = 0
+    at: int = 0
 
 
 def rank(
@@ -139,9 +165,21 @@ def rank(
     statistics: Statistics,
     parents: Mapping[int, tuple[int, int]] = _NO_PARENTS,
 ) -> list[float]:
-    """The score of each candidate, in their order; all 0 if the query has no terms.
+    """The score of each candidate, in their order; all 0 if the query has no terms. A candidate with nothing but the
+    role that the query means ("what did I say?") has a score only if there are words of the query near it.
 
     `parents` maps a segment to the (segment, position) after which it branches off."""
+    by_words = rank_by_words(query, candidates, statistics, parents)
+    return add_fields(query, candidates, by_words, FieldWeights()) if query.has_terms else by_words
+
+
+def rank_by_words(
+    query: Query,
+    candidates: Sequence[Candidate],
+    statistics: Statistics,
+    parents: Mapping[int, tuple[int, int]] = _NO_PARENTS,
+) -> list[float]:
+    """The scores by words alone."""
     weights = _weights(query, statistics)
     average = statistics.length / statistics.texts if statistics.length else 1.0
     numbers = {term: number for number, term in enumerate(weights)}
@@ -163,6 +201,29 @@ def rank(
     return [sum(scores) for scores in best]
 
 
+def add_fields(
+    query: Query, candidates: Sequence[Candidate], by_words: Sequence[float], weights: FieldWeights
+) -> list[float]:
+    """The scores with what the author, the time and a question change about them."""
+    names = frozenset(query.names)
+    question = 1.0 if query.is_about_questions else weights.question
+    by_day: dict[int, float] = {}
+    scores: list[float] = []
+    for score, (found, _, _, at) in zip(by_words, candidates, strict=True):
+        by = [name for name in found.places if name in names]
+        if score == 0 and not any(name[0] == AUTHOR_MARK for name in by):
+            scores.append(0.0)
+            continue
+        score += weights.author if by else 0.0
+        if query.dates:
+            day = at // DAY
+            if day not in by_day:
+                by_day[day] = closeness(query.dates, at)
+            score += weights.date * by_day[day]
+        scores.append(score * question if QUESTION in found.places else score)
+    return scores
+
+
 def _neighbours(
     candidates: Sequence[Candidate], parents: Mapping[int, tuple[int, int]]
 ) -> Iterator[tuple[int, int, float]]:
@@ -170,7 +231,7 @@ def _neighbours(
 
     The second may be in the segment that the first one's segment branches off: after a branch from position 7 of
     segment 1, the text at (2, 0) follows the one at (1, 7)."""
-    at = {(segment, position): index for index, (_, segment, position) in enumerate(candidates) if segment is not None}
+    at = {(one.segment, one.position): index for index, one in enumerate(candidates) if one.segment is not None}
     order = sorted(at)
     for rank, (segment, position) in enumerate(order):
         index = at[segment, position]
@@ -204,7 +265,7 @@ def rank_texts(
     matched = [(index, places) for index, places in enumerate(found) if places is not None and query.has_terms]
     segment = 0 if consecutive else None
     scores = rank(query, [Candidate(places, segment, index) for index, places in matched], statistics)
-    pairs = [(index, score) for (index, _), score in zip(matched, scores, strict=True)]
+    pairs = [(index, score) for (index, _), score in zip(matched, scores, strict=True) if score > 0]
     return sorted(pairs, key=lambda pair: -pair[1])
 
 
@@ -212,8 +273,16 @@ def _weights(query: Query, statistics: Statistics) -> dict[str, float]:
     """The weights of the terms that count: those that occur in the corpus, at most `MAX_RANKED_TERMS`, the rarest."""
     terms = [term for term in query.words if statistics.frequencies.get(term)]
     rarest = sorted(terms, key=lambda term: statistics.frequencies[term])[:MAX_RANKED_TERMS]
-    weights = {term: statistics.weight(term) for term in rarest}
+    weights = {term: _word_weight(term, statistics) for term in rarest}
+    for term, _ in query.corrected:
+        if term in weights:
+            weights[term] *= TYPO_WEIGHT
     return weights | {f"{prefix}*": PREFIX_WEIGHT * statistics.weight(f"{prefix}*") for prefix in query.prefixes}
+
+
+def _word_weight(term: str, statistics: Statistics) -> float:
+    is_name = bool(statistics.frequencies.get(AUTHOR_MARK + term))
+    return statistics.weight(term) * (MENTION_WEIGHT if is_name else 1.0)
 
 
 def _own_scores(
@@ -246,3 +315,77 @@ def _are_adjacent(first: Sequence[int], second: Iterable[int]) -> bool:
         if index < len(later) and later[index] <= place + ADJACENCY_GAP:
             return True
     return False
+
+
+# adding what vectors say
+#
+# Both are scores, so they are added: the text that is nearest in meaning gets a fifth of the best score by words, and
+# others as much less as they are less similar. A message also counts as similar if the messages next to it are.
+#
+# How much the vectors count depends on whether they agree with the words: if the best hits by words are no more similar
+# to the query than other texts are, the embedding does not understand the query, and counts little. So a worthless
+# embedding changes almost nothing, and a good one moves up what both rankings agree on.
+
+COMPARED = 200
+"""how many of the nearest vectors count"""
+NEAREST = 20
+"""how many of the nearest texts can become hits without a word of the query"""
+VECTOR_WEIGHT = 0.2
+"""what the nearest text gets, as a share of the best score by words"""
+VECTOR_NEIGHBOUR_WEIGHT = 0.3
+"""how much the similarity of the message before and the message after counts for a message"""
+_FIRST_HITS = 10
+"""the hits by words that vectors have to agree with"""
+_FULL_AGREEMENT = 0.2
+"""by how much the first hits must be more similar than other texts for the vectors to count in full"""
+
+_SAME = 1e-6
+"""similarities that differ less than this are the same"""
+
+
+def fuse(
+    lexical: Sequence[tuple[Address, float]],
+    nearest: Sequence[Address],
+    similarities: Mapping[Address, float],
+    weight: float = VECTOR_WEIGHT,
+) -> list[tuple[Address, float]]:
+    """Hits and scores, best first, from the hits by words, best first, and the nearest texts that may be added to them.
+    `similarities` are the cosines of the nearest texts of all, at most `COMPARED`.
+
+    Scores are on the scale of the scores by words. Without hits by words, the nearest come in their own order."""
+    similar = normalise(similarities)
+    best = lexical[0][1] if lexical and lexical[0][1] > 0 else 1.0
+    factor = weight * best * (_agreement(lexical, similar) if lexical else 1.0)
+    scores = dict(lexical)
+    for address in nearest[:NEAREST]:
+        scores.setdefault(address, 0.0)
+    fused = [(address, score + factor * similar.get(address, 0.0)) for address, score in scores.items()]
+    return sorted(fused, key=lambda pair: -pair[1])
+
+
+def normalise(similarities: Mapping[Address, float]) -> dict[Address, float]:
+    """Similarities from 0 for the least similar text to 1 for the most similar one, with those of the neighbours mixed
+    in. A neighbour that is not among the nearest counts as the least similar one. If all are the same, they say
+    nothing, and are all 0."""
+    if not similarities:
+        return {}
+    lowest = min(similarities.values())
+    mixed: dict[Address, float] = {}
+    for address, similarity in similarities.items():
+        value = similarity - lowest
+        if address.kind == "message":
+            for position in (address.position - 1, address.position + 1):
+                value += VECTOR_NEIGHBOUR_WEIGHT * (
+                    similarities.get(address._replace(position=position), lowest) - lowest
+                )
+        mixed[address] = value
+    highest = max(mixed.values())
+    return {address: value / highest if highest > _SAME else 0.0 for address, value in mixed.items()}
+
+
+def _agreement(lexical: Sequence[tuple[Address, float]], similar: Mapping[Address, float]) -> float:
+    """From 0 if the best hits by words are no more similar to the query than other texts are, to 1."""
+    first = [similar.get(address, 0.0) for address, _ in lexical[:_FIRST_HITS]]
+    others = [similar.get(address, 0.0) for address, _ in lexical[_FIRST_HITS:]] or [0.0]
+    difference = sum(first) / len(first) - sum(others) / len(others)
+    return min(max(difference / _FULL_AGREEMENT, 0.0), 1.0)

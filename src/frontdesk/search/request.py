@@ -1,9 +1,13 @@
-"""The request of a search: the query and the filters, checked in one place for sessions and managers."""
+"""The request of a search: the query and the filters, checked in one place for sessions and managers.
+
+Words of the query that no text contains are taken for typos: texts with similar words are found, and rank lower."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,17 +18,36 @@ from frontdesk.checks import check_count
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
 from frontdesk.lifecycle.transitions import StatusFilter, current_status_filter
-from frontdesk.moments import to_microseconds
+from frontdesk.moments import to_datetime, to_microseconds
+from frontdesk.search.fields import AUTHOR_MARK
 from frontdesk.search.query import Query, parse
-from frontdesk.search.settings import tokeniser
-from frontdesk.search.tokeniser import fold
+from frontdesk.search.tokeniser import fold, tokeniser_for
 from frontdesk.store import Address, SessionRow
 
 _MAX_CONTEXT = 100
 SHOWN_ROLES = frozenset(("assistant", "function", "tool", "user"))
 """the roles of messages that a model is shown of other conversations: what was said, never instructions"""
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+Known = Callable[[Sequence[str]], Awaitable[Set[str]]]
+"""from terms to those of them that some text contains, of the texts that are searched"""
+Choose = Callable[[Iterable[tuple[str, int]]], list[int]]
+"""from texts with their times to the indexes of those to show"""
 _decode_tags = msgspec.json.Decoder(list[str]).decode
+_SHORTEST_TYPO = 4
+_LONG_WORD = 8
+"""from this length on, two letters may be wrong; before it, one"""
+_RIGHT_LETTERS = 2
+"""the first letters, which must be right"""
+_MAX_UNKNOWN = 5
+_MAX_KNOWN = 5_000
+_MANY_TERMS = 500
+_MAX_KEPT = 100
+_KEPT_SECONDS = 10.0
+_MAX_COMPARED = 50
+_MAX_SIMILAR = 3
+_TOO_MANY = 3
+# Terms are stems: "deploymnet" has to be compared with "deployment", of which the index has "deploy".
+_ENDINGS = ("e", "s", "y", "ed", "er", "es", "ing", "ion", "ment", "tion", "able", "ness")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +67,16 @@ class Request:
     """the number of hits on earlier pages"""
     last_hit: Address | None
     """the last hit of the previous page"""
+    resume: Address | None
+    """the text in the index after which the walk of earlier pages is continued"""
+    counted: int
+    """the number of hits before `resume`"""
     call: list[Any]
     """identifies the call that a cursor is for"""
     for_model: bool = False
-    """leave out messages of other roles than `SHOWN_ROLES`"""
+    """leave out messages of other roles than `SHOWN_ROLES`, and summaries that newer ones replace"""
+    choose: Choose | None = None
+    """chooses the hits to show, since some say the same; None: all"""
 
     @property
     def narrows_sessions(self) -> bool:
@@ -68,9 +97,18 @@ class Request:
         after, before = self.query.after, self.query.before
         return (after is None or at >= after) and (before is None or at < before)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to search for, and no filter."""
+        return self.query.is_empty and not self.where and self.status is None
+
     def cursor(self, returned: int, last: Address) -> str:
         """A cursor for the hits after the first `returned`, of which `last` is the last."""
-        return cursors.seal([returned, *last], self.call)
+        return cursors.seal([returned, last, self.resume, self.counted], self.call)
+
+    def cursor_after(self, resume: Address, counted: int) -> str:
+        """A cursor for the hits that follow a text in the index, after `counted` hits on earlier pages."""
+        return cursors.seal([0, None, resume, counted], self.call)
 
 
 async def parse_request(
@@ -82,6 +120,7 @@ async def parse_request(
     within: str | None = None,
     session: str | None = None,
     role: str | None = None,
+    author: str | None = None,
     status: str | None = None,
     tag: str | None = None,
     before: datetime | None = None,
@@ -90,6 +129,7 @@ async def parse_request(
     group: bool = False,
     newest: bool = False,
     for_model: bool = False,
+    choose: Choose | None = None,
     **key: str | None,
 ) -> Request:
     """Parse the arguments of a search. Filters apply in addition to those in the query.
@@ -102,16 +142,18 @@ async def parse_request(
     check_count(limit, "limit")
     if not isinstance(context, int) or isinstance(context, bool) or not 0 <= context <= _MAX_CONTEXT:
         raise InvalidInputError(f"context must be a whole number from 0 to {_MAX_CONTEXT}, not {context!r}")
-    words = {"session": session, "role": role, "status": status, "tag": tag, **key}
+    words = {"session": session, "role": role, "author": author, "status": status, "tag": tag, **key}
     for name, value in words.items():
         if value is not None and not isinstance(value, str):
             raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
     session, status, tag = _storable(session), _storable(status), _storable(tag)
     key = {name: _storable(value) for name, value in key.items()}
-    query = parse(_storable(text) or "", tokeniser(runtime.settings.search))
+    today = to_datetime(runtime.now()).date()
+    query = parse(_storable(text) or "", tokeniser_for(runtime.settings.search.language), today)
     query = replace(
         query,
         roles=frozenset((role.lower(),)) if role is not None else query.roles,
+        authors=frozenset((fold(author),)) if author is not None else query.authors,
         sessions=frozenset((session,)) if session is not None else query.sessions,
         tags=query.tags if tag is None else query.tags | {tag},
         after=_later(query.after, None if after is None else to_microseconds(after)),
@@ -119,7 +161,8 @@ async def parse_request(
     )
     where = {name: value for name, value in key.items() if value is not None}
     call = ["search", runtime.namespace, within, text, words, query.after, query.before, group, newest, for_model]
-    returned, *last = [0] if cursor is None else cursors.unseal(cursor, call)
+    start: list[Any] = [0, None, None, 0] if cursor is None else cursors.unseal(cursor, call)
+    returned, last, resume, counted = start
     return Request(
         query=query,
         limit=limit,
@@ -130,8 +173,11 @@ async def parse_request(
         status=None if status is None else await current_status_filter(runtime, status),
         returned=returned,
         last_hit=Address(*last) if last else None,
+        resume=Address(*resume) if resume else None,
+        counted=counted,
         call=call,
         for_model=for_model,
+        choose=choose,
     )
 
 
@@ -151,3 +197,123 @@ def _later(first: int | None, second: int | None) -> int | None:
 
 def _earlier(first: int | None, second: int | None) -> int | None:
     return min((moment for moment in (first, second) if moment is not None), default=None)
+
+
+# typos
+
+
+async def correct_typos(runtime: Runtime, request: Request, seen: Set[str], known: Known) -> Request:
+    """The request with similar words added for words that no text contains, of the texts that are searched. `seen` are
+    words that some of them contain, and `known` looks for others: what other texts contain has no influence."""
+    query = request.query
+    words = [word for word in query.words if len(word) >= _SHORTEST_TYPO and word.isalpha() and word not in seen]
+    if not words:
+        return request
+    present = await known([*words, *(AUTHOR_MARK + word for word in words)])
+    unknown = [word for word in words if present.isdisjoint((word, AUTHOR_MARK + word))][:_MAX_UNKNOWN]
+    corrected: dict[str, str] = {}
+    typed = _as_typed(query, runtime) if unknown else {}
+    for word in unknown:
+        surface = typed.get(word, word)
+        corrected |= dict.fromkeys(await _find_similar(runtime, surface, word, known), surface)
+    if not corrected:
+        return request
+    added = tuple(term for term in corrected if term not in query.words)
+    return replace(request, query=replace(query, words=(*query.words, *added), corrected=tuple(corrected.items())))
+
+
+async def _find_similar(runtime: Runtime, word: str, stem: str, known: Known) -> list[str]:
+    """The known terms that are most similar to a word, at most `_MAX_SIMILAR`."""
+    # The second letter may be one too many, or exchanged with the third: "giutar" is looked for at "gi" and at "gu".
+    starts = dict.fromkeys((stem[:_RIGHT_LETTERS], stem[0] + stem[_RIGHT_LETTERS]))
+    vocabulary = runtime.shared(Vocabulary)
+    terms = [term for start in starts for term in await vocabulary.terms(runtime, start)]
+    differences = similar(word, stem, terms)
+    present = await known(list(differences)[:_MAX_COMPARED]) if differences else set()
+    found = [term for term in differences if term in present]
+    return sorted(term for term in found if differences[term] == differences[found[0]])[:_MAX_SIMILAR]
+
+
+@dataclass(slots=True)
+class Vocabulary:
+    """The terms of the index by their first letters. If they are many, they are kept for some seconds, since it takes a
+    large store a while to collect them."""
+
+    kept: dict[str, tuple[float, list[str]]] = field(default_factory=dict)
+
+    async def terms(self, runtime: Runtime, start: str) -> list[str]:
+        read_at, terms = self.kept.get(start, (0.0, []))
+        if not terms or time.monotonic() - read_at > _KEPT_SECONDS:
+            terms = await runtime.store.terms(runtime.namespace, start, _MAX_KNOWN)
+            if len(self.kept) >= _MAX_KEPT:
+                self.kept.clear()
+            if len(terms) >= _MANY_TERMS:
+                self.kept[start] = time.monotonic(), terms
+        return terms
+
+
+def _as_typed(query: Query, runtime: Runtime) -> dict[str, str]:
+    """Term -> the word of the query that it is made from, in lower case."""
+    text = query.text
+    runs = tokeniser_for(runtime.settings.search.language).runs(text)
+    return {run.terms[0]: text[run.start : run.end].lower() for run in runs if len(run.terms) == 1}
+
+
+def similar(word: str, stem: str, terms: Iterable[str]) -> dict[str, int]:
+    """The terms that are similar to a word, with the number of letters that differ, those with the fewest first."""
+    targets = [(target, _letters(target), wrong, allowed) for target, wrong, allowed in _targets(word, stem)]
+    found: dict[str, int] = {}
+    for term in terms:
+        letters = _letters(term)
+        for target, others, wrong, allowed in targets:
+            # Cheap checks first: almost no term passes them.
+            left = allowed - wrong
+            if abs(len(term) - len(target)) <= left and (letters ^ others).bit_count() <= 2 * left:
+                differences = wrong + distance(term, target, left)
+                if differences <= min(allowed, found.get(term, allowed)):
+                    found[term] = differences
+    return dict(sorted(found.items(), key=lambda pair: (pair[1], pair[0])))
+
+
+def _targets(word: str, stem: str) -> list[tuple[str, int, int]]:
+    """What terms, which are stems, are compared with: the stem of the word, and the word without each ending that it
+    may have, with the number of letters that are wrong in the ending, and the number that may be wrong at all.
+
+    For "deploymnet" that is "deploy", with one wrong letter in the ending "ment"."""
+    found = {stem: (0, _allowed(stem)), word: (0, _allowed(word))}
+    for ending in _ENDINGS:
+        for size in range(max(len(ending) - 1, 1), len(ending) + 2):
+            wrong = distance(ending, word[-size:], _allowed(word))
+            base = word[:-size]
+            if len(base) > _RIGHT_LETTERS and wrong <= min(_allowed(word), found.get(base, (_TOO_MANY, 0))[0]):
+                found[base] = wrong, _allowed(word)
+    return [(target, wrong, allowed) for target, (wrong, allowed) in found.items()]
+
+
+def _allowed(word: str) -> int:
+    return 2 if len(word) >= _LONG_WORD else 1
+
+
+def _letters(word: str) -> int:
+    """The letters of a word as bits. Two letters may share a bit."""
+    bits = 0
+    for letter in word:
+        bits |= 1 << (ord(letter) & 31)
+    return bits
+
+
+def distance(first: str, second: str, limit: int) -> int:
+    """How many letters have to be inserted, deleted, replaced or exchanged with their neighbours to turn one word into
+    the other; more than `limit` if it is more than that."""
+    before: list[int] = []
+    row = list(range(len(second) + 1))
+    for at, letter in enumerate(first, 1):
+        earlier, before, row = before, row, [at]
+        for to, other in enumerate(second, 1):
+            cost = min(before[to] + 1, row[to - 1] + 1, before[to - 1] + (letter != other))
+            if at > 1 and to > 1 and letter == second[to - 2] and first[at - 2] == other:
+                cost = min(cost, earlier[to - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+    return row[-1]

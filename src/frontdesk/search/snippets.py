@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from frontdesk.search.languages import IS_SPACELESS
 from frontdesk.search.query import Query
-from frontdesk.search.scripts import IS_SPACELESS
 from frontdesk.search.tokeniser import ScriptRun, Tokeniser
 
 MARK = "**"
@@ -45,10 +45,10 @@ def _matches(text: str, query: Query, tokeniser: Tokeniser) -> Iterator[_Match]:
         if IS_SPACELESS(text[run.start]):
             yield from _in_spaceless(run, wanted)
             continue
-        for term in run.terms:
+        # Several matches in one run make it the better one: "function_77" is found by its whole and by "function".
+        for term in dict.fromkeys(run.terms):
             if term in wanted or (query.prefixes and term.startswith(query.prefixes)):
                 yield _Match(run.start, run.end, term)
-                break
 
 
 def _in_spaceless(run: ScriptRun, wanted: frozenset[str]) -> Iterator[_Match]:

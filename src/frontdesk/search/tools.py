@@ -1,4 +1,4 @@
-"""The tools with which a model searches and reads other conversations.
+"""The tools with which a model searches and reads other conversations, and the searchable block over them.
 
 What they say is written for the model. It is the same for a conversation that is out of reach and for one that does not
 exist."""
@@ -9,13 +9,20 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from frontdesk.errors import InvalidIdError, InvalidInputError, MessageNotFoundError, SessionNotFoundError
-from frontdesk.search.excerpts import read_excerpt, render_excerpt
+from frontdesk.config.runtime import Runtime
+from frontdesk.config.settings import HistorySearch
+from frontdesk.errors import (
+    InvalidCursorError,
+    InvalidIdError,
+    InvalidInputError,
+    MessageNotFoundError,
+    SessionNotFoundError,
+)
+from frontdesk.search.hits import SearchHit
 from frontdesk.search.query import parse
-from frontdesk.search.render import render_hits
-from frontdesk.search.results import SearchHit
+from frontdesk.search.rendering import read_excerpt, render_excerpt, render_hits
+from frontdesk.search.scopes import OwnSession, ScopedHistory
 from frontdesk.search.tokeniser import TOKENISER
-from frontdesk.search.visibility import ScopedHistory
 from frontdesk.tools import Tool, schema
 
 _HINT_TOKENS = 50
@@ -23,7 +30,7 @@ _HINT_TOKENS = 50
 _HITS = 10
 _MAX_HITS = 50
 _MAX_SKIPPED = 1_000
-_INCOMPLETE = "(There are too many conversations to look through all of them: search for rarer words.)"
+_INCOMPLETE = "(There are too many conversations to look through all of them at once: search for rarer words"
 _AROUND = 5
 _MAX_AROUND = 50
 _DATE = re.compile(r"\d{4}(-\d{1,2}){0,2}", re.ASCII)
@@ -48,18 +55,6 @@ def history_tools(history: ScopedHistory, names: ToolNames, max_tokens: int) -> 
     return {tool.name: tool for tool in tools}
 
 
-async def search_as_text(
-    history: ScopedHistory, query: str, max_tokens: int, leave_out: Callable[[SearchHit], bool] | None = None
-) -> str | None:
-    """The best hits as one text; None if there are none."""
-    found = await (await history.visible()).hits(query, _HITS, leave_out=leave_out)
-    rendered = render_hits(found.hits, max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
-    more = found.total - len(rendered)
-    notes = [f"({more} more: search for rarer words.)"] if more else []
-    notes += [] if found.is_complete else [_INCOMPLETE]
-    return "\n\n".join([*rendered, *notes]) or None
-
-
 def _search_tool(history: ScopedHistory, names: ToolNames, max_tokens: int) -> Tool:
     async def run(
         query: str,
@@ -69,15 +64,19 @@ def _search_tool(history: ScopedHistory, names: ToolNames, max_tokens: int) -> T
         before: str | None = None,
         limit: int | None = None,
         skip: int | None = None,
+        cursor: str | None = None,
     ) -> str:
         text = f"{_filters(role, after, before)}{query}"
         first, wanted = skip or 0, limit or _HITS
         try:
-            hits, total, is_complete = await (await history.visible()).hits(text, first + wanted, session_id=session)
+            visible = await history.visible()
+            hits, total, next_cursor = await visible.hits(text, first + wanted, session_id=session, cursor=cursor)
         except SessionNotFoundError:
             return _no_conversation(str(session), names)
+        except InvalidCursorError:
+            return "Error: this cursor is of another search. Repeat the search that returned it, with the same words."
         rendered = render_hits(hits[first:], max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
-        notes = [] if is_complete else [_INCOMPLETE]
+        notes = [f'{_INCOMPLETE}, or continue with cursor="{next_cursor}".)'] if next_cursor else []
         if not rendered:
             return "\n\n".join(["No results found." if not total else f"No more results: there are {total}.", *notes])
         return "\n\n".join([*rendered, _hint(first + len(rendered), total, names), *notes])
@@ -85,7 +84,8 @@ def _search_tool(history: ScopedHistory, names: ToolNames, max_tokens: int) -> T
     return Tool(
         name=names.search,
         description="Search earlier conversations, best match first. Any of the words may match: ask in plain words, or"
-        f' use "exact phrases", -excluded words and prefixes*. Use {names.read} to read the messages around a hit.',
+        ' use "exact phrases", -excluded words, prefixes* and from:name for what somebody said.'
+        f" Use {names.read} to read the messages around a hit.",
         parameters=schema(
             {"query": _text("What to look for.")},
             {
@@ -95,6 +95,7 @@ def _search_tool(history: ScopedHistory, names: ToolNames, max_tokens: int) -> T
                 "before": _text("Only before this day (YYYY-MM-DD, YYYY-MM or YYYY)."),
                 "limit": _number(1, _MAX_HITS, f"How many hits, {_HITS} if left out."),
                 "skip": _number(0, _MAX_SKIPPED, "How many hits to skip, to see the ones after them."),
+                "cursor": _text("Continue a search that could not look through all conversations."),
             },
         ),
         run=run,
@@ -167,3 +168,38 @@ def _text(description: str) -> dict[str, Any]:
 
 def _number(minimum: int, maximum: int, description: str) -> dict[str, Any]:
     return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
+
+
+class SearchableHistory:
+    """The provider of the block that `with_searchable_history` declares. It searches the conversations in a scope.
+
+    Messages in the session's own history are left out, since the model sees them already. Those that were compacted
+    away, or that are on another branch, are found."""
+
+    def __init__(self, runtime: Runtime, own: OwnSession, declared: HistorySearch) -> None:
+        self._own = own
+        self._history = ScopedHistory(runtime, declared.scope, own)
+        self._max_tokens = declared.max_tokens
+
+    def get(self) -> str:
+        return "What was said in earlier conversations. Ask in plain words: any of them may match."
+
+    async def search(self, query: str) -> str | None:
+        row = await self._own.row()
+
+        def is_in_own_history(hit: SearchHit) -> bool:
+            return row is not None and hit.session_id == row.id and (hit.visible or hit.kind == "session")
+
+        return await _search_as_text(self._history, query, self._max_tokens, is_in_own_history)
+
+
+async def _search_as_text(
+    history: ScopedHistory, query: str, max_tokens: int, leave_out: Callable[[SearchHit], bool] | None = None
+) -> str | None:
+    """The best hits as one text; None if there are none."""
+    found = await (await history.visible()).hits(query, _HITS, leave_out=leave_out)
+    rendered = render_hits(found.hits, max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
+    more = found.total - len(rendered)
+    notes = [f"({more} more: search for rarer words.)"] if more else []
+    notes += [f"{_INCOMPLETE}.)"] if found.cursor else []
+    return "\n\n".join([*rendered, *notes]) or None

@@ -1,8 +1,11 @@
-"""Excerpts of conversations: the messages around one message, on the path that it is on, within a token budget."""
+"""What a model is shown, as compact text within a token budget: hits, and excerpts of conversations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Container, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from frontdesk.config.runtime import Runtime
@@ -11,16 +14,103 @@ from frontdesk.history import trees, views
 from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.messages.tokens import TokenCounter
 from frontdesk.moments import to_datetime
-from frontdesk.search.render import heading, quote, shorten
+from frontdesk.search.hits import SearchHit
 from frontdesk.search.request import is_shown
 from frontdesk.search.texts import searchable_text
 from frontdesk.store import Place, SessionRow
 from frontdesk.tree.items import count, drop_first, first_items, position_of
 from frontdesk.tree.tree import Tree
 
+_SIMPLE = re.compile(r"[\w.:@/+#~=-]+")
+_SPACES = re.compile(r"\s+")
+_MAX_TITLE = 80
+_MAX_TOKEN_LENGTH = 16
+"""at most this number of characters of a text are counted for each token that there is room for"""
+_NOTE_TOKENS = 10
+"""reserved for the note on how much was cut"""
+_SEPARATOR = " · "
+_NEIGHBOUR = "> "
+_NEIGHBOUR_TOKENS = 60
+_SPEAKERS = ("user", "assistant")
 _ATTEMPTS = 100
 _NOTES_TOKENS = 80
 """reserved for the notes on which messages these are, and what was left out"""
+
+
+def quote(id: str) -> str:
+    """An id for use in a line of text, in quotes if it is not a simple word."""
+    return id if _SIMPLE.fullmatch(id) else json.dumps(id, ensure_ascii=False)
+
+
+def title(name: str) -> str:
+    """The name of a session, on one line and shortened."""
+    line = _SPACES.sub(" ", name).strip()
+    return line if len(line) <= _MAX_TITLE else line[: _MAX_TITLE - 1] + "…"
+
+
+def heading(name: str, at: datetime, *parts: str) -> str:
+    """`[Title · 2025-03-04 · more · parts]`."""
+    return f"[{_SEPARATOR.join(filter(None, (title(name), f'{at:%Y-%m-%d}', *parts)))}]"
+
+
+def shorten(text: str, tokens: int, counter: TokenCounter) -> str:
+    """A text, or as much of its start as fits into `tokens`, with a note on how much was cut."""
+    if len(text) <= tokens * _MAX_TOKEN_LENGTH and counter(text) <= tokens:
+        return text
+    room = max(tokens - _NOTE_TOKENS, 1)
+    start = text[: room * _MAX_TOKEN_LENGTH]
+    while (size := counter(start)) > room and len(start) > 1:
+        start = start[: max(1, min(len(start) - 1, int(len(start) * room / size)))]
+    return f"{start}… ({len(text) - len(start):,} more characters)"
+
+
+def render_hits(hits: Sequence[SearchHit], max_tokens: int, counter: TokenCounter) -> list[str]:
+    """The hits as texts, as many as fit, but at least the first. Each says who said it, when and where. With it comes
+    the question that it answers, or the answer to it, unless that is a hit itself."""
+    rendered: list[str] = []
+    room = max_tokens
+    found = {(hit.session_id, hit.message_id) for hit in hits}
+    for hit in hits:
+        session = f"session {quote(hit.session_id)}"
+        head = heading(hit.session_name, hit.created_at, _speaker(hit), session, _describe(hit))
+        lines = [head, hit.snippet if rendered else shorten(hit.snippet, room - counter(head), counter)]
+        lines = _with_neighbour(hit, lines, found, counter)
+        text = "\n".join(lines)
+        if counter(text) + 1 > room and len(lines) > 2:
+            text = "\n".join(line for line in lines if not line.startswith(_NEIGHBOUR))
+        room -= counter(text) + 1
+        if room < 0 and rendered:
+            break
+        rendered.append(text)
+    return rendered
+
+
+def _with_neighbour(
+    hit: SearchHit, lines: list[str], found: Container[tuple[str, str]], counter: TokenCounter
+) -> list[str]:
+    """The lines of a hit with the message that makes sense of it: the one before an answer, or the one after what a
+    user said."""
+    near = hit.context_before[-1:] if hit.role == "assistant" else hit.context_after[:1] if hit.role == "user" else ()
+    for message in near:
+        text = _SPACES.sub(" ", message.text).strip()
+        if text and message.role in _SPEAKERS and (hit.session_id, message.id) not in found:
+            line = f"{_NEIGHBOUR}{message.role}: {shorten(text, _NEIGHBOUR_TOKENS, counter)}"
+            return [lines[0], line, *lines[1:]] if hit.role == "assistant" else [*lines, line]
+    return lines
+
+
+def _speaker(hit: SearchHit) -> str:
+    """The role, and the name of the author, in quotes if it could be misread."""
+    return f"{hit.role} {quote(title(hit.author))}" if hit.author else hit.role
+
+
+def _describe(hit: SearchHit) -> str:
+    if hit.kind == "session":
+        return "its name and summary"
+    return f"{hit.kind} {quote(hit.message_id)}"
+
+
+# excerpts: the messages around one message, on the path that it is on
 
 
 class Excerpt(NamedTuple):

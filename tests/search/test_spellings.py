@@ -1,0 +1,115 @@
+"""What people type finds what was written: other cases, spellings, scripts, and parts of names, on every store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from frontdesk import SessionManager
+from frontdesk.search.query import parse
+from frontdesk.search.ranking import rank_texts
+from frontdesk.search.snippets import snippet
+from frontdesk.search.tokeniser import TOKENISER, Tokeniser
+from tests.search.test_relevance import store_url
+
+_NAMES = """
+    iPhone YouTube macOS DevOps NumPy iPad eBay GitHub GitLab JavaScript TypeScript LinkedIn WhatsApp PayPal
+    FedEx PowerPoint OneDrive iCloud AirPods HomeKit CarPlay FaceTime MacBook iMac tvOS watchOS OpenAI ChatGPT
+    DeepMind HuggingFace PyTorch TensorFlow SciPy FastAPI GraphQL MongoDB PostgreSQL MySQL SQLite DynamoDB
+    CloudFlare DigitalOcean McDonald DeLorean LaTeX BitTorrent VMware VirtualBox PlayStation YouTuber
+"""
+NAMES = _NAMES.split()
+
+FOUND = [
+    ("report-2.csv", "the table is in /data/2024/report-2.csv"),
+    ('"report-2.csv"', "the table is in /data/2024/report-2.csv"),
+    ("settings.json", r"look at C:\Users\ana\settings.json"),
+    ("1.2.3", "we deploy v1.2.3-rc1 tonight"),
+    ('"v1.2.3"', "we deploy v1.2.3-rc1 tonight"),
+    ("20.11.1", "FROM node:20.11.1-alpine"),
+    ("4.17.21", "npm install lodash@4.17.21"),
+    ("550e8400", "trace 550e8400-e29b-41d4-a716-446655440000 failed"),
+    ("446655440000", "trace 550e8400-e29b-41d4-a716-446655440000 failed"),
+    ("3f786850", "reverted 3f786850e387550fdab836ed7e6dc881de23001b"),
+    ("3f78685", "reverted 3f786850e387550fdab836ed7e6dc881de23001b"),
+    ("wifi", "the wi-fi is down"),
+    ("wi-fi", "the wifi is down"),
+    ("email", "send an e-mail"),
+    ("e-mail", "send an email"),
+    ('"dont look up"', "we saw Don't Look Up"),
+    ('"don\'t look up"', "we saw dont look up"),
+    ("colour", "the color of the lamp"),
+    ("color", "colours of lamps"),
+    ("organise", "she organized it"),
+    ("1000", "it was 1,000 euro"),
+    ("1,000", "it was 1000 euro"),
+    ("1000", "es waren 1.000 Euro"),
+    ("nodejs", "a Node.js server"),
+    ("Node.js", "a nodejs server"),
+    ("cooperation", "our co\u00adopera\u00adtion"),
+    ("password", "the pass\u200bword"),
+    ("台湾", "我們住在臺灣"),
+    ("國際", "国际会议"),
+    ("さくら", "サクラが咲いた"),
+    ("ラーメン", "らーめんを食べた"),
+    ("123", "कमरा १२३"),
+    ("१२३", "room 123"),
+    ("בית", "ראינו את הבית"),
+    ("הספר", "קראתי ספר"),
+]
+GERMAN = [
+    ("Restaurant", "Wir treffen uns im Hafenrestaurant."),
+    ("Vertrag", "Die Mietverträge sind unterschrieben."),
+    ("Versicherung", "Die Krankenversicherung hat bezahlt."),
+    ("Schlüssel", "Der Haustürschlüssel ist weg."),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["memory", "sqlite", "postgres"])
+async def manager(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[SessionManager]:
+    folder: Path = tmp_path_factory.mktemp("spellings")
+    async with SessionManager(store_url(request, folder)) as manager:
+        for number, (_, text) in enumerate(FOUND):
+            await manager.session(f"s{number}").append({"id": "m", "role": "user", "content": text})
+        for number, name in enumerate(NAMES):
+            texts = (f"my new {name} arrived", f"my new {name.lower()} arrived")
+            await manager.session(f"n{number}").append_all(
+                [{"id": f"m{at}", "role": "user", "content": text} for at, text in enumerate(texts)]
+            )
+        await manager.reindex()
+        yield manager
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_typed_finds_what_was_written(manager: SessionManager) -> None:
+    missed = []
+    for number, (query, text) in enumerate(FOUND):
+        hits = await manager.session(f"s{number}").search(query)
+        if not hits or "**" not in hits[0].snippet:
+            missed.append((query, text))
+    assert missed == []
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_names_are_found_in_any_case(manager: SessionManager) -> None:
+    missed = []
+    for number, name in enumerate(NAMES):
+        session = manager.session(f"n{number}")
+        queries = (name, name.lower(), f'"new {name}"', f'"new {name.lower()} arrived"')
+        missed += [query for query in queries if len(await session.search(query)) != 2]
+    assert missed == []
+
+
+@pytest.mark.parametrize(("query", "text"), GERMAN)
+def test_a_german_compound_is_found_by_its_last_part(query: str, text: str) -> None:
+    assert rank_texts(query, [text], Tokeniser("german"), consecutive=False)
+
+
+def test_a_snippet_shows_the_identifier_that_was_asked_for() -> None:
+    text = " ".join(f"def function_{number}(): pass" for number in range(100))
+    assert "**function_77**" in snippet(text, parse("function_77", TOKENISER), TOKENISER)
