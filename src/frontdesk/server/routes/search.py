@@ -1,0 +1,97 @@
+"""Search, in the namespace or in one session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from frontdesk.manager.manager import SessionManager
+from frontdesk.search.hits import SearchResults
+from frontdesk.search.index import SearchInfo
+from frontdesk.server.gate import needs
+from frontdesk.server.routes.parts import AccessOf, SessionOf, moment, router, words
+from frontdesk.server.wire import answer
+from frontdesk.session import Session
+
+routes = router("search")
+Text = str | None
+
+
+@routes.get("/search", response_model=SearchResults, description=words(SessionManager.search))
+async def search(
+    access: AccessOf,
+    query: str,
+    limit: int = 20,
+    cursor: Text = None,
+    session: Text = None,
+    role: Text = None,
+    author: Text = None,
+    agent: Text = None,
+    channel: Text = None,
+    peer: Text = None,
+    thread: Text = None,
+    status: Text = None,
+    tag: Text = None,
+    before: Text = None,
+    after: Text = None,
+    context: int = 0,
+    group: bool = False,
+    newest: bool = False,
+) -> Response:
+    where = access.narrow({"agent": agent, "channel": channel, "peer": peer, "thread": thread})
+    options: dict[str, Any] = {"session": session, "role": role, "author": author, "status": status}
+    results = await access.manager.search(
+        query,
+        limit=limit,
+        cursor=cursor,
+        **where,
+        **options,
+        tag=tag,
+        before=moment(before, "before"),
+        after=moment(after, "after"),
+        context=context,
+        group=group,
+        newest=newest,
+    )
+    return answer(results)
+
+
+@routes.get("/sessions/{ref}/search", response_model=SearchResults, description=words(Session.search))
+async def search_in_session(
+    session: SessionOf,
+    query: str,
+    limit: int = 20,
+    cursor: Text = None,
+    role: Text = None,
+    author: Text = None,
+    before: Text = None,
+    after: Text = None,
+    context: int = 0,
+    newest: bool = False,
+) -> Response:
+    results = await session.search(
+        query,
+        limit=limit,
+        cursor=cursor,
+        role=role,
+        author=author,
+        before=moment(before, "before"),
+        after=moment(after, "after"),
+        context=context,
+        newest=newest,
+    )
+    return answer(results)
+
+
+@routes.get("/search-info", response_model=SearchInfo, description=words(SessionManager.search_info))
+async def read_search_info(access: AccessOf) -> Response:
+    access.require_unbound()
+    return answer(await access.manager.search_info())
+
+
+@routes.post("/reindex", response_model=SearchInfo, description=words(SessionManager.reindex))
+@needs("admin", long=True)
+async def reindex(access: AccessOf) -> Response:
+    access.require_unbound()
+    return answer(await access.manager.reindex())
