@@ -1,0 +1,104 @@
+"""The page for everyone: without violations that axe-core knows, on a phone, in the dark, by keyboard alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.inspector.desk import Desk, window
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+AXE = Path(__file__).parents[2] / "inspector" / "node_modules" / "axe-core" / "axe.min.js"
+RULES = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}"
+SCREENS = (
+    ("", "[data-row='0']"),
+    ("s/lisbon", "article[data-id]"),
+    ("s/billing-rounding?view=model", "article[data-id]"),
+    ("s/lisbon/prompt/memory", ".blk"),
+    ("search?q=castle", ".hit"),
+    ("usage", "table"),
+    ("events", "main h1"),
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+async def test_axe_finds_no_violations(browser: Browser, desk: Desk, scheme: str, width: int) -> None:
+    # Axe is no part of the page: the policy is set aside for it, in these windows only.
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 844}, "bypass_csp": True}
+    async with window(browser, **options) as watched:
+        for path, ready in SCREENS:
+            await watched.page.goto(desk.at(path))
+            await expect(watched.page.locator(ready).first).to_be_visible()
+            await watched.page.evaluate(AXE.read_text())
+            found = await watched.page.evaluate(f"axe.run(document, {RULES})")
+            violations = [
+                (path, violation["id"], [node["html"][:200] for node in violation["nodes"][:3]])
+                for violation in found["violations"]
+            ]
+            assert violations == []
+
+
+async def test_a_phone_has_a_bottom_bar_and_a_sheet_and_nothing_is_cut_off(browser: Browser, desk: Desk) -> None:
+    async with window(browser, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True) as watched:
+        page = watched.page
+        await page.goto(desk.at("s/billing-rounding"))
+        await expect(page.locator("article[data-id]").last).to_be_in_viewport()
+        await page.get_by_role("button", name="Model gets").tap()
+        await expect(page.get_by_role("tab", name="What the model gets")).to_be_visible()
+        await page.get_by_role("button", name="Close").last.tap()
+        await expect(page.get_by_role("tab", name="What the model gets")).to_be_hidden()
+        await page.get_by_role("radio", name="As the model sees it").first.tap()
+        await expect(page.get_by_text("Summary in place of").last).to_be_attached()
+        for path in ("", "s/billing-rounding", "s/lisbon/prompt/memory", "search?q=castle", "usage", "events"):
+            await page.goto(desk.at(path))
+            await expect(page.locator("main")).to_be_visible()
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        assert watched.problems == []
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1024, 900])
+async def test_the_pane_fits_its_column(browser: Browser, desk: Desk, width: int) -> None:
+    async with window(browser, viewport={"width": width, "height": 800}) as watched:
+        page = watched.page
+        await page.goto(desk.at("s/billing-rounding?view=model"))
+        await expect(page.locator(".sent")).to_be_visible()
+        for part in (page.locator(".sent"), page.get_by_role("tab", name="Events")):
+            box = await part.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= width - 8, box
+
+
+async def test_all_keys_are_explained_and_letters_can_be_switched_off(page: Page, desk: Desk) -> None:
+    await page.goto(desk.at("s/lisbon"))
+    await expect(page.locator("article[data-id]").last).to_be_visible()
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="All keys")).to_contain_text("As written, or as the model sees it")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("v")
+    await expect(page).to_have_url(desk.at("s/lisbon?view=model"))
+    await page.keyboard.press("v")
+    await expect(page).to_have_url(desk.at("s/lisbon"))
+    await expect(page.locator("article[data-id]").last).to_be_in_viewport()
+    await page.keyboard.press("k")
+    last = await page.locator("article.sel").get_attribute("data-position")
+    await page.keyboard.press("Shift+K")
+    question = page.locator("article.sel.user")
+    await expect(question).to_be_in_viewport()
+    assert int(await question.get_attribute("data-position") or 0) < int(last or 0)
+    await page.keyboard.press("c")
+    text = await page.evaluate("navigator.clipboard.readText()")
+    assert text in await question.inner_text()
+    await page.keyboard.press("?")
+    await page.get_by_label("Single letters are keys").uncheck()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("v")
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("dialog", name="Search or jump to")).to_be_visible()
+    await page.keyboard.type("usa")
+    await page.keyboard.press("ArrowDown")
+    await expect(page.get_by_role("option", name="Usage")).to_be_visible()
+    assert "view=model" not in page.url

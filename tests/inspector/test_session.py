@@ -1,0 +1,168 @@
+"""One session in a real browser: reading it, its branches, following it live."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from frontdesk import SessionKey, SessionManager
+from tests.inspector.desk import Desk
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def user(text: str, id: str) -> dict[str, Any]:
+    return {"id": id, "role": "user", "content": text}
+
+
+def assistant(text: str, id: str) -> dict[str, Any]:
+    return {"id": id, "role": "assistant", "content": text}
+
+
+async def chat(manager: SessionManager, id: str, turns: int) -> None:
+    session = await manager.create(f"The session {id}", id=id, key=SessionKey("helper", "web", id))
+    messages = [
+        said
+        for number in range(turns)
+        for said in (
+            user(f"Question {number}?", f"{id}-q{number}"),
+            assistant(f"Answer {number}. " + "It takes a few words. " * 8, f"{id}-a{number}"),
+        )
+    ]
+    await session.append_all(messages)
+
+
+FEED = "document.querySelector('[role=feed]')"
+FIRST_VISIBLE = """
+    () => [...document.querySelectorAll("article")].find((box) => box.getBoundingClientRect().bottom > 300).dataset.id
+"""
+AT_END = f"() => {FEED}.scrollHeight - {FEED}.scrollTop - {FEED}.clientHeight < 3"
+PLACE = f"""
+    async () => {{
+        const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        for (let last = -1; last !== {FEED}.scrollTop; ) {{ last = {FEED}.scrollTop; await frame(); await frame(); }}
+        const row = [...document.querySelectorAll("article")].find((box) => box.getBoundingClientRect().bottom > 300);
+        return [row.dataset.id, Math.round(row.getBoundingClientRect().top)];
+    }}
+"""
+"""the row that somebody reads, and where it is on the screen, once the scroller has come to rest"""
+
+
+async def test_shows_what_was_said_and_folds_a_tool_call_with_its_result(page: Page, desk: Desk) -> None:
+    async with desk.manager() as manager:
+        session = await manager.create("Metrics", id="metrics", key=SessionKey("oncall", "slack", "Ana"))
+        call = {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "query_metrics", "arguments": '{"route": "/checkout"}'},
+        }
+        await session.append_all(
+            [
+                user("Is it the **pool** again?", "u1"),
+                {"id": "a1", "role": "assistant", "content": None, "tool_calls": [call]},
+                {"id": "t1", "role": "tool", "tool_call_id": "c1", "content": '{"pool_in_use": 0.62}'},
+                assistant("No. See `pool_in_use`:\n\n```sql\nselect 1;\n```", "a2"),
+            ]
+        )
+    await page.goto(desk.at("s/metrics"))
+    await expect(page.get_by_role("heading", name="Metrics")).to_be_visible()
+    await expect(page.locator("article[data-id=u1] strong")).to_have_text("pool")
+    await expect(page.locator("article[data-id=u1]")).to_contain_text("Ana")
+    await expect(page.locator("article[data-id=t1]")).to_have_count(0)
+    calls = page.locator("article[data-id=a1] details")
+    await expect(calls).to_contain_text("query_metrics")
+    await expect(calls.get_by_text("pool_in_use")).to_be_hidden()
+    await calls.locator("summary").click()
+    await expect(calls.get_by_text("pool_in_use")).to_be_visible()
+    await expect(page.locator("article[data-id=a2] pre .hl-k")).to_have_text("select")
+    await page.keyboard.press("Shift+O")
+    await page.keyboard.press("Shift+O")
+    await expect(calls.get_by_text("pool_in_use")).to_be_hidden()
+
+
+async def test_searches_and_opens_at_the_hit(page: Page, desk: Desk) -> None:
+    async with desk.manager() as manager:
+        await chat(manager, "haystack", 150)
+        await manager.append("haystack", user("Where is the zanzibar needle?", "needle"), parent="haystack-a40")
+        await manager.append("haystack", assistant("Here.", "found"))
+        for number in range(120):
+            await manager.append("haystack", user(f"And {number}?", f"later-{number}"))
+    await page.goto(desk.at())
+    await expect(page.locator("[data-row='0']")).to_be_visible()
+    await page.keyboard.press("/")
+    await page.keyboard.type("zanzibar")
+    await page.keyboard.press("Enter")
+    hit = page.locator(".hit").first
+    await expect(hit.locator("mark")).to_have_text("zanzibar")
+    await expect(page.get_by_role("complementary", name="Preview")).to_contain_text("Here.")
+    await page.keyboard.press("Enter")
+    chosen = page.locator("article[data-id=needle]")
+    await expect(chosen).to_be_in_viewport()
+    await expect(chosen).to_have_class(re.compile("sel"))
+    await expect(chosen.locator("mark")).to_have_text("zanzibar")
+
+
+async def test_changes_between_the_versions_of_a_message_without_moving_the_head(page: Page, desk: Desk) -> None:
+    async with desk.manager() as manager:
+        await chat(manager, "versions", 2)
+        session = manager.session("versions")
+        await session.append(user("Or is it the CDN?", "edited"), parent="versions-a0")
+        await session.append(assistant("Not the CDN.", "edited-answer"))
+        head = await session.head()
+        await page.goto(desk.at("s/versions"))
+        point = page.locator("article[data-id=edited]")
+        await expect(point).to_contain_text("2 of 2")
+        await point.get_by_role("button", name="Previous version").click()
+        await expect(page.locator("article[data-id=versions-q1]")).to_contain_text("1 of 2")
+        await expect(page.get_by_text("another branch")).to_be_visible()
+        assert await session.head() == head
+        await page.locator("article[data-id=versions-q1]").click()
+        await page.keyboard.press("]")
+        await expect(page.locator("article[data-id=edited-answer]")).to_be_visible()
+
+
+async def test_follows_what_another_process_writes_until_the_reader_scrolls_up(page: Page, desk: Desk) -> None:
+    async with desk.manager() as manager:
+        await chat(manager, "live", 40)
+        session = manager.session("live")
+        await page.goto(desk.at("s/live"))
+        await expect(page.get_by_text("Following")).to_be_visible()
+        await session.append(user("Written elsewhere", "live-1"))
+        await expect(page.locator("article[data-id=live-1]")).to_be_in_viewport()
+        await page.wait_for_function(AT_END)
+        await page.mouse.move(600, 500)
+        await page.mouse.wheel(0, -900)
+        await expect(page.get_by_role("button", name="Follow")).to_be_visible()
+        place = await page.evaluate(PLACE)
+        await session.append_all([user("Two more", "live-2"), assistant("Of them", "live-3")])
+        await expect(page.get_by_text("2 new below")).to_be_visible()
+        assert await page.evaluate(PLACE) == place, "nothing moves under a reader"
+        await page.mouse.wheel(0, 5000)
+        await page.wait_for_function(AT_END)
+        await session.append(user("Still not followed", "live-4"))
+        await expect(page.get_by_text("3 new below")).to_be_visible()
+        await page.keyboard.press("Shift+G")
+        await page.wait_for_function(AT_END)
+        await session.append(user("Followed again", "live-5"))
+        await expect(page.locator("article[data-id=live-5]")).to_be_in_viewport()
+
+
+async def test_a_link_leads_to_one_message_and_back_restores_the_place(page: Page, desk: Desk) -> None:
+    async with desk.manager() as manager:
+        await chat(manager, "linked", 300)
+    await page.goto(desk.at("s/linked?m=linked-a17"))
+    await expect(page.locator("article[data-id=linked-a17]")).to_be_in_viewport()
+    await page.goto(desk.at("s/linked"))
+    await expect(page.locator("article[data-id=linked-a299]")).to_be_in_viewport()
+    await page.mouse.move(600, 500)
+    await page.mouse.wheel(0, -3000)
+    await expect(page.get_by_role("button", name="Follow")).to_be_visible()
+    before = await page.evaluate(FIRST_VISIBLE)
+    await page.get_by_role("link", name="Usage").click()
+    await expect(page.get_by_role("heading", name="Usage")).to_be_visible()
+    await page.go_back()
+    await expect(page.locator(f"article[data-id={before}]")).to_be_in_viewport()
+    await expect(page.locator("article[data-id=linked-a299]")).not_to_be_in_viewport()
