@@ -1,0 +1,165 @@
+"""The commands that move whole namespaces: `export`, `import`, `copy`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from frontdesk.cli.desk import Desk, JSONOption, NamespaceOption, YesOption, confirm, store_url
+from frontdesk.cli.output import Output, size_of
+from frontdesk.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from frontdesk import TranscriptFormat
+    from frontdesk.records import CopyReport
+
+_FAILED = 1
+_LONGEST_HEADER = 1 << 16
+
+
+async def export(
+    desk: Desk,
+    file: Annotated[Path | None, typer.Argument(help="Where to write it. Default: standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+) -> None:
+    """Write the whole namespace as JSON lines."""
+    total = (await desk.manager.stats()).sessions
+    with ProgressBar("exporting", "sessions", hidden=file is None and sys.stdout.isatty()) as bar:
+
+        def show(done: int, _: int) -> None:
+            bar.update(done, max(total, done))
+
+        if file is None:
+            async for line in desk.manager.export(show):
+                sys.stdout.buffer.write(line)
+            return
+        if file.exists() and not force:
+            raise typer.BadParameter(f"{file} exists: pass --force to replace it")
+        partial = file.with_name(f"{file.name}.partial")
+        with partial.open("wb") as out:
+            async for line in desk.manager.export(show):
+                out.write(line)
+            out.flush()
+            os.fsync(out.fileno())
+        partial.replace(file)
+    if desk.out.json:
+        desk.out.record({"file": str(file), "bytes": file.stat().st_size})
+    else:
+        desk.out.note(f"{file}: {size_of(file.stat().st_size)}")
+
+
+async def import_file(
+    desk: Desk,
+    file: Annotated[Path, typer.Argument(help='An export, a transcript or a folder of them; "-": an export.')],
+    format: Annotated[
+        str | None,
+        typer.Option("--format", help="The format of transcripts: claude-code, codex, pi, chatgpt or hermes."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, and write nothing.")] = False,
+) -> None:
+    """Import an export, or transcripts of other tools. What is there already stays as it is."""
+    if format is None and (str(file) == "-" or _is_export(file)):
+        await _import_export(desk, file, dry_run=dry_run)
+    else:
+        await _import_transcripts(desk, file, format, dry_run=dry_run)
+
+
+def _is_export(file: Path) -> bool:
+    from frontdesk.transfer.lines import is_header
+
+    if file.is_dir():
+        return False
+    with file.open("rb") as lines:
+        return is_header(lines.readline(_LONGEST_HEADER))
+
+
+async def _import_export(desk: Desk, file: Path, *, dry_run: bool) -> None:
+    size = None if str(file) == "-" else file.stat().st_size
+    with ProgressBar("checking" if dry_run else "importing", "lines") as bar:
+        source: IO[bytes] = sys.stdin.buffer if size is None else file.open("rb")
+        with source:
+
+            def show(lines: int, read: int) -> None:
+                bar.update(lines, None if size is None else max(round(lines * size / max(read, 1)), lines))
+
+            report = await desk.manager.import_lines(source, dry_run=dry_run, on_progress=show)
+    if desk.out.json:
+        desk.out.record(report.to_dict())
+    else:
+        desk.out.line(
+            f"{report.sessions:,} sessions with {report.messages:,} messages {_verb(dry_run)},"
+            f" {report.skipped:,} were there already."
+        )
+        for problem in report.problems:
+            desk.out.note(f"line {problem.line}: {problem.problem}")
+    if report.problems:
+        raise typer.Exit(_FAILED)
+
+
+async def _import_transcripts(desk: Desk, path: Path, format: str | None, *, dry_run: bool) -> None:
+    with ProgressBar("checking" if dry_run else "importing", "bytes") as bar:
+        report = await desk.manager.import_transcripts(
+            path, format=cast("TranscriptFormat | None", format), dry_run=dry_run, on_progress=bar.update
+        )
+    if desk.out.json:
+        desk.out.record(report.to_dict())
+    else:
+        desk.out.line(
+            f"{report.sessions:,} sessions, {report.messages:,} messages, {report.compactions:,} compactions and"
+            f" {report.usage_entries:,} usage entries {_verb(dry_run)}, from {report.files:,} files."
+            f" {report.known:,} messages were there already."
+        )
+        if report.skipped:
+            kinds = ", ".join(f"{kind} ({count:,})" for kind, count in report.skipped.items())
+            desk.out.note(f"Records that are no messages: {kinds}")
+        for problem in report.problems:
+            where = f"{problem.file}:{problem.line}" if problem.line else problem.file
+            desk.out.note(f"{where}: {problem.problem}")
+    if report.problems:
+        raise typer.Exit(_FAILED)
+
+
+def _verb(dry_run: bool) -> str:
+    return "would be imported" if dry_run else "were imported"
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The store to copy: a URL, or a SQLite file.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The store to make the same. It must not be in use.")],
+    namespace: NamespaceOption = "default",
+    follow: Annotated[bool, typer.Option("--follow", help="Go on copying what changes, until Ctrl-C.")] = False,
+    yes: YesOption = False,
+    json: JSONOption = False,
+) -> None:
+    """Copy a namespace to another store while it is in use. Run it again to continue."""
+    import asyncio
+
+    asyncio.run(_copy(store_url(source), store_url(target, creates=True), namespace, Output(json=json), follow, yes))
+
+
+async def _copy(source: str, target: str, namespace: str, out: Output, follow: bool, yes: bool) -> None:
+    from frontdesk.manager import SessionManager
+
+    async with SessionManager(source, namespace=namespace) as old, SessionManager(target, namespace=namespace) as new:
+        present = (await new.stats()).sessions
+        if present:
+            confirm(f"The target has {present:,} sessions. Delete those that the source does not have?", yes=yes)
+        total = (await old.stats()).sessions
+        with ProgressBar("following" if follow else "copying", "sessions", hidden=out.json) as bar:
+
+            def show(report: CopyReport) -> None:
+                done = report.sessions + report.unchanged
+                bar.update(done, max(total, done))
+
+            report = await old.copy_to(new, follow=follow, on_progress=show)
+    if out.json:
+        out.record(report.to_dict())
+    else:
+        out.line(
+            f"{report.sessions:,} sessions were copied, {report.unchanged:,} were the same,"
+            f" {report.deleted:,} were deleted from the target."
+        )

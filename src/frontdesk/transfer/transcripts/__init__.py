@@ -1,0 +1,2 @@
+"""Imports transcripts of other tools. One module for each format turns a file into steps (`steps`), and `writing`
+stores the steps: a new format needs a reader and a line in `detecting`."""

@@ -1,0 +1,60 @@
+"""Finds transcripts in a folder, and recognises the format of a file by how it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from frontdesk.transfer.transcripts import chatgpt, claude_code, codex, hermes, pi
+from frontdesk.transfer.transcripts.jsonl import read_records
+from frontdesk.transfer.transcripts.steps import Broken, Reader, Source, TranscriptFormat
+
+READERS: dict[TranscriptFormat, Reader] = {
+    "claude-code": claude_code.read,
+    "codex": codex.read,
+    "pi": pi.read,
+    "chatgpt": chatgpt.read,
+    "hermes": hermes.read,
+}
+_NAMES = ("*.jsonl", "conversations*.json", "state.db")
+_FIRST = 4096
+_RECORDS = 50
+"""how many records are looked at, at most"""
+
+
+def find_files(path: Path) -> Iterator[Path]:
+    """The file itself, or all files in a folder that may be transcripts. Raises `OSError`s."""
+    if not path.is_dir():
+        path.stat()
+        yield path
+        return
+    found = {each for name in _NAMES for each in path.rglob(name) if each.is_file()}
+    yield from sorted(found)
+
+
+def detect_format(path: Path) -> TranscriptFormat | None:
+    """The format of a file; None if it is not known."""
+    with path.open("rb") as file:
+        first = file.read(_FIRST)
+    if first.startswith(b"SQLite format 3\0"):
+        return "hermes"
+    if first.lstrip()[:1] == b"[" or b'"mapping"' in first:
+        return "chatgpt"
+    for _, record in islice(read_records(Source(path)), _RECORDS):
+        format = None if isinstance(record, Broken) else _format_of(record)
+        if format is not None:
+            return format
+    return None
+
+
+def _format_of(record: dict[str, Any]) -> TranscriptFormat | None:
+    kind = record.get("type")
+    if type(record.get("payload")) is dict and "timestamp" in record:
+        return "codex"
+    if "parentUuid" in record or "leafUuid" in record or "sessionId" in record or kind == "file-history-snapshot":
+        return "claude-code"
+    if kind == "session" and "id" in record:
+        return "pi"
+    return "codex" if kind is None and "id" in record and "instructions" in record else None

@@ -1,0 +1,185 @@
+"""An export holds everything, and its import makes exactly the same namespace in any store."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from frontdesk import InvalidInputError, SessionManager
+from tests.servers.postgres import PostgresServer
+from tests.transfer.histories import Writer, configured, observe
+
+_examples = count()
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer) -> Iterator[str]:
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+async def exported(manager: SessionManager) -> list[bytes]:
+    return [line async for line in manager.export()]
+
+
+_on_every_store = pytest.mark.parametrize("origin", ["memory", "sqlite", "postgres"])
+_unhealthy = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@_on_every_store
+@given(seed=st.integers(0, 1 << 32))
+@settings(max_examples=4, suppress_health_check=_unhealthy)
+async def test_an_imported_export_is_the_same_in_every_store(
+    tmp_path: Path, database: str, origin: str, seed: int
+) -> None:
+    await _check_round_trip(tmp_path, database, origin, seed)
+
+
+@pytest.mark.long
+@_on_every_store
+@given(seed=st.integers(0, 1 << 32))
+@settings(max_examples=30, suppress_health_check=_unhealthy)
+async def test_many_exports_are_the_same_in_every_store(tmp_path: Path, database: str, origin: str, seed: int) -> None:
+    await _check_round_trip(tmp_path, database, origin, seed)
+
+
+async def _check_round_trip(tmp_path: Path, database: str, origin: str, seed: int) -> None:
+    example = next(_examples)
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/{example}.db", "postgres": database}
+    names = [origin, *(name for name in urls if name != origin), origin]
+    async with AsyncExitStack() as stack:
+        managers = []
+        for number, name in enumerate(names):
+            url = f"sqlite:///{tmp_path}/{example}-{number}.db" if name == "sqlite" else urls[name]
+            managers.append(await stack.enter_async_context(configured(url, f"n{example}-{number}")))
+        await Writer(managers[0], seed).write(40)
+        seen = await observe(managers[0])
+        lines = await exported(managers[0])
+        for manager in managers[1:]:
+            report = await manager.import_lines(lines)
+            assert report.problems == ()
+            assert (await exported(manager))[1:] == lines[1:]  # the first line names the namespace
+            assert (await manager.import_lines(lines)).sessions == 0
+            assert (await exported(manager))[1:] == lines[1:]
+            assert await observe_alike(manager, managers[0].namespace) == seen
+        # What was imported can be continued, and behaves the same from then on.
+        for manager in (managers[0], managers[-1]):
+            writer = Writer(manager, seed + 1)
+            writer.count = 10_000
+            await writer.write(15)
+        first, last = [await observe_alike(manager, "n") for manager in (managers[0], managers[-1])]
+        assert first["order"] == last["order"]
+        for session_id in first["order"]:
+            for path, other in zip(*(each[session_id]["paths"].values() for each in (first, last)), strict=True):
+                assert [message.text for message in path] == [message.text for message in other]
+
+
+async def observe_alike(manager: SessionManager, namespace: str) -> dict[str, Any]:
+    """What is seen, as if it were in another namespace."""
+    seen = await observe(manager)
+    for session_id in seen["order"]:
+        seen[session_id]["info"] = dataclasses.replace(seen[session_id]["info"], namespace=namespace)
+    return seen
+
+
+async def test_sessions_are_found_after_an_import_into_a_namespace_in_use(tmp_path: Path) -> None:
+    async with configured("memory://") as source, configured(f"sqlite:///{tmp_path}/a.db") as target:
+        await source.append("new", {"role": "user", "content": "a walrus on the pier"})
+        await target.append("old", {"role": "user", "content": "a heron in the reeds"})
+        await target.append("new-2", {"role": "user", "content": "another"})
+        assert len(await target.search("walrus")) == 0
+        position = await target.position()
+        await target.import_lines(await exported(source))
+        assert [hit.session_id for hit in await target.search("walrus")] == ["new"]
+        assert [hit.session_id for hit in await target.search("heron")] == ["old"]
+        kinds = [event.kind async for event in target.events(after=position, follow=False)]
+        assert kinds == ["session.created", "message.appended"]
+
+
+async def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+    async with configured("memory://") as source, configured(f"sqlite:///{tmp_path}/a.db") as target:
+        await source.append("same", {"role": "user", "content": "theirs"})
+        await source.append("other", {"role": "user", "content": "theirs"})
+        await target.append("same", {"role": "user", "content": "ours"})
+        report = await target.import_lines(await exported(source))
+        assert (report.sessions, report.skipped) == (1, 1)
+        assert [message.text for message in await target.history("same")] == ["ours"]
+
+
+async def test_usage_totals_are_added_once(tmp_path: Path) -> None:
+    async with configured("memory://") as source, configured(f"sqlite:///{tmp_path}/a.db") as target:
+        for manager, session_id in ((source, "a"), (target, "b")):
+            await manager.append(session_id, {"role": "user", "content": "hi"})
+            await manager.add_usage(session_id, input_tokens=10, cost="0.5", model="m")
+        lines = await exported(source)
+        for _ in range(2):
+            await target.import_lines(lines)
+            assert (await target.usage()).total.input_tokens == 20
+
+
+async def test_broken_lines_are_reported_with_their_numbers_and_leave_out_one_family(tmp_path: Path) -> None:
+    async with configured("memory://") as source, configured(f"sqlite:///{tmp_path}/a.db") as target:
+        for name in ("first", "second", "third"):
+            await source.append(name, {"role": "user", "content": name})
+        lines = await exported(source)
+        at = next(number for number, line in enumerate(lines) if b'"content":"second"' in line)
+        broken = [*lines]
+        broken[at] = broken[at][:30] + b"\n"
+        checked = await target.import_lines(broken, dry_run=True)
+        report = await target.import_lines(broken)
+        assert [problem.line for problem in report.problems] == [at + 1]
+        assert checked == _dry(report)
+        assert sorted([info.id async for info in target.iterate()]) == ["first", "third"]
+        assert (await target.import_lines(lines)).sessions == 1
+
+
+def _dry(report: object) -> object:
+    return dataclasses.replace(report, dry_run=True)  # type: ignore[type-var]
+
+
+async def test_a_file_that_was_cut_off_is_noticed(tmp_path: Path) -> None:
+    async with configured("memory://") as source, configured(f"sqlite:///{tmp_path}/a.db") as target:
+        await source.append("a", {"role": "user", "content": "hi"})
+        lines = await exported(source)
+        assert "cut off" in (await target.import_lines(lines[:-1])).problems[0].problem
+        for end in range(1, len(lines)):
+            report = await target.import_lines(lines[:end], dry_run=True)
+            assert report.problems
+        with pytest.raises(InvalidInputError):
+            await target.import_lines([b'{"type":"end"}\n'])
+        newer = json.dumps({"type": "frontdesk", "version": 99, "namespace": "x"}).encode()
+        with pytest.raises(InvalidInputError, match="version 99"):
+            await target.import_lines([newer])
+
+
+async def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    async with configured("memory://") as source, configured(f"sqlite:///{tmp_path}/a.db") as target:
+        await Writer(source, 7).write(30)
+        report = await target.import_lines(await exported(source), dry_run=True)
+        assert report.sessions > 0
+        assert (await exported(target))[1:-1] == []
+
+
+async def test_a_shelf_is_imported_whole_or_not_at_all() -> None:
+    async with SessionManager("memory://") as source, SessionManager("memory://") as target:
+        for id in ("a", "b"):
+            blobs = {f"{n:03}".encode(): b"x" * n for n in range(120)}
+            await source.shelves("checkpoints").write(id, put=blobs)
+        lines = await exported(source)
+        cut = await target.import_lines(lines[:100])
+        assert "middle of a shelf" in cut.problems[0].problem
+        broken = await target.import_lines([*lines[:100], b"broken\n", *lines[101:]])
+        assert (broken.shelves, len(broken.problems)) == (1, 1)
+        assert [id async for id in target.shelves("checkpoints").ids()] == ["b"]
+        assert (await target.import_lines(lines)).shelves == 1
+        assert await exported(target) == lines
