@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +14,9 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisCluster, RedisServer
 
 pytest.register_assert_rewrite("tests.public_api")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # What a shell runs in the background ignores Ctrl-C. The commands under test must not inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes says nothing about what is tested.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")

@@ -7,12 +7,14 @@ import pickle
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import frontdesk
 from frontdesk import errors
+from frontdesk.error_codes import error_class, error_code
 from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
@@ -23,6 +25,8 @@ from frontdesk.errors import (
     ModelRateLimitError,
     SessionEndedError,
     SessionNotFoundError,
+    StoreError,
+    StoreUnavailableError,
     TurnBusyError,
 )
 
@@ -121,6 +125,39 @@ def test_the_docstring_draws_the_tree_of_errors() -> None:
         for kind in _all_errors()
     }
     assert drawn == expected
+
+
+def _blank(kind: type[FrontdeskError]) -> FrontdeskError:
+    return kind.__new__(kind)
+
+
+def test_the_page_about_errors_lists_every_error_once_with_its_codes() -> None:
+    page = Path(__file__).parent.parent.joinpath("docs", "errors.md").read_text()
+    row = re.compile(r"^\| `(\w+Error)` \| `(\w+)` \| (\d+) \| (\d+) \| ([a-z ]+) \|$", re.MULTILINE)
+    codes = {kind.__name__: error_code(_blank(kind)) for kind in _all_errors()}
+    assert sorted(row.findall(page)) == sorted((name, *map(str, code)) for name, code in codes.items())
+
+
+def test_a_client_finds_the_class_of_a_code() -> None:
+    assert {error_class(error_code(_blank(kind)).code) for kind in _all_errors()} == _all_errors()
+    assert error_class("session_not_found") is SessionNotFoundError
+    assert error_class("unheard_of") is None
+
+
+def test_an_uncertain_error_is_neither_refused_nor_undone() -> None:
+    certain = StoreUnavailableError("no answer", path="a.db")
+    uncertain = StoreUnavailableError("no answer", uncertain=True, path="a.db")
+    assert (certain.uncertain, uncertain.uncertain) == (False, True)
+    assert pickle.loads(pickle.dumps(uncertain)).uncertain
+    assert error_code(certain) == ("store_unavailable", 503, 8, "did not happen")
+    assert error_code(uncertain) == ("store_unavailable", 504, 9, "may have happened")
+
+
+def test_an_error_of_another_package_has_the_codes_of_the_class_above_it() -> None:
+    class DriverError(StoreError):
+        pass
+
+    assert error_code(DriverError("no")) == error_code(StoreError("no"))
 
 
 def test_every_error_is_exported() -> None:

@@ -25,6 +25,7 @@ from frontdesk.messages import (
     formats,
 )
 from frontdesk.messages.exact_json import decode
+from frontdesk.messages.formats.format import Limits
 from frontdesk.messages.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS
 
 Raw = dict[str, Any]
@@ -249,6 +250,118 @@ EXAMPLES: list[tuple[str, Raw, str, list[Part]]] = [
             FilePart("image/png", "a.png", url="https://x.test/a.png"),
         ],
     ),
+    (
+        "strands",
+        {
+            "message_id": 3,
+            "message": {
+                "role": "assistant",
+                "content": [
+                    {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}},
+                    {"text": "a"},
+                    {"toolUse": {"toolUseId": "c1", "name": "look", "input": {"q": 1}}},
+                    {"image": {"format": "png", "source": {"bytes": {"__bytes_encoded__": True, "data": PNG}}}},
+                ],
+            },
+            "redact_message": None,
+        },
+        "assistant",
+        [
+            ReasoningPart("hm", "s"),
+            TextPart("a"),
+            ToolCallPart("c1", "look", {"q": 1}),
+            FilePart("image/png", data=PNG),
+        ],
+    ),
+    (
+        "strands results",
+        {
+            "message_id": 4,
+            "message": {
+                "role": "user",
+                "content": [
+                    {"toolResult": {"toolUseId": "c1", "content": [{"text": "a"}, {"text": "b"}]}},
+                    {"toolResult": {"toolUseId": "c2", "status": "error", "content": [{"json": {"x": 1}}]}},
+                ],
+            },
+        },
+        "tool",
+        [ToolResultPart("c1", "a\nb"), ToolResultPart("c2", {"x": 1}, is_error=True)],
+    ),
+    (
+        "strands redacted",
+        {
+            "message_id": 5,
+            "message": {"role": "user", "content": [{"text": "secret"}]},
+            "redact_message": {"role": "user", "content": [{"text": "[redacted]"}]},
+        },
+        "user",
+        [TextPart("[redacted]")],
+    ),
+    (
+        "agent framework",
+        {
+            "type": "message",
+            "role": "assistant",
+            "contents": [
+                {"type": "text_reasoning", "text": "hm", "protected_data": "p"},
+                {"type": "text", "text": "a"},
+                {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"q": 1}'},
+                {"type": "usage", "tokens": 3},
+            ],
+        },
+        "assistant",
+        [
+            ReasoningPart("hm", "p"),
+            TextPart("a"),
+            ToolCallPart("c1", "look", {"q": 1}),
+            DataPart("usage", {"type": "usage", "tokens": 3}),
+        ],
+    ),
+    (
+        "agent framework results",
+        {
+            "type": "message",
+            "role": "tool",
+            "contents": [
+                {"type": "function_result", "call_id": "c1", "result": "a"},
+                {"type": "function_result", "call_id": "c2", "exception": "boom"},
+            ],
+        },
+        "tool",
+        [ToolResultPart("c1", "a"), ToolResultPart("c2", "boom", is_error=True)],
+    ),
+    (
+        "llama index",
+        {
+            "role": "assistant",
+            "blocks": [
+                {"block_type": "thinking", "content": "hm"},
+                {"block_type": "text", "text": "a"},
+                {"block_type": "tool_call", "tool_call_id": "c1", "tool_name": "look", "tool_kwargs": {"q": 1}},
+                {"block_type": "image", "image": PNG, "image_mimetype": "image/png"},
+            ],
+            "additional_kwargs": {"tool_calls": [call("c1"), call("c2")]},
+        },
+        "assistant",
+        [
+            ReasoningPart("hm"),
+            TextPart("a"),
+            ToolCallPart("c1", "look", {"q": 1}),
+            FilePart("image/png", data=PNG),
+            ToolCallPart("c2", "look", {"q": 1}),
+        ],
+    ),
+    (
+        "llama index result",
+        {
+            "role": "tool",
+            "blocks": [{"block_type": "text", "text": "a"}],
+            "additional_kwargs": {"tool_call_id": "c1", "name": "look"},
+        },
+        "tool",
+        [ToolResultPart("c1", "a", "look")],
+    ),
 ]
 
 
@@ -261,6 +374,44 @@ def test_each_format_is_read_and_stored(raw: Raw, role: str, parts: list[Part]) 
     assert made.tool_call_ids == tuple(part.id for part in parts if isinstance(part, ToolCallPart))
     assert made.tool_result_ids == tuple(part.call_id for part in parts if isinstance(part, ToolResultPart))
     assert made.id == raw.get("id", made.id)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {
+            "message_id": 1,
+            "message": {
+                "role": "user",
+                "content": [
+                    {"text": "w" * 5000},
+                    {"toolResult": {"toolUseId": "c1", "content": [{"text": "w" * 5000}, {"json": ["w" * 5000]}]}},
+                ],
+            },
+        },
+        {
+            "type": "message",
+            "role": "tool",
+            "contents": [
+                {"type": "text", "text": "w" * 5000},
+                {"type": "function_result", "call_id": "c1", "result": "w" * 5000, "items": [{"text": "w" * 5000}]},
+            ],
+        },
+        {
+            "role": "tool",
+            "blocks": [{"block_type": "text", "text": "w" * 5000}],
+            "additional_kwargs": {"tool_call_id": "c1"},
+        },
+    ],
+    ids=["strands", "agent framework", "llama index"],
+)
+def test_long_texts_and_outputs_of_frameworks_are_shortened_and_keep_their_calls(raw: Raw) -> None:
+    long = message(raw)
+    shortened = formats.shorten(raw, long.shape, Limits(200, 200))
+    short = message(shortened)
+    assert len(str(shortened)) < 1500
+    assert short.shape == long.shape
+    assert short.tool_result_ids == long.tool_result_ids == ("c1",)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,9 @@ PROVIDERS = ("openai", "openai-responses", "anthropic")
 
 
 def test_an_unknown_format_is_refused_with_a_list_of_formats() -> None:
-    with pytest.raises(InvalidInputError, match="openai, openai-responses, anthropic, ui, raw"):
-        formats.render([], "gemini")
+    listed = "openai, openai-responses, anthropic, gemini, pydantic-ai, adk, ui, raw"
+    with pytest.raises(InvalidInputError, match=listed):
+        formats.render([], "klingon")
 
 
 BODIES: dict[str, Callable[[list[Raw]], tuple[str, Raw]]] = {
@@ -115,7 +116,7 @@ def strings(value: Any) -> list[str]:
 def keys(value: Any) -> set[str]:
     """All keys in a JSON value, except those in the arguments of calls."""
     if isinstance(value, dict):
-        return set(value).union(*(keys(item) for key, item in value.items() if key != "input"))
+        return set(value).union(*(keys(item) for key, item in value.items() if key not in ("input", "args")))
     return set().union(*map(keys, value)) if isinstance(value, list) else set()
 
 

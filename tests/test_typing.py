@@ -45,8 +45,8 @@ async def use(manager: SessionManager, format: MessageFormat, maybe: MessageForm
     reveal_type(await claude.messages.create(model="m", max_tokens=9, **await session.prepare("anthropic")))  # answer
 
     await session.prepare("ui")  # not a provider
-    await session.history(format="gemini")  # wrong format
-    await manager.history("s", format="gemini")  # wrong format by id
+    await session.history(format="klingon")  # wrong format
+    await manager.history("s", format="klingon")  # wrong format by id
     await manager.list(status="asleep")  # wrong status
     manager.iterate(statsu="idle")  # wrong filter
     manager.iterate(limit="all")  # wrong type of a filter
@@ -61,7 +61,7 @@ def use_sync(manager: sync.SessionManager) -> None:
     request = session.prepare("openai", notes="system")
     reveal_type(openai.OpenAI().chat.completions.create(model="m", **request))  # sync chat answer
     reveal_type([info.name for info in manager.iterate(status="idle")])  # sync names
-    session.history(format="gemini")  # sync wrong format
+    session.history(format="klingon")  # sync wrong format
 """
 
 REVEALED = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import subprocess
+import sys
 import tempfile
 from importlib.metadata import files as installed_files
 from importlib.resources import files
@@ -17,12 +19,25 @@ CONTRACTS = {"__init__.py", "inputs.py", "state_contract", "store_contract"}
 
 
 def check_contents() -> None:
-    """The wheel has the package and its metadata; of tests it has the contracts for authors of stores, nothing else."""
-    installed = [path for path in installed_files("frontdesk") or [] if "__pycache__" not in path.parts]
+    """The wheel has the package with the page, its command and its metadata; of tests it has the contracts for authors
+    of stores, nothing else."""
+    recorded = [path for path in installed_files("frontdesk") or [] if "__pycache__" not in path.parts]
+    commands = {path.name for path in recorded if path.parts[0] == ".."}
+    assert commands == {"frontdesk"}, f"the wheel installs the commands {sorted(commands)}"
+    installed = [path for path in recorded if path.parts[0] != ".."]
     folders = {path.parts[0].partition("-")[0] for path in installed}
     assert folders == {"frontdesk"}, f"the wheel has more than one package: {sorted(folders)}"
     testing = {path.parts[2] for path in installed if path.parts[:2] == ("frontdesk", "testing")}
     assert testing == CONTRACTS, f"frontdesk.testing ships {sorted(testing)}"
+    assert files("frontdesk").joinpath("inspector", "static", "index.html").is_file(), "the wheel lacks the inspector"
+
+
+def check_command() -> None:
+    """Without its extra, the command says what to install."""
+    command = [str(Path(sys.executable).parent / "frontdesk"), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "frontdesk[cli]" in done.stderr, f"the command without its extra: {done.stderr}"
+    assert "Traceback" not in done.stderr
 
 
 async def main() -> None:
@@ -31,6 +46,7 @@ async def main() -> None:
     assert files("frontdesk").joinpath("py.typed").is_file(), "the wheel lacks py.typed"
     assert importlib.util.find_spec("asyncpg") is None, "an extra was installed"
     check_contents()
+    check_command()
 
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/smoke.db"

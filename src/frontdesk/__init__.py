@@ -1,203 +1,30 @@
-"""Frontdesk: the session layer for AI agents."""
+"""Frontdesk: the session layer for AI agents.
 
-from frontdesk.compaction.memory import memory_fingerprint, normalise_memory
-from frontdesk.compaction.shorten import truncate_older_messages
-from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
-from frontdesk.context.prompt import render_prompt
-from frontdesk.errors import (
-    BlockNotFoundError,
-    BlockTooLargeError,
-    BlockVersionError,
-    ChangesTrimmedError,
-    CompactionError,
-    CompactionNotFoundError,
-    ConcurrentChangeError,
-    ConfigurationError,
-    ConflictError,
-    ContextOverflowError,
-    EmbeddingError,
-    FrontdeskError,
-    HeadMovedError,
-    InvalidCursorError,
-    InvalidIdError,
-    InvalidInputError,
-    InvalidKeyError,
-    InvalidMessageError,
-    InvalidRangeError,
-    InvalidStateError,
-    InvalidTransitionError,
-    MessageNotFoundError,
-    MessageTooLargeError,
-    ModelError,
-    ModelOverflowError,
-    ModelRateLimitError,
-    ModelRefusedError,
-    ModelTimeoutError,
-    NotFoundError,
-    ReadonlyBlockError,
-    SchemaVersionError,
-    SessionEndedError,
-    SessionExistsError,
-    SessionNotFoundError,
-    StateExistsError,
-    StateMismatchError,
-    StateNotFoundError,
-    StateStoreMissingError,
-    StateTooLargeError,
-    StoreClosedError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-    StoreUnavailableError,
-    StoreURLError,
-    TurnBusyError,
-    TurnLostError,
-)
-from frontdesk.events.feed import Event
-from frontdesk.keys import SessionKey
-from frontdesk.lifecycle.notes import DailyNotes
-from frontdesk.manager.manager import SessionManager
-from frontdesk.messages import (
-    DataPart,
-    FilePart,
-    Message,
-    NewMessage,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
-from frontdesk.messages.formats import MessageFormat
-from frontdesk.messages.tokens import DEFAULT_MAX_TOKENS, TokenCounter, estimate_tokens
-from frontdesk.records import (
-    Appended,
-    Compaction,
-    CompactionResult,
-    ContextUsage,
-    EndReason,
-    ErasureReport,
-    GrowthDay,
-    Page,
-    RecoveryReport,
-    SessionInfo,
-    SessionStatus,
-    Stats,
-    SweepReport,
-    Usage,
-    UsageField,
-    UsageGroup,
-)
-from frontdesk.search.results import SearchHit, SearchInfo, SearchResults
-from frontdesk.session.session import Session, StandaloneSession, Turn
-from frontdesk.states import StateInfo, States
-from frontdesk.states.orchestration import OrchestrationState, Orchestrator
-from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, StateStore, Store
-from frontdesk.tools import Tool
+The names come from `frontdesk.public`, which is loaded when one of them is first used: the command line starts faster
+without it."""
 
-__all__ = [
-    "ANY_HEAD",
-    "DEFAULT_MAX_TOKENS",
-    "FOLLOW_HEAD",
-    "Appended",
-    "BlockKind",
-    "BlockNotFoundError",
-    "BlockTooLargeError",
-    "BlockVersion",
-    "BlockVersionError",
-    "ChangesTrimmedError",
-    "Compaction",
-    "CompactionError",
-    "CompactionNotFoundError",
-    "CompactionResult",
-    "ConcurrentChangeError",
-    "ConfigurationError",
-    "ConflictError",
-    "ContextBlock",
-    "ContextOverflowError",
-    "ContextUsage",
-    "DailyNotes",
-    "DataPart",
-    "EmbeddingError",
-    "EndReason",
-    "ErasureReport",
-    "Event",
-    "FilePart",
-    "FrontdeskError",
-    "GrowthDay",
-    "HeadMovedError",
-    "InvalidCursorError",
-    "InvalidIdError",
-    "InvalidInputError",
-    "InvalidKeyError",
-    "InvalidMessageError",
-    "InvalidRangeError",
-    "InvalidStateError",
-    "InvalidTransitionError",
-    "Message",
-    "MessageFormat",
-    "MessageNotFoundError",
-    "MessageTooLargeError",
-    "ModelError",
-    "ModelOverflowError",
-    "ModelRateLimitError",
-    "ModelRefusedError",
-    "ModelTimeoutError",
-    "NewMessage",
-    "NotFoundError",
-    "OrchestrationState",
-    "Orchestrator",
-    "Page",
-    "Part",
-    "ReadonlyBlockError",
-    "ReasoningPart",
-    "RecoveryReport",
-    "SchemaVersionError",
-    "SearchHit",
-    "SearchInfo",
-    "SearchResults",
-    "Session",
-    "SessionEndedError",
-    "SessionExistsError",
-    "SessionInfo",
-    "SessionKey",
-    "SessionManager",
-    "SessionNotFoundError",
-    "SessionStatus",
-    "StandaloneSession",
-    "StateExistsError",
-    "StateInfo",
-    "StateMismatchError",
-    "StateNotFoundError",
-    "StateStore",
-    "StateStoreMissingError",
-    "StateTooLargeError",
-    "States",
-    "Stats",
-    "Store",
-    "StoreClosedError",
-    "StoreCorruptError",
-    "StoreError",
-    "StoreFullError",
-    "StoreReadOnlyError",
-    "StoreURLError",
-    "StoreUnavailableError",
-    "SweepReport",
-    "TextPart",
-    "TokenCounter",
-    "Tool",
-    "ToolCallPart",
-    "ToolResultPart",
-    "Turn",
-    "TurnBusyError",
-    "TurnLostError",
-    "Usage",
-    "UsageField",
-    "UsageGroup",
-    "estimate_tokens",
-    "memory_fingerprint",
-    "normalise_memory",
-    "render_prompt",
-    "truncate_older_messages",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from frontdesk.public import *  # noqa: F403
+    from frontdesk.public import __all__ as __all__
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name != "__all__":
+            if name.startswith("_"):  # asked for by the import system, and by inspections
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            # A module first: our own modules import each other from here, while `public` is being loaded.
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
+        public = import_module(f"{__name__}.public")
+        if name != "__all__" and name not in public.__all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, getattr(public, name))
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

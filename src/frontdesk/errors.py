@@ -3,6 +3,7 @@
 FrontdeskError
 ├── ConfigurationError            an impossible set-up, or a set-up call after first use
 │   └── StoreURLError             unknown scheme, unknown or malformed option
+├── AccessDeniedError             a server does not accept the API key, or the key does not allow the call
 ├── InvalidInputError (ValueError)
 │   ├── InvalidIdError            empty, too long, or with NUL or lone surrogates
 │   ├── InvalidMessageError       a message that cannot be stored as it was given
@@ -19,6 +20,7 @@ FrontdeskError
 │   ├── StateNotFoundError        never created, deleted, or expired
 │   └── BlockNotFoundError        no context block with this label
 ├── ChangesTrimmedError           the change log no longer reaches back to this position
+│   └── ChangesRewoundError       the change log has gone back: it no longer contains this position
 ├── ReadonlyBlockError            a block whose declaration does not allow writes
 ├── BlockTooLargeError            over the block's `max_tokens`; nothing was written
 ├── ConflictError
@@ -26,6 +28,7 @@ FrontdeskError
 │   ├── StateExistsError
 │   ├── HeadMovedError            `expected_head` was not the head
 │   ├── BlockVersionError         `if_version` was not the block's version
+│   ├── StateVersionError         `if_version` was not the state's version
 │   ├── TurnBusyError             another worker has the turn, and the wait is over
 │   ├── TurnLostError             a write in a turn that is over: it was refused
 │   ├── SessionEndedError         an append to a session that was ended or suspended by hand
@@ -47,6 +50,8 @@ FrontdeskError
     ├── StoreReadOnlyError
     ├── StoreFullError            disk or quota exhausted
     ├── StoreCorruptError         the file is not a valid database
+    │   └── DamagedRecordError    one stored record cannot be read; the others can
+    ├── StoreReplacedError        the file was deleted or replaced while it was open
     └── SchemaVersionError        the schema is newer than this code, or unreleased
 """
 
@@ -58,9 +63,13 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 
 class FrontdeskError(Exception):
-    """The root of all errors. `details` contains the ids and numbers that the text mentions, by name."""
+    """The root of all errors. `details` contains the ids and numbers that the text mentions, by name.
+
+    `uncertain` is True if the call may have taken effect, because the answer of the storage engine was lost. Every
+    other error means that nothing of the call was stored."""
 
     details: dict[str, Any]
+    uncertain: bool = False
     template: ClassVar[str]
 
     def __init__(self, message: str, **details: Any) -> None:
@@ -77,10 +86,11 @@ class FrontdeskError(Exception):
         return self.template.format_map(vars(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, self.details)
+        return rebuild, (type(self), self.args, self.details)
 
 
-def _rebuild(kind: type[FrontdeskError], args: tuple[str, ...], details: dict[str, Any]) -> FrontdeskError:
+def rebuild(kind: type[FrontdeskError], args: tuple[str, ...], details: dict[str, Any]) -> FrontdeskError:
+    """The error that had this text and these details, for another process."""
     error = kind.__new__(kind)
     Exception.__init__(error, *args)
     error.__dict__.update(details, details=details)
@@ -104,6 +114,10 @@ class ConfigurationError(FrontdeskError):
 
 class StoreURLError(ConfigurationError):
     """A store URL names an unknown scheme or option, or is malformed."""
+
+
+class AccessDeniedError(FrontdeskError):
+    """A server does not accept the API key of a client, or the key does not allow this call; nothing was done."""
 
 
 class InvalidInputError(FrontdeskError, ValueError):
@@ -212,6 +226,26 @@ class ChangesTrimmedError(FrontdeskError):
     )
 
 
+class ChangesRewoundError(ChangesTrimmedError):
+    """The change log no longer contains this position: it was restored from a backup or copied, or a standby without
+    the last changes took over. What was read after `position` is not in the log any more, and a reader that continued
+    would miss what is there instead.
+
+    `position` is where to continue: pass it as `after`. Events before it may be returned again."""
+
+    def __init__(self, namespace: str, position: Any) -> None:
+        FrontdeskError.__init__(
+            self,
+            f"the change log of namespace {namespace!r} has gone back, and no longer contains this position: it was"
+            " restored or copied, or a standby took over; load the current state again, and continue with"
+            " `events(after=error.position)`",
+            namespace=namespace,
+            position=position,
+        )
+        self.namespace = namespace
+        self.position = position
+
+
 @_declared
 class ReadonlyBlockError(FrontdeskError):
     """A readonly block cannot be written: its content comes from its declaration or its provider."""
@@ -276,6 +310,18 @@ class BlockVersionError(ConflictError):
     expected: int
     version: int
     template = "context block {label!r} has version {version}, not {expected}: read it again and decide"
+
+
+@_declared
+class StateVersionError(ConflictError):
+    """Another writer changed the state in the meantime. `version` is its current version; 0 means that there is no
+    state."""
+
+    id: str
+    name: str
+    expected: int
+    version: int
+    template = "the state {id!r} in {name!r} has version {version}, not {expected}: read it again and decide"
 
 
 @_declared
@@ -384,6 +430,10 @@ class EmbeddingError(FrontdeskError):
 class StoreError(FrontdeskError):
     """The storage engine reported an error. The text contains its reason."""
 
+    def __init__(self, message: str, *, uncertain: bool = False, **details: Any) -> None:
+        super().__init__(message, **({"uncertain": True} if uncertain else {}), **details)
+        self.uncertain = uncertain
+
 
 class StoreClosedError(StoreError):
     """The store was used after it was closed."""
@@ -418,6 +468,28 @@ class StoreFullError(StoreError):
 
 class StoreCorruptError(StoreError):
     """The file is not a database, or it is damaged."""
+
+
+@_declared
+class DamagedRecordError(StoreCorruptError):
+    """One stored record cannot be read. The others can. `record` says what it is (a message, a segment ...), and `id`
+    is its id, or None if it has none or the damage hides it; then `number` is its number in the store."""
+
+    record: str
+    id: str | None
+    number: int | None = None
+
+    def _text(self) -> str:
+        name = f"{self.record} number {self.number}" if self.id is None else f"{self.record} {self.id!r}"
+        return (
+            f"{name} is damaged and cannot be read: restore a copy of the store, or delete what is damaged; everything"
+            " else can still be read"
+        )
+
+
+class StoreReplacedError(StoreError):
+    """The file was deleted or replaced while it was open. Nothing of this call was stored, and nothing is read from
+    another file in its place."""
 
 
 class SchemaVersionError(StoreError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
-from frontdesk.errors import InvalidInputError
+from frontdesk.errors import InvalidInputError, StoreCorruptError
 
 DAY = 86_400_000_000
 """microseconds"""
@@ -20,7 +20,11 @@ def now() -> int:
 
 
 def to_datetime(microseconds: int) -> datetime:
-    return _EPOCH + microseconds * _MICROSECOND
+    """Raises `StoreCorruptError` for what no store has written as a time."""
+    try:
+        return _EPOCH + microseconds * _MICROSECOND
+    except (OverflowError, TypeError):
+        raise StoreCorruptError("a stored time is damaged: restore a copy of the store") from None
 
 
 def to_day(microseconds: int) -> str:

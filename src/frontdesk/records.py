@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -78,7 +78,9 @@ class Compaction(Record):
 
     `stale` is True if a message in the range was deleted or changed after the summary was made. If one was deleted, the
     summary is hidden until it has been made again: `kind` is "truncate", and `summary` is None. `details` says how the
-    compaction was made."""
+    compaction was made, if Frontdesk made it: `trigger` ("automatic", "manual", "overflow" or "deletion"), `ratio` (how
+    full the window was), `model`, `duration` in seconds, `attempts`, `usage` (the tokens of the model calls),
+    `messages_covered`, `messages_kept`, `tokens_before` and `tokens_after`."""
 
     id: str
     kind: str
@@ -153,12 +155,22 @@ class ContextUsage(Record):
     ratio: float
 
 
+class LiveState(NamedTuple):
+    """What a session's row does not say: its status, its branches, and since when it is busy."""
+
+    status: SessionStatus
+    branches: int
+    turn_since: datetime | None
+    compacting_since: datetime | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo(Record):
     """Information about a session.
 
-    `message_count` counts all stored messages, on all branches. `token_count` is the number of tokens of the view at
-    the head, and `token_usage` is its share of `max_tokens`."""
+    `message_count` counts all stored messages, on all branches, and `branch_count` the branches. `token_count` is the
+    number of tokens of the view at the head, and `token_usage` is its share of `max_tokens`. `turn_since` and
+    `compacting_since` are set while a worker has the turn, or compacts the session."""
 
     id: str
     namespace: str
@@ -180,6 +192,9 @@ class SessionInfo(Record):
     output_tokens: int
     cost: Decimal
     compaction_count: int
+    branch_count: int
+    turn_since: datetime | None
+    compacting_since: datetime | None
     created_at: datetime
     updated_at: datetime
     last_active_at: datetime
@@ -187,15 +202,15 @@ class SessionInfo(Record):
     ended_at: datetime | None
 
     @classmethod
-    def from_row(cls, row: SessionRow, limit: int, status: SessionStatus) -> SessionInfo:
-        """The record for a row. `limit` is the window of the session, `status` its derived status."""
+    def from_row(cls, row: SessionRow, limit: int, live: LiveState) -> SessionInfo:
+        """The record for a row. `limit` is the window of the session."""
         updated_at = to_datetime(row.updated_at)
         info = _InfoDraft(
             id=row.id,
             namespace=row.namespace,
             key=key_of(row),
             name=row.name,
-            status=status,
+            status=live.status,
             end_reason=None if row.end_reason is None else EndReason(row.end_reason),
             parent_session_id=row.parent_session_id,
             model=row.model,
@@ -211,6 +226,9 @@ class SessionInfo(Record):
             output_tokens=row.output_tokens,
             cost=_NOTHING if row.cost == "0" else Decimal(row.cost),
             compaction_count=row.compaction_count,
+            branch_count=live.branches,
+            turn_since=live.turn_since,
+            compacting_since=live.compacting_since,
             created_at=to_datetime(row.created_at),
             updated_at=updated_at,
             last_active_at=updated_at if row.last_active_at == row.updated_at else to_datetime(row.last_active_at),
@@ -266,6 +284,35 @@ class UsageGroup(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class UsageEntry(Record):
+    """One model call in the usage ledger. `input_tokens` include what was read from or written to the cache."""
+
+    id: str
+    at: datetime
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    cost: Decimal
+
+    @classmethod
+    def from_row(cls, row: UsageRow) -> UsageEntry:
+        return cls(
+            row.id,
+            to_datetime(row.at),
+            row.model,
+            row.input_tokens,
+            row.output_tokens,
+            row.cache_read_tokens,
+            row.cache_write_tokens,
+            row.reasoning_tokens,
+            Decimal(row.cost),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Usage(Record):
     """Totals of usage entries: one row for each group, sorted by what they are grouped by, and the sum of all rows."""
 
@@ -279,7 +326,11 @@ class Stats(Record):
     now. `store_bytes` is the size of the whole store (0 in memory).
 
     `growth` has an entry for each of the last 30 days (UTC) on which sessions were created, oldest first.
-    `hook_failures` counts failures in the hooks of this manager."""
+    `hook_failures` counts failures in the hooks of this manager.
+
+    `event_lag` is how many seconds ago the oldest change was made that events cannot report yet, because an older
+    transaction is still running on the PostgreSQL server, in any database. `event_lag_cause` describes that
+    transaction. On other stores, and usually on PostgreSQL, they are 0 and None."""
 
     sessions: int
     by_status: dict[str, int]
@@ -291,6 +342,8 @@ class Stats(Record):
     store_bytes: int
     growth: tuple[GrowthDay, ...] = ()
     hook_failures: int = 0
+    event_lag: float = 0.0
+    event_lag_cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +381,7 @@ class ErasureReport(Record):
     states: int = 0
     usage_entries: int = 0
     queued_messages: int = 0
+    shelves: int = 0
     remaining: int = 0
 
     def __add__(self, other: ErasureReport) -> ErasureReport:
@@ -343,6 +397,86 @@ class RecoveryReport(Record):
     leases_freed: int
     sessions: tuple[str, ...]
     unindexed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ImportProblem(Record):
+    """A line of an export that could not be imported, by its number, and why."""
+
+    line: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport(Record):
+    """What an import added, or would add (`dry_run`). `skipped` counts sessions that were there already, and those that
+    share messages with them: they stay as they are. `problems` are at most 1,000."""
+
+    dry_run: bool
+    lines: int
+    sessions: int
+    messages: int
+    skipped: int
+    documents: int
+    states: int
+    shelves: int = 0
+    problems: tuple[ImportProblem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptProblem(Record):
+    """Something in a transcript that could not be imported as it is: the file, the number of the line (in ChatGPT's
+    export of the conversation, in a database of the message; 0 if it concerns the whole), and why."""
+
+    file: str
+    line: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptReport(Record):
+    """What an import of transcripts added, or would add (`dry_run`): sessions, messages, compactions and usage entries.
+    `known` counts messages that were there already, and `skipped` the records that are no messages, by their type.
+    `problems` are at most 1,000."""
+
+    dry_run: bool
+    files: int
+    sessions: int
+    messages: int
+    known: int
+    compactions: int
+    usage_entries: int
+    skipped: dict[str, int]
+    problems: tuple[TranscriptProblem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport(Record):
+    """How many sessions a copy has written, found unchanged in the target, and deleted from it."""
+
+    sessions: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckProblem(Record):
+    """Something that is wrong in a store, and the session that it concerns, or the first one of those that share its
+    messages. `fixed` says whether it was repaired."""
+
+    kind: str
+    session_id: str
+    problem: str
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport(Record):
+    """How much was checked, and what was wrong: at most 1,000 problems."""
+
+    sessions: int
+    messages: int
+    problems: tuple[CheckProblem, ...] = ()
 
 
 def key_of(row: SessionRow) -> SessionKey | None:

@@ -1,24 +1,33 @@
 """The types of `frontdesk.sync`, for type checkers and editors. Written by `make stubs`."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from os import PathLike
+from pathlib import Path
 from typing import Any, Generic, Literal, Self, overload
 
 from frontdesk import (
     ANY_HEAD,
     DEFAULT_MAX_TOKENS,
     FOLLOW_HEAD,
+    Absence,
+    AbsenceReason,
+    AccessDeniedError,
     Appended,
+    Blob,
+    BlobRange,
     BlockKind,
     BlockNotFoundError,
     BlockTooLargeError,
     BlockVersion,
     BlockVersionError,
+    ChangesRewoundError,
     ChangesTrimmedError,
+    CheckProblem,
+    CheckReport,
     Compaction,
     CompactionError,
     CompactionNotFoundError,
@@ -27,8 +36,13 @@ from frontdesk import (
     ConfigurationError,
     ConflictError,
     ContextBlock,
+    ContextBreakdown,
     ContextOverflowError,
+    ContextPart,
     ContextUsage,
+    Conversion,
+    CopyReport,
+    DamagedRecordError,
     DataPart,
     EmbeddingError,
     EndReason,
@@ -38,6 +52,8 @@ from frontdesk import (
     FrontdeskError,
     GrowthDay,
     HeadMovedError,
+    ImportProblem,
+    ImportReport,
     InvalidCursorError,
     InvalidIdError,
     InvalidInputError,
@@ -46,6 +62,8 @@ from frontdesk import (
     InvalidRangeError,
     InvalidStateError,
     InvalidTransitionError,
+    ItemKind,
+    Loss,
     Message,
     MessageFormat,
     MessageNotFoundError,
@@ -58,8 +76,16 @@ from frontdesk import (
     NewMessage,
     NotFoundError,
     OrchestrationState,
+    Outline,
+    OutlineCompaction,
+    OutlineFork,
+    OutlineRun,
     Page,
     Part,
+    PathEntry,
+    PathPage,
+    Prompt,
+    PromptBlock,
     ReadonlyBlockError,
     ReasoningPart,
     RecoveryReport,
@@ -73,6 +99,9 @@ from frontdesk import (
     SessionKey,
     SessionNotFoundError,
     SessionStatus,
+    ShelfRead,
+    ShelfStore,
+    ShelfVersion,
     StateExistsError,
     StateInfo,
     StateMismatchError,
@@ -80,6 +109,7 @@ from frontdesk import (
     StateStore,
     StateStoreMissingError,
     StateTooLargeError,
+    StateVersionError,
     Stats,
     Store,
     StoreClosedError,
@@ -87,18 +117,30 @@ from frontdesk import (
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
+    StoreReplacedError,
     StoreUnavailableError,
     StoreURLError,
     SweepReport,
     TextPart,
+    Timeline,
+    TimelineCompaction,
+    TimelinePoint,
     TokenCounter,
     ToolCallPart,
     ToolResultPart,
+    TranscriptFormat,
+    TranscriptProblem,
+    TranscriptReport,
     TurnBusyError,
+    TurnInfo,
     TurnLostError,
     Usage,
+    UsageEntry,
     UsageField,
     UsageGroup,
+    ViewItem,
+    ViewPage,
+    convert,
     estimate_tokens,
     memory_fingerprint,
     normalise_memory,
@@ -111,7 +153,7 @@ from frontdesk.config.settings import Embed, Model, OnError, Planner, PromptStor
 from frontdesk.lifecycle.notes import EndingSession
 from frontdesk.lifecycle.transitions import ManagerDefault
 from frontdesk.manager.directory import ListOrder
-from frontdesk.manager.manager import AppendedList, DictList, MessageList
+from frontdesk.manager.manager import AppendedList, DictList, EventList, MessageList
 from frontdesk.messages.formats import Notes
 from frontdesk.records import AnyStatus
 from frontdesk.session.components import Components
@@ -129,13 +171,21 @@ __all__ = [
     "ANY_HEAD",
     "DEFAULT_MAX_TOKENS",
     "FOLLOW_HEAD",
+    "Absence",
+    "AbsenceReason",
+    "AccessDeniedError",
     "Appended",
+    "Blob",
+    "BlobRange",
     "BlockKind",
     "BlockNotFoundError",
     "BlockTooLargeError",
     "BlockVersion",
     "BlockVersionError",
+    "ChangesRewoundError",
     "ChangesTrimmedError",
+    "CheckProblem",
+    "CheckReport",
     "Compaction",
     "CompactionError",
     "CompactionNotFoundError",
@@ -144,9 +194,14 @@ __all__ = [
     "ConfigurationError",
     "ConflictError",
     "ContextBlock",
+    "ContextBreakdown",
     "ContextOverflowError",
+    "ContextPart",
     "ContextUsage",
+    "Conversion",
+    "CopyReport",
     "DailyNotes",
+    "DamagedRecordError",
     "DataPart",
     "EmbeddingError",
     "EndReason",
@@ -156,6 +211,8 @@ __all__ = [
     "FrontdeskError",
     "GrowthDay",
     "HeadMovedError",
+    "ImportProblem",
+    "ImportReport",
     "InvalidCursorError",
     "InvalidIdError",
     "InvalidInputError",
@@ -164,6 +221,8 @@ __all__ = [
     "InvalidRangeError",
     "InvalidStateError",
     "InvalidTransitionError",
+    "ItemKind",
+    "Loss",
     "Message",
     "MessageFormat",
     "MessageNotFoundError",
@@ -177,8 +236,16 @@ __all__ = [
     "NotFoundError",
     "OrchestrationState",
     "Orchestrator",
+    "Outline",
+    "OutlineCompaction",
+    "OutlineFork",
+    "OutlineRun",
     "Page",
     "Part",
+    "PathEntry",
+    "PathPage",
+    "Prompt",
+    "PromptBlock",
     "ReadonlyBlockError",
     "ReasoningPart",
     "RecoveryReport",
@@ -194,6 +261,10 @@ __all__ = [
     "SessionManager",
     "SessionNotFoundError",
     "SessionStatus",
+    "ShelfRead",
+    "ShelfStore",
+    "ShelfVersion",
+    "Shelves",
     "StandaloneSession",
     "StateExistsError",
     "StateInfo",
@@ -202,6 +273,7 @@ __all__ = [
     "StateStore",
     "StateStoreMissingError",
     "StateTooLargeError",
+    "StateVersionError",
     "States",
     "Stats",
     "Store",
@@ -210,20 +282,32 @@ __all__ = [
     "StoreError",
     "StoreFullError",
     "StoreReadOnlyError",
+    "StoreReplacedError",
     "StoreURLError",
     "StoreUnavailableError",
     "SweepReport",
     "TextPart",
+    "Timeline",
+    "TimelineCompaction",
+    "TimelinePoint",
     "TokenCounter",
     "Tool",
     "ToolCallPart",
     "ToolResultPart",
+    "TranscriptFormat",
+    "TranscriptProblem",
+    "TranscriptReport",
     "Turn",
     "TurnBusyError",
+    "TurnInfo",
     "TurnLostError",
     "Usage",
+    "UsageEntry",
     "UsageField",
     "UsageGroup",
+    "ViewItem",
+    "ViewPage",
+    "convert",
     "estimate_tokens",
     "memory_fingerprint",
     "normalise_memory",
@@ -386,6 +470,7 @@ class Session:
     def update_message(self, message: Given) -> Message:
         """Replace the content of the message that has this id. If the content is the same, nothing is written.
 
+        Summaries and extracted facts that were made from the old content are made again at the next occasion.
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
 
     def delete_messages(self, ids: Iterable[str], *, expected_head: str | AnyHead | None = ...) -> int:
@@ -486,6 +571,36 @@ class Session:
         With `after`, the stream starts after that message, in the direction of reading. Raises
         `MessageNotFoundError`."""
 
+    def page(
+        self, *, leaf: str | None = None, position: int | None = None, around: str | None = None, limit: int = 50
+    ) -> PathPage:
+        """A page of the path to the head (or `leaf`) as it was written, by position: from `position` on, with the
+        message `around` in the middle, or the last `limit` messages. Each entry says whether a compaction covers it,
+        and which other messages there are at this point of the tree.
+
+        Reads only the messages of the page. Raises `InvalidInputError`, `MessageNotFoundError`."""
+
+    def view(
+        self, *, leaf: str | None = None, position: int | None = None, limit: int = 50, max_tokens: int | None = None
+    ) -> ViewPage:
+        """What the model sees at the head (or at `leaf`), with the origin of each item: a message, a summary and what
+        it covers, or a note; how long it was before it was shortened to fit `max_tokens`; and why messages are missing.
+
+        Returns the items from `position` on, or the last `limit` items. Raises `InvalidInputError`,
+        `MessageNotFoundError`, `ContextOverflowError`."""
+
+    def outline(self) -> Outline:
+        """The shape of the session without its messages: the runs between branches, the compactions, and the sessions
+        forked from it. Raises `SessionNotFoundError`."""
+
+    def timeline(self, *, leaf: str | None = None, points: int = 400) -> Timeline:
+        """How many tokens the view has had along the path to the head (or `leaf`), what compactions changed, and what
+        model calls cost, in at most `points` points (no more than 400). Reads only the messages at these points. Raises
+        `SessionNotFoundError`, `MessageNotFoundError`, `InvalidInputError`."""
+
+    def turn_info(self) -> TurnInfo:
+        """Who has the turn, since when, and who waits for it."""
+
     def get_message(self, message_id: str) -> Message:
         """The message with this id, on any branch. Raises `MessageNotFoundError`."""
 
@@ -508,6 +623,7 @@ class Session:
         limit: int = 20,
         cursor: str | None = None,
         role: str | None = None,
+        author: str | None = None,
         before: datetime | None = None,
         after: datetime | None = None,
         context: int = 0,
@@ -517,9 +633,9 @@ class Session:
         or with `newest` the latest. Each has `context` messages before and after it.
 
         Any text is a valid query. It can be words or a question, and can contain "exact phrases", -excluded, prefix*,
-        role:user, after:2025-01 and before:2025-06-30. `role`, `after` (inclusive) and `before` narrow the search
-        further. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next page.
-        Raises `InvalidInputError`, `InvalidCursorError`."""
+        role:user, from:ana, after:2025-01 and before:2025-06-30. `role`, `author`, `after` (inclusive) and `before`
+        narrow the search further. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next
+        page. Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def rename(self, name: str) -> None:
         """Set the session's name."""
@@ -566,6 +682,11 @@ class Session:
         given.
 
         The cost does not depend on the length of the session."""
+
+    def context_breakdown(self) -> ContextBreakdown:
+        """What the next model call takes, by part: prompt, tools, summaries, and messages by role; how that differs
+        from what was written; and the last call in the usage ledger. Reads no messages, and freezes nothing. Raises
+        `SessionNotFoundError`."""
 
     def needs_compaction(self) -> bool:
         """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
@@ -630,6 +751,10 @@ class Session:
     def block_history(self, label: str) -> list[BlockVersion]:
         """All versions of a block whose content is in the store, newest first."""
 
+    def count_sharing(self, label: str, *, most: int = 1000) -> int:
+        """How many sessions share a block, this one included, but no more than `most`: those under the same key, of the
+        same guest or agent, or of the namespace, as the scope of the block says. Raises `BlockNotFoundError`."""
+
     def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
         """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is
         none."""
@@ -649,6 +774,9 @@ class Session:
         """The system prompt. It is rendered once, and then stays the same until `refresh_system_prompt`,
         `clear_messages`, a compaction, a deployment that changes what it is rendered from, or the deletion of messages
         from which facts in it were extracted. With `with_cached_prompt`, all workers get the same text."""
+
+    def prompt(self) -> Prompt | None:
+        """The frozen system prompt, with the versions of its blocks; None if there is none. Nothing is rendered."""
 
     def refresh_system_prompt(self) -> str:
         """Render the prompt again from the current content of the blocks, and freeze it."""
@@ -750,6 +878,9 @@ class SessionManager:
         id_prefix: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
+        model: str | None = None,
+        exclude: Mapping[str, str | Sequence[str]] | None = None,
+        min_usage: float | None = None,
         order: ListOrder = "recent",
         limit: int = 50,
         cursor: str | None = None,
@@ -761,7 +892,31 @@ class SessionManager:
         becomes active between two pages changes its position in "recent". Its position in "created" never changes: the
         pages contain every session that existed at the first one. `metadata` are values that sessions must have at the
         top level of their metadata, all of them: texts, numbers or bools. `id_prefix` is how their ids begin.
-        `created_after` and `created_before` are exclusive. Raises `InvalidInputError`, `InvalidCursorError`."""
+        `created_after` and `created_before` are exclusive. `exclude` leaves out sessions with any of these values of
+        agent, channel, peer, thread, tag, model or source, such as {"channel": "cron"}. `min_usage` is the least share
+        of their window that they must use (their `token_usage`), such as 0.8. Raises `InvalidInputError`,
+        `InvalidCursorError`."""
+
+    def count(
+        self,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: AnyStatus | None = None,
+        tag: str | None = None,
+        metadata: Mapping[str, str | int | float | bool] | None = None,
+        id_prefix: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        model: str | None = None,
+        exclude: Mapping[str, str | Sequence[str]] | None = None,
+        min_usage: float | None = None,
+        most: int = 1000,
+    ) -> int:
+        """How many sessions match the filters of `list`, but no more than `most`, so that the cost is bounded. `stats`
+        counts all sessions of the namespace. Raises `InvalidInputError`."""
 
     def iterate(
         self,
@@ -776,6 +931,9 @@ class SessionManager:
         id_prefix: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
+        model: str | None = None,
+        exclude: Mapping[str, str | Sequence[str]] | None = None,
+        min_usage: float | None = None,
         limit: int = 50,
     ) -> Iterator[SessionInfo]:
         """Every session that exists when the iteration begins and still matches when it is reached, exactly once,
@@ -804,13 +962,25 @@ class SessionManager:
         Raises `SessionNotFoundError`, `MessageNotFoundError`, and `SessionExistsError` if the id is taken or the key
         has a current session."""
 
-    def compact_and_split(self, id: str | SessionKey, summary: str | None = None, name: str | None = None) -> Session:
+    def compact_and_split(
+        self,
+        id: str | SessionKey,
+        summary: str | None = None,
+        name: str | None = None,
+        *,
+        on_busy: Literal["wait", "reject", "interrupt"] = "wait",
+        wait: Duration | None = None,
+    ) -> Session:
         """End a session (reason `compaction`) and continue in a new one that starts with a summary of it.
 
-        The new session takes over the key, the blocks, the tags and the metadata. Its parent is the old session, and it
-        can expand the summary into the original messages. Without a `summary`, the summariser of `with_compaction`
-        makes one.
-        Raises `SessionNotFoundError`, `CompactionError`."""
+        The new session takes over the key, the blocks, the tags, the metadata, and the messages that are queued for a
+        turn. Its parent is the old session, and it can expand the summary into the original messages. Without a
+        `summary`, the summariser of `with_compaction` makes one. Messages that are appended after the call began follow
+        the summary.
+
+        Once there is a summary, takes the turn of the session, as `new` does: `on_busy` and `wait` mean the same as
+        there. The holder of a turn calls `Turn.compact_and_split` instead.
+        Raises `SessionNotFoundError`, `CompactionError`, `InvalidInputError`, `TurnBusyError`, `TurnLostError`."""
 
     @overload
     def append(
@@ -936,6 +1106,10 @@ class SessionManager:
         The totals include sessions that have been deleted or erased since, without their session and peer. So they are
         not among the rows that `session` or `peer` selects. Raises `SessionNotFoundError`, `InvalidInputError`."""
 
+    def usage_entries(self, id: str | SessionKey, *, limit: int = 50, cursor: str | None = None) -> Page[UsageEntry]:
+        """The usage ledger of a session: a page of its model calls, the newest first, with what was read from and
+        written to the cache. Raises `SessionNotFoundError`, `InvalidInputError`, `InvalidCursorError`."""
+
     def stats(self) -> Stats:
         """Totals over the namespace. Reads its sessions, but not their messages."""
 
@@ -947,6 +1121,7 @@ class SessionManager:
         cursor: str | None = None,
         session: str | None = None,
         role: str | None = None,
+        author: str | None = None,
         agent: str | None = None,
         channel: str | None = None,
         peer: str | None = None,
@@ -1010,7 +1185,21 @@ class SessionManager:
         Of a deleted session, only "session.deleted" is reported. A message that has been deleted meanwhile is not
         reported as appended. Arguments are checked at the call: it raises `InvalidInputError`, or `InvalidCursorError`
         for a position that was altered or belongs to another namespace. The iterator raises `ChangesTrimmedError` if
-        the log no longer reaches back that far."""
+        the log no longer reaches back that far, and `ChangesRewoundError` if it has gone back: its `position` is where
+        to continue."""
+
+    def recent_events(
+        self,
+        count: int = 100,
+        *,
+        session: str | SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+    ) -> EventList:
+        """The last `count` (at most 1,000) events until now, newest first, of the sessions that `events` would report
+        with the same arguments. Fewer if the log has no more: `sweep` removes old entries. Raises
+        `InvalidInputError`."""
 
     def position(self) -> str:
         """The current position, for `events(after=...)`. Take it, then load what you want to show, then follow: no
@@ -1043,11 +1232,83 @@ class SessionManager:
         a `kind`, or JSON that fits it. The next write stores it as the current version.
         Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
 
+    def shelves(self, name: str) -> Shelves:
+        """Bytes under ordered keys, on one shelf per id, for data that is not a conversation. `name` says what they are
+        for. No I/O. Raises `InvalidIdError` and `InvalidInputError`."""
+
     def forget_state_store(self, url: str) -> bool:
         """Forget that the namespace keeps states in another store, because that store no longer exists. `url` is
         that of the `StateStoreMissingError`. False if it was not recorded.
 
         From then on, `delete` and `erase` do not find states in that store."""
+
+    def export(self, on_progress: Callable[[int, int], Any] | None = None) -> Iterator[bytes]:
+        """The whole namespace as JSON lines, each with its line break: sessions with their trees, compactions, blocks
+        with all versions, prompts, usage, states, shelves. Sessions that share messages are read as of one moment.
+        Leases and the search index are not part of it.
+
+        The memory that it takes does not grow with the namespace. `on_progress(done, total)` is called with the number
+        of families of sessions that are done; the total is not known before the end. Raises `ConcurrentChangeError` if
+        sessions change every time they are read."""
+
+    def import_lines(
+        self,
+        lines: AsyncIterable[bytes] | Iterable[bytes],
+        *,
+        dry_run: bool = False,
+        on_progress: Callable[[int, int], Any] | None = None,
+    ) -> ImportReport:
+        """Import the lines of an export: exactly what was exported, with the same ids, times, branches, forks and
+        compactions. What is there already stays as it is, so importing again changes nothing. Sessions appear when all
+        that belongs to them is there.
+
+        A line that cannot be read is reported, and the sessions that it belongs to are left out. With `dry_run`,
+        nothing is written. `on_progress(lines, bytes)` is called with how much was read. Raises `InvalidInputError` if
+        the lines are not an export."""
+
+    def import_transcripts(
+        self,
+        path: str | Path,
+        *,
+        format: TranscriptFormat | None = None,
+        dry_run: bool = False,
+        on_progress: Callable[[int, int], Any] | None = None,
+    ) -> TranscriptReport:
+        """Import a transcript of another tool, or all in a folder: of Claude Code, Codex, Pi or OpenClaw (JSONL),
+        ChatGPT (`conversations.json`) or Hermes (`state.db`), with branches, compactions, usage, tool calls and times.
+        `format` ("claude-code", "codex", "pi", "chatgpt", "hermes") is recognised if it is not given.
+
+        Sessions keep their ids, have no key, and their `source` is the format. What is there already stays as it is, so
+        importing again changes nothing, and importing a transcript that has grown adds what is new. A session that was
+        not imported from the same format is not written to. What cannot be read is reported, and the rest is imported.
+        No hook and no model is called. The memory that it takes does not grow with a JSONL file or a database; of
+        ChatGPT's export, it holds one conversation. With `dry_run`, nothing is written. `on_progress(done, total)` is
+        called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format, and `OSError`s."""
+
+    def copy_to(
+        self, target: SessionManager, *, follow: bool = False, on_progress: Callable[[CopyReport], Any] | None = None
+    ) -> CopyReport:
+        """Make the namespace of another manager, in any store, the same as this one, while this one is in use. The
+        target must not be in use, and what this one does not have is deleted from it.
+
+        What is the same already is skipped, so a copy that was interrupted is started again with the same call. When
+        all is copied, what has changed meanwhile is copied, too; with `follow`, until the call is cancelled. Of a
+        conversation that goes on, new messages are copied; after any other change, the sessions that share its messages
+        are copied again as a whole. `on_progress(report)` is called after each family of sessions."""
+
+    def check(self, *, fix: bool = False, on_progress: Callable[[int, int], Any] | None = None) -> CheckReport:
+        """Check the namespace: counters, views, usage totals of sessions, heads, places of compactions, missing
+        messages, and records that cannot be read. Reads everything.
+
+        With `fix`, counters and totals are written again as the rows add up to; make a `backup` first. Sessions that
+        change meanwhile are left alone. `on_progress(done, total)` is called with the number of families of sessions
+        that are done."""
+
+    def backup(self, path: str | Path) -> None:
+        """Write a backup to a file that does not exist yet, while everything continues: of SQLite, a copy of the whole
+        file as of one moment, which can be opened like it; of any other store, an `export` of the namespace.
+
+        Raises `FileExistsError` and other `OSError`s."""
 
     def register_hook(self, hook: Any, *, timeout: float = 10.0) -> None:
         """Call the methods of an object when something happens. It has one or more of `on_session_start(session)`,
@@ -1099,8 +1360,9 @@ class SessionManager:
 
         Takes the turn of the current session first: `on_busy` and `wait` mean the same as in `Session.turn`. So an
         answer in progress is finished in the session that it belongs to, and callers that wait for a turn by key
-        continue in the new session. The holder of a turn calls `Turn.new` instead: here it would wait for itself. Of
-        several concurrent calls, each ends the session that the one before it started.
+        continue in the new session. The holder of a turn calls `Turn.new` instead: here it would wait for itself, and
+        an async task that would do so gets `InvalidInputError`. Of several concurrent calls, each ends the session that
+        the one before it started.
         Raises `InvalidKeyError`, `InvalidInputError`, `TurnBusyError`, and `TurnLostError` if another worker took over
         the turn with "interrupt"."""
 
@@ -1134,8 +1396,8 @@ class SessionManager:
     ) -> ErasureReport:
         """Remove all data of a person, an agent or a channel: the sessions under the key, or under keys with all of
         these parts, of every status, and the sessions forked from them. A key without a thread means all threads of
-        its guest, a key with one only that thread. Their messages, summaries, blocks, states, usage entries and search
-        entries are removed with them. The events that remain (`session.deleted`) do not name them.
+        its guest, a key with one only that thread. Their messages, summaries, blocks, states, shelves, usage entries
+        and search entries are removed with them. The events that remain (`session.deleted`) do not name them.
 
         With `author`, sessions stay. Only the messages of that author are removed from them, on all branches, as
         `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
@@ -1276,6 +1538,40 @@ class SessionManager:
 
         All managers of a namespace must use the same settings: with others, the index is built again. Raises
         `ConfigurationError` for a language without a stemmer."""
+
+class Shelves:
+    """The shelves under one name, one for each id. Made by `SessionManager.shelves`.
+
+    A shelf with an `owner` is deleted when `SessionManager.erase` erases that guest. Every call may raise
+    `InvalidIdError`, `InvalidInputError` and `StoreError`s."""
+
+    def __init__(self, runtime: Runtime, name: str) -> None: ...
+    def read(self, id: str, *ranges: BlobRange) -> ShelfRead:
+        """What is in each range of keys, and the version of the shelf: None if there is no shelf."""
+
+    def write(
+        self,
+        id: str,
+        *,
+        put: Mapping[bytes, bytes] | None = None,
+        add: Mapping[bytes, bytes] | None = None,
+        delete: Sequence[BlobRange] = (),
+        owner: SessionKey | None = None,
+        if_number: int | None = None,
+        if_edition: int | None = None,
+        if_empty: Sequence[BlobRange] = (),
+    ) -> ShelfVersion | None:
+        """Change a shelf in one step: delete ranges, then `put` blobs in place of those with the same keys, and `add`
+        those whose keys are not there. A shelf that does not exist is created. Without an `owner`, its owner stays.
+
+        Returns the new version. Returns None, and changes nothing, if the shelf has another version than `if_number`,
+        if something was deleted from it since `if_edition`, or if there is something in a range of `if_empty`."""
+
+    def delete(self, id: str) -> bool:
+        """Delete a shelf with all that is on it. False if there is none."""
+
+    def ids(self, prefix: str = "") -> Iterator[str]:
+        """The ids of all shelves that begin with `prefix`, in order."""
 
 class StandaloneSession(Session):
     """One conversation without a manager: every call of a session, and the set-up calls of a manager.
@@ -1458,13 +1754,26 @@ class States(Generic[T]):
         this one. Concurrent callers get the same state. Raises `StateMismatchError`."""
 
     def get(self, id: str) -> T | None:
-        """The state, or None. Reading it postpones its expiry and writes nothing else. Raises `StateMismatchError`."""
+        """The state, or None. Reading it postpones its expiry, unless the store is read-only or full, and writes
+        nothing else. Raises `StateMismatchError`."""
+
+    def get_versioned(self, id: str) -> tuple[T, StateInfo] | None:
+        """The state with its information, both of the same version; otherwise like `get`."""
 
     def set(
-        self, id: str, value: T, *, ttl: timedelta | UsualTTL | None = ..., owner: SessionKey | None = None
+        self,
+        id: str,
+        value: T,
+        *,
+        ttl: timedelta | UsualTTL | None = ...,
+        owner: SessionKey | None = None,
+        if_version: int | None = None,
+        if_created_at: datetime | None = None,
     ) -> None:
         """Replace the state with this value, whatever it is now, or create it. `ttl=None` means that it never expires;
-        without `ttl`, a state keeps the one it has. Raises `InvalidStateError`."""
+        without `ttl`, a state keeps the one it has. Raises `InvalidStateError`, and `StateVersionError` if the version
+        of the state is not `if_version` (0: there is none). A state that was deleted and created again counts its
+        versions from 1 again: `if_created_at` tells the two apart."""
 
     def update(
         self, id: str, fn: Callable[[T], T | Awaitable[T]], *, create: bool = False, owner: SessionKey | None = None
@@ -1555,6 +1864,13 @@ class Turn(Session):
         the turn of the new session, which is held until the end of this turn's `with` block. This turn is over.
 
         Raises `TurnLostError`, and `InvalidKeyError` if the session is not the current one under a key."""
+
+    def compact_and_split(self, summary: str | None = None, name: str | None = None) -> Turn:
+        """End the session (reason `compaction`) and continue in a new one that starts with a summary of it, as
+        `SessionManager.compact_and_split` does. Returns the turn of the new session, which is held until the end of
+        this turn's `with` block. This turn is over.
+
+        Raises `CompactionError`, `TurnLostError`."""
 
     def take_queued(self) -> Message | None:
         """Append the next message that was queued for the holder of the turn, and return it. Each message is returned

@@ -65,8 +65,20 @@ def test_a_second_consolidation_is_traced_back_to_the_facts_of_the_first() -> No
     notes = consolidate_facts(notes, "- likes tea\n- PIN is 4711", "- tea, 4711")
     notes = consolidate_facts(notes, "- tea, 4711\n- has a cat", "- tea, cat, 4711")
     decided = withdraw(notes, {"y": found("PIN is 4711")})
-    assert decided.gone == marks("PIN is 4711", "tea, cat, 4711")
+    assert decided.gone == marks("PIN is 4711", "tea, 4711", "tea, cat, 4711")  # the second is in an earlier version
     assert decided.restored == ["- likes tea", "- has a cat"]
+
+
+def test_a_fact_that_reads_like_a_line_of_a_consolidation_stays_and_goes_as_a_fact() -> None:
+    first, second, third = found("likes tea"), found("PIN is 4711"), found("tea, cat")
+    notes = add_facts(BlockFacts(), {"x": first, "y": second}, [])
+    notes = consolidate_facts(notes, "- likes tea\n- PIN is 4711", "- tea, cat")
+    notes = add_facts(notes, {"z": third}, [])
+    assert withdraw(notes, {"y": second}).gone == marks("PIN is 4711")
+    notes = consolidate_facts(notes, "- tea, cat\n- has a dog", "- tea, cat, dog")
+    decided = withdraw(notes, {"z": third})
+    assert decided.gone == marks("tea, cat", "tea, cat, dog")
+    assert decided.restored == ["- likes tea", "- PIN is 4711", "- has a dog"]
 
 
 def test_lines_are_removed_whatever_their_bullet_and_nothing_else_changes() -> None:

@@ -19,6 +19,7 @@ from tests.public_api.context_tools import ContextToolTests
 from tests.public_api.directory import DirectoryTests
 from tests.public_api.erasure import ErasureTests
 from tests.public_api.events import EventTests
+from tests.public_api.explaining import ExplainingTests
 from tests.public_api.forks import ForkTests
 from tests.public_api.guarded_writes import GuardedWriteTests
 from tests.public_api.guest_memory import GuestMemoryTests
@@ -27,13 +28,16 @@ from tests.public_api.lifecycle import ClockFixtures, LifecycleTests
 from tests.public_api.listing import ListingTests
 from tests.public_api.memory import MemoryTests
 from tests.public_api.messages import MessageTests
+from tests.public_api.model_search import ModelSearchTests
 from tests.public_api.overlays import OverlayTests
+from tests.public_api.paging import PagingTests
 from tests.public_api.preparing import PreparingTests
 from tests.public_api.random_histories import RandomHistoryTests
 from tests.public_api.replaced_messages import ReplacedMessageTests
 from tests.public_api.scopes import ScopeTests
 from tests.public_api.search import SearchTests
 from tests.public_api.search_attack import SearchAttackTests
+from tests.public_api.search_random import SearchRandomTests
 from tests.public_api.search_scopes import SearchScopeTests
 from tests.public_api.search_tools import SearchToolTests
 from tests.public_api.semantic_search import SemanticSearchTests
@@ -56,6 +60,8 @@ class PublicApiTests(
     ReplacedMessageTests,
     BranchTests,
     WindowTests,
+    PagingTests,
+    ExplainingTests,
     PreparingTests,
     OverlayTests,
     ForkTests,
@@ -72,6 +78,8 @@ class PublicApiTests(
     SearchTests,
     SearchToolTests,
     SearchScopeTests,
+    SearchRandomTests,
+    ModelSearchTests,
     SearchAttackTests,
     SemanticSearchTests,
     BackgroundCompactionTests,

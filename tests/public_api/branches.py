@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frontdesk import MessageNotFoundError, Session, SessionManager
+from frontdesk.store import Plan, Store
 from tests.public_api.steps import ids, path, say, user, view
 
 
@@ -56,6 +57,25 @@ class BranchTests:
         assert await tree.path_length() == 3
         assert await tree.path_length("m2") == 2
         assert len(await tree.history()) == 2
+
+    async def test_a_reader_does_not_compete_with_writers_to_store_the_view(
+        self, tree: Session, manager: SessionManager, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        apply, other, attempts = store.apply, manager.session(tree.id), 0
+        tokens = (await tree.get_message("m1")).tokens
+
+        async def overtaken(plan: Plan) -> bool:
+            nonlocal attempts
+            attempts += 1
+            await other.append(user(f"x{attempts}"), parent="m1")
+            return await apply(plan)
+
+        monkeypatch.setattr(store, "apply", overtaken)
+        await other.append(user("x0"), parent="m1")
+        info = await tree.info()
+        assert attempts == 1
+        assert (info.token_count, info.message_count) == (2 * tokens, 7)
+        assert await view(tree) == ["m1", "x2"]
 
     async def test_counters_include_all_branches_and_the_view_only_its_own(self, tree: Session) -> None:
         info = await tree.info()

@@ -10,15 +10,21 @@ import pytest
 from frontdesk import (
     CompactionError,
     CompactionNotFoundError,
+    InvalidInputError,
     MessageFormat,
     Session,
+    SessionEndedError,
     SessionKey,
     SessionManager,
     Store,
+    TurnBusyError,
+    TurnLostError,
 )
 from frontdesk.models import Completion, ModelUsage
+from frontdesk.store import TURN
 from tests.public_api.scripted_models import LENGTH, Scripted, compacting, said
 from tests.public_api.steps import answer, call, ids, path, result, system, user, view
+from tests.waiting import eventually
 
 
 def answered(id: str, call_id: str) -> dict[str, Any]:
@@ -43,6 +49,12 @@ async def kept(session: Session) -> list[str]:
 
 async def covered_by(session: Session, compaction_id: str) -> list[str]:
     return [message.id async for message in session.expand(compaction_id)]
+
+
+async def next_holder(session: Session) -> str:
+    """The id of the session whose turn it was when this caller got it."""
+    async with session.turn() as turn:
+        return turn.id
 
 
 class SmallModel:
@@ -490,6 +502,71 @@ class CompactionTests:
             await session.append(said(6))
             model.release()
             assert await kept(await splitting) == ["*", "m6"]
+
+    async def test_a_split_waits_for_the_turn_and_takes_the_queue_along(self, store: Store, namespace: str) -> None:
+        ann = SessionKey("bot", "web", "ann")
+        async with compacting(store, namespace, Scripted()) as manager:
+            session = manager.session(ann)
+            await session.append(said(1))
+            async with session.turn() as turn:
+                old = turn.id
+                splitting = asyncio.create_task(manager.compact_and_split(ann, "the first one"))
+
+                async def is_waiting() -> bool:
+                    return bool(await store.lease_queue(namespace, old, TURN))
+
+                await eventually(is_waiting)
+                async with manager.session(ann).turn(on_busy="queue", message=said(3)) as other:
+                    assert other is None
+                with pytest.raises(TurnBusyError):
+                    await manager.compact_and_split(ann, "too soon", on_busy="reject")
+                await turn.append(said(2))
+                assert not splitting.done()
+            new = await splitting
+            assert await view(new) == ["the first one", (await new.get_message("m2")).text]
+            async with manager.session(ann).turn() as turn:
+                assert turn.id == new.id
+                queued = await turn.take_queued()
+            assert queued is not None
+            assert queued.id == "m3"
+            with pytest.raises(SessionEndedError):
+                await manager.append(old, said(4))
+
+    async def test_the_holder_of_a_turn_splits_its_session_and_goes_on(self, store: Store, namespace: str) -> None:
+        ann = SessionKey("bot", "web", "ann")
+        async with compacting(store, namespace, Scripted("short")) as manager:
+            await manager.append(ann, said(1))
+            async with manager.session(ann).turn() as turn:
+                waiting = asyncio.create_task(next_holder(manager.session(ann)))
+                with pytest.raises(InvalidInputError, match="would wait for itself"):
+                    await manager.compact_and_split(ann, "never")
+                with pytest.raises(InvalidInputError, match="would wait for itself"):
+                    await manager.new(ann)
+                following = await turn.compact_and_split(name="Part two")
+                await following.append(said(2))
+                assert await view(following) == ["short", (await following.get_message("m2")).text]
+                assert turn.lost
+                with pytest.raises(TurnLostError):
+                    await turn.append(said(3))
+                with pytest.raises(InvalidInputError, match="would wait for itself"):
+                    await manager.new(ann)
+                assert not waiting.done()
+            assert await waiting == following.id
+            assert (await following.info()).name == "Part two"
+
+    async def test_of_several_splits_by_key_each_ends_the_session_of_the_one_before(
+        self, store: Store, namespace: str
+    ) -> None:
+        ann = SessionKey("bot", "web", "ann")
+        async with compacting(store, namespace, Scripted()) as manager:
+            await manager.append(ann, said(1))
+            made = await asyncio.gather(*(manager.compact_and_split(ann, f"summary {n}") for n in range(4)))
+            infos = [await session.info() for session in made]
+            assert sum(info.status == "active" for info in infos) == 1
+            assert all(info.key == ann for info in infos)
+            parents = {info.parent_session_id for info in infos}
+            assert len(parents) == 4
+            assert len(parents & {info.id for info in infos}) == 3
 
     # overflow
 

@@ -142,6 +142,19 @@ class ErasureTests:
         assert await manager.erase(author="Ana") == ErasureReport(messages=2)
         assert (await manager.stats()).sessions == 3
 
+    async def test_messages_of_an_author_that_are_queued_for_a_turn_are_removed(self, manager: SessionManager) -> None:
+        club = manager.session(SessionKey("bot", "group", "club"))
+        async with club.turn() as turn:
+            for id, author in (("a1", "ana"), ("b1", "ben"), ("a2", "ana")):
+                message = {**user(id, f"{author} is in the queue"), "author": author}
+                async with club.turn(on_busy="queue", message=message) as other:
+                    assert other is None
+            assert await manager.erase(author="ana") == ErasureReport(queued_messages=2)
+            queued = await turn.take_queued()
+            assert queued is not None
+            assert queued.id == "b1"
+            assert await turn.take_queued() is None
+
     async def test_messages_of_an_author_are_found_in_long_sessions(self, manager: SessionManager) -> None:
         session = manager.session("long")
         said = [{**user(f"m{number}"), "author": "ana" if number % 601 == 600 else "ben"} for number in range(1_300)]

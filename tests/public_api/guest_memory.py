@@ -147,7 +147,7 @@ class GuestMemoryTests:
                     await manager.session(ANA_WORK).delete_messages(["m2"])
                 return "late"
 
-        manager = remembering(store, namespace, Scripted("- likes tea", "- PIN is 4711")).with_context(
+        manager = remembering(store, namespace, Scripted("- likes tea", "- PIN is okra")).with_context(
             "late", provider=Late()
         )
         async with manager:
@@ -155,19 +155,19 @@ class GuestMemoryTests:
             await learn(manager.session(ANA_WORK), "m2")
             shown = await getattr(manager.session(ANA), call)()
             assert "likes tea" in shown
-            assert "4711" not in shown
+            assert "okra" not in shown
 
     @pytest.mark.parametrize("way", ["delete_messages", "pop", "replace_messages", "clear_messages", "delete", "erase"])
     async def test_facts_go_with_the_messages_that_they_came_from(self, store: Store, namespace: str, way: str) -> None:
-        model = Scripted("- likes tea", "- has a cat\n- PIN is 4711")
+        model = Scripted("- likes tea", "- has a cat\n- PIN is okra")
         async with remembering(store, namespace, model) as manager:
             old = manager.session(ANA)
             await learn(old, "m1")
             session = manager.session(ANA_WORK)
             await learn(session, "m2")
             shown = await old.refresh_system_prompt()
-            assert "4711" in shown
-            assert "4711" in await session.freeze_system_prompt()
+            assert "okra" in shown
+            assert "okra" in await session.freeze_system_prompt()
             if way == "delete_messages":
                 assert await session.delete_messages(["m2"]) == 1
             elif way == "pop":
@@ -181,11 +181,11 @@ class GuestMemoryTests:
             else:
                 await manager.erase(key=ANA_WORK)
             assert await memory(old) == "- likes tea"
-            assert not any("4711" in content for content in await versions(old))
-            assert "4711" not in await old.freeze_system_prompt()
+            assert not any("okra" in content for content in await versions(old))
+            assert "okra" not in await old.freeze_system_prompt()
             assert "likes tea" in await old.freeze_system_prompt()
-            model.script = ["- PIN is 4711"]
-            assert await learn(old, "m3") == ["PIN is 4711"]
+            model.script = ["- PIN is okra"]
+            assert await learn(old, "m3") == ["PIN is okra"]
 
     async def test_prompts_in_a_prompt_store_go_with_the_facts_that_they_show(
         self, store: Store, namespace: str
@@ -199,20 +199,20 @@ class GuestMemoryTests:
             def set(self, namespace: str, session_id: str, text: str | None) -> None:
                 self.texts[namespace, session_id] = text
 
-        manager = remembering(store, namespace, Scripted("- PIN is 4711")).with_cached_prompt(Kept())
+        manager = remembering(store, namespace, Scripted("- PIN is okra")).with_cached_prompt(Kept())
         async with manager:
             await learn(manager.session(ANA), "m1")
             for key in (ANA, ANA_WORK, BEN):
                 await manager.session(key).freeze_system_prompt()
             await manager.session(ANA).delete_messages(["m1"])
-            assert "4711" not in str(Kept.texts)
-            assert "4711" not in await manager.session(ANA_WORK).freeze_system_prompt()
+            assert "okra" not in str(Kept.texts)
+            assert "okra" not in await manager.session(ANA_WORK).freeze_system_prompt()
             assert sum(text is not None for text in Kept.texts.values()) == 2
 
     async def test_a_removed_fact_is_not_shown_by_a_message_on_changes_that_announced_it(
         self, store: Store, namespace: str
     ) -> None:
-        async with remembering(store, namespace, Scripted("- likes tea", "- PIN is 4711")) as manager:
+        async with remembering(store, namespace, Scripted("- likes tea", "- PIN is okra")) as manager:
             session, other = manager.session(ANA), manager.session(ANA_WORK)
             await learn(session, "m1")
             for each in (session, other):
@@ -221,11 +221,11 @@ class GuestMemoryTests:
             await learn(session, "m2")
             for each in (session, other):
                 await each.append(await each.context_changes() or {})
-                assert "4711" in str(await each.prepare("openai"))
+                assert "okra" in str(await each.prepare("openai"))
             await session.delete_messages(["m2"])
             for each in (session, other):
-                assert "4711" not in str(await each.prepare("openai"))
-                assert "4711" not in str(await each.history(format="anthropic"))
+                assert "okra" not in str(await each.prepare("openai"))
+                assert "okra" not in str(await each.history(format="anthropic"))
                 assert "likes tea" in str(await each.prepare("openai"))
 
     async def test_a_fact_stays_while_another_message_states_it(self, store: Store, namespace: str) -> None:
@@ -243,7 +243,7 @@ class GuestMemoryTests:
             assert await memory(session) == ""
 
     async def test_facts_of_the_messages_that_stay_are_extracted_again(self, store: Store, namespace: str) -> None:
-        model = Scripted("- likes tea\n- PIN is 4711", "- likes tea")
+        model = Scripted("- likes tea\n- PIN is okra", "- likes tea")
         async with remembering(store, namespace, model) as manager:
             session = manager.session(ANA)
             await learn(session, "m1", "m2", "m3")
@@ -253,10 +253,45 @@ class GuestMemoryTests:
             assert model.shown == [["m1", "m2", "m3"], ["m1", "m3"]]
             assert await session.refresh_memory() == []
 
+    @pytest.mark.parametrize("way", ["update_message", "upsert"])
+    async def test_after_an_edit_the_next_extraction_replaces_the_facts_of_the_old_text(
+        self, store: Store, namespace: str, way: str
+    ) -> None:
+        model = Scripted("- likes tea\n- PIN is okra", "- has a cat", "- likes tea", "- has a cat")
+        async with remembering(store, namespace, model) as manager:
+            session = manager.session(ANA)
+            await learn(session, "m1", "m2")
+            await learn(session, "m3")
+            await getattr(session, way)(user("m2", "m2 never mind"))
+            assert await memory(session) == "- likes tea\n- PIN is okra\n- has a cat"  # until then it stays
+            assert await session.refresh_memory() == ["likes tea"]
+            assert await memory(session) == "- has a cat\n- likes tea"
+            assert not any("okra" in content for content in await versions(session))
+            assert model.shown == [["m1", "m2"], ["m3"], ["m1", "m2"]]
+            await getattr(session, way)(user("m2", "m2 never mind"))  # the same again is no edit
+            await session.append(user("m4"))
+            await session.update_message(user("m4", "m4 later"))
+            assert await session.refresh_memory() == []
+            assert model.shown[3:] == [["m4"]]
+
+    async def test_a_text_that_is_edited_while_it_is_read_is_read_again(self, store: Store, namespace: str) -> None:
+        model = Scripted("- PIN is okra", "- likes tea")
+        model.hold()
+        async with remembering(store, namespace, model) as manager:
+            session = manager.session(ANA)
+            await say(session, "m1")
+            reading = asyncio.create_task(session.refresh_memory())
+            await model.asked()
+            await session.update_message(user("m1", "never mind"))
+            model.release()
+            await reading
+            await session.refresh_memory()
+            assert await versions(session) in (["- likes tea"], ["- likes tea", ""])
+
     async def test_messages_that_are_read_again_are_read_once_and_nothing_after_them_is(
         self, store: Store, namespace: str
     ) -> None:
-        model = Scripted("- likes tea\n- PIN is 4711", "- has a cat", "- likes tea", "- plays chess")
+        model = Scripted("- likes tea\n- PIN is okra", "- has a cat", "- likes tea", "- plays chess")
         async with remembering(store, namespace, model) as manager:
             session = manager.session(ANA)
             await learn(session, "m1", "m2")
@@ -305,21 +340,21 @@ class GuestMemoryTests:
     async def test_what_a_consolidation_made_of_removed_facts_goes_and_the_others_come_back(
         self, store: Store, namespace: str
     ) -> None:
-        model = Scripted("- likes tea and walks in the evening", "- PIN of the safe is 4711 or 4712", "- tea, PIN 4711")
+        model = Scripted("- likes tea and walks in the evening", "- PIN of the safe is okra or 4712", "- tea, PIN okra")
         async with remembering(store, namespace, model) as manager:
             first, second = manager.session(ANA), manager.session(ANA_WORK)
             await learn(first, "m1")
             await learn(second, "m2")
-            assert await memory(first) == "- tea, PIN 4711"
+            assert await memory(first) == "- tea, PIN okra"
             await first.append_context_block("memory", "- by hand")
             await second.delete_messages(["m2"])
             assert (await memory(first)).splitlines() == ["- by hand", "- likes tea and walks in the evening"]
-            assert not any("4711" in content for content in await versions(first))
+            assert not any("okra" in content for content in await versions(first))
 
     async def test_messages_that_are_deleted_during_an_extraction_leave_no_facts(
         self, store: Store, namespace: str
     ) -> None:
-        model = Scripted("- PIN is 4711\n- likes tea", "- likes tea")
+        model = Scripted("- PIN is okra\n- likes tea", "- likes tea")
         async with remembering(store, namespace, model) as manager:
             session = manager.session(ANA)
             await say(session, "m1", "m2")
@@ -336,7 +371,7 @@ class GuestMemoryTests:
     async def test_a_session_that_is_deleted_during_an_extraction_leaves_no_facts(
         self, store: Store, namespace: str
     ) -> None:
-        model = Scripted("- PIN is 4711")
+        model = Scripted("- PIN is okra")
         async with remembering(store, namespace, model) as manager:
             session = manager.session(ANA)
             await say(session, "m1", "m2", "m3")
@@ -425,41 +460,41 @@ class GuestMemoryTests:
     async def test_a_fork_for_another_guest_takes_neither_wide_blocks_nor_the_prompt_along(
         self, store: Store, namespace: str
     ) -> None:
-        model = Scripted("- PIN is 4711", "- has a cat")
+        model = Scripted("- PIN is okra", "- has a cat")
         async with remembering(store, namespace, model) as manager:
             manager_session = manager.session(ANA)
             await learn(manager_session, "m1")
             await say(manager_session, "m2")
             await manager_session.set_system_prompt("Answer in rhymes.")
-            assert "4711" in await manager_session.freeze_system_prompt()
+            assert "okra" in await manager_session.freeze_system_prompt()
             fork = await manager.fork(ANA, key=BEN)
             assert (await fork.info()).key == BEN
             assert await memory(fork) == ""
             prompt = await fork.freeze_system_prompt()
-            assert "4711" not in prompt
+            assert "okra" not in prompt
             assert "Answer in rhymes." in prompt
             assert await learn(fork, "m3") == ["has a cat"]
             assert model.shown[-1] == ["m3"]
-            assert await memory(manager.session(ANA)) == "- PIN is 4711"
+            assert await memory(manager.session(ANA)) == "- PIN is okra"
             keyless = await manager.fork(ANA)
-            assert await memory(keyless) == "- PIN is 4711"
+            assert await memory(keyless) == "- PIN is okra"
             third = await manager.fork(keyless.id, key=SessionKey("bot", "web", "eve"))
             assert await memory(third) == ""
 
     async def test_a_fork_for_another_guest_removes_facts_in_its_own_block_with_their_messages(
         self, store: Store, namespace: str
     ) -> None:
-        model = Scripted("- PIN is 4711", "- has a cat")
+        model = Scripted("- PIN is okra", "- has a cat")
         async with remembering(store, namespace, model, scope="session") as manager:
             await learn(manager.session(ANA), "m1")
             await say(manager.session(ANA), "m2")
             fork = await manager.fork(ANA, key=BEN)
-            assert await memory(fork) == "- PIN is 4711"
+            assert await memory(fork) == "- PIN is okra"
             assert await learn(fork, "m3") == ["has a cat"]
             assert model.shown[-1] == ["m3"]
             await fork.delete_messages(["m1"])
             assert await memory(fork) == "- has a cat"
-            assert await memory(manager.session(ANA)) == "- PIN is 4711"
+            assert await memory(manager.session(ANA)) == "- PIN is okra"
 
     async def test_a_fork_for_the_same_guest_shares_the_blocks(self, store: Store, namespace: str) -> None:
         async with remembering(store, namespace, Scripted("- likes tea", "- has a cat")) as manager:

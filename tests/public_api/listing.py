@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from frontdesk import InvalidCursorError, InvalidInputError, SessionInfo, SessionKey, SessionManager
-from frontdesk.stores.postgres import directory as postgres_directory
-from frontdesk.stores.sqlite import directory as sqlite_directory
+from frontdesk.stores.sql import directory
 from tests.public_api.steps import user
 
 HOSTILE_IDS = ["%", "%a", "_", "_a", "\\", "\\%", "a%b", "a", "ab", "A", "é", "🙂", "🙂🙃", "\U0010ffff",
@@ -206,8 +205,7 @@ class ListingTests:
         self, manager: SessionManager, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Few sessions are sorted; of many, a page is found by a walk in the order of the list."""
-        for store_directory in (sqlite_directory, postgres_directory):
-            monkeypatch.setattr(store_directory, "FEW", 5)
+        monkeypatch.setattr(directory, "FEW", 5)
         for number in range(23):
             key = SessionKey("bot", "web", "ada", str(number))
             await manager.create(id=f"s{number}", key=key, tags=["x"], metadata={"n": 1, "m": number % 2})

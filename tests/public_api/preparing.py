@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from frontdesk import ContextOverflowError, InvalidInputError, MessageFormat, Session, SessionManager, Store, Tool
+from frontdesk import (
+    ContextOverflowError,
+    InvalidInputError,
+    MessageFormat,
+    Session,
+    SessionKey,
+    SessionManager,
+    Store,
+    Tool,
+)
 from frontdesk.session.requests import ProviderFormat
 from tests.models.strict import validate
 from tests.public_api.steps import answer, call, result, say, system, user
@@ -51,6 +60,22 @@ class PreparingTests:
             "messages": await guest.history(format="anthropic"),
             "tools": [tool.to_anthropic() for tool in tools],
         }
+
+    @pytest.mark.parametrize("is_cached", [True, False])
+    async def test_a_request_of_an_empty_key_creates_no_session(
+        self, store: Store, namespace: str, is_cached: bool
+    ) -> None:
+        manager = SessionManager(store, namespace=namespace).with_context("soul", default_content="Be kind.")
+        manager.with_context("memory", scope="guest")
+        async with manager.with_cached_prompt() if is_cached else manager:
+            key = SessionKey("bot", "web", "ana")
+            session = manager.session(key)
+            request = await session.prepare("openai")
+            assert "Be kind." in str(request)
+            assert await manager.get(key) is None
+            assert len(await manager.list()) == 0
+            await session.append(user("m1"))
+            assert (await session.prepare("openai"))["messages"][0] == request["messages"][0]
 
     @pytest.mark.parametrize("format", PROVIDERS)
     async def test_an_application_adds_tools_of_its_own(self, guest: Session, format: ProviderFormat) -> None:

@@ -369,11 +369,13 @@ async def run_model(store: Store, *, examples: int, steps: int) -> None:
 
 
 class RandomHistoryTests:
+    examples: ClassVar[int] = 25
+    """How many short histories to run."""
     long_examples: ClassVar[int] = 2000
     """How many long histories to run: a store on which a step takes longer may run fewer."""
 
     async def test_a_random_history_matches_the_naive_model(self, store: Store) -> None:
-        await run_model(store, examples=25, steps=25)
+        await run_model(store, examples=self.examples, steps=25)
 
     @pytest.mark.long
     async def test_many_long_random_histories_match_the_naive_model(self, store: Store) -> None:

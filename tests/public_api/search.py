@@ -21,6 +21,7 @@ from frontdesk import (
 )
 from frontdesk.tree import plans
 from tests.public_api.steps import say, user
+from tests.waiting import eventually
 
 Ready = Callable[[], Coroutine[Any, Any, None]]
 
@@ -321,8 +322,12 @@ class SearchTests:
     async def test_a_search_indexes_a_large_backlog(self, manager: SessionManager) -> None:
         await manager.session("long").append_all([user(f"m{number}", f"lamp w{number}") for number in range(1_500)])
         assert found(await manager.search("w1499")) == ["m1499"]
-        info = await manager.search_info()
-        assert (info.texts, info.pending, info.building) == (1_500, 0, False)
+
+        async def is_indexed() -> bool:
+            info = await manager.search_info()
+            return (info.texts, info.pending, info.building) == (1_500, 0, False)
+
+        await eventually(is_indexed)
         assert len(await manager.search("lamp", limit=2_000)) == 1_500
         assert found(await manager.session("long").search("w7 w8")) == ["m8", "m7"]
 
@@ -351,6 +356,24 @@ class SearchTests:
             assert (info.mode, info.texts, info.pending, info.building) == ("lexical", 1, 0, False)
         with pytest.raises(ConfigurationError):
             SessionManager(store, namespace=namespace).with_search(language="klingon")
+
+    async def test_the_number_of_texts_stays_right_when_forks_delete_what_they_share(
+        self, manager: SessionManager
+    ) -> None:
+        await manager.append("a", user("m1", "amber amber"))
+        await manager.reindex()
+        forks = [await manager.fork("a", new_id=f"fork{number}") for number in range(2)]
+        for session in (manager.session("a"), forks[0]):
+            await session.pop()
+            assert (await manager.search_info()).texts == 1
+            assert len(await manager.search("amber")) == 1
+        await forks[1].replace_messages([])
+        assert (await manager.search_info()).texts == 0
+        await manager.append("a", user("m2", "amber"))
+        assert found(await manager.search("amber")) == ["m2"]
+        await manager.reindex()
+        assert (await manager.search_info()).texts == 1
+        assert found(await manager.search("amber")) == ["m2"]
 
     async def test_reindexing_reports_its_progress(self, manager: SessionManager) -> None:
         assert (await manager.search_info()).indexed_up_to is None

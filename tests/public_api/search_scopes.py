@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from frontdesk import ConfigurationError, Session, SessionInfo, SessionKey, SessionManager, Store, Tool
-from frontdesk.search import access
+from frontdesk.search import visibility
 from tests.public_api.steps import user
 
 ANA = SessionKey("concierge", "web", "ana")
@@ -300,7 +300,7 @@ class SearchScopeTests:
     async def test_a_function_is_asked_about_a_limited_number_of_sessions(
         self, manager: SessionManager, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(access, "MAX_ASKED", 20)
+        monkeypatch.setattr(visibility, "MAX_ASKED", 20)
         await manager.append("wanted", user("w1", "room"))
         for number in range(30):
             await manager.append(f"s{number}", user(f"x{number}", "room"))

@@ -44,7 +44,7 @@ class SearchToolTests:
 
     async def test_hits_are_narrowed_by_session_role_and_dates(self, manager: SessionManager) -> None:
         for session_id, role, day in (("a", "user", 1), ("a", "assistant", 2), ("b", "user", 3)):
-            message = {"id": f"{session_id}{day}", "role": role, "content": "lamp"}
+            message = {"id": f"{session_id}{day}", "role": role, "content": f"lamp {day}"}
             await manager.append(session_id, message | {"created_at": f"2025-01-0{day}T12:00:00Z"})
         search, _ = tools_of(manager)
         for arguments, expected in (
@@ -294,7 +294,7 @@ class SearchToolTests:
     async def test_counts_include_only_visible_messages(self, manager: SessionManager) -> None:
         for number in range(30):
             await manager.create(id=f"s{number}", tags=["public"] if number % 5 == 0 else [])
-            texts = [user(f"s{number}-{index}", "lamp") for index in range(5)]
+            texts = [user(f"s{number}-{index}", f"lamp {number} {index}") for index in range(5)]
             await manager.session(f"s{number}").append_all(texts)
         search, _ = tools_of(manager, scope=is_public)
         answer = await search(query="lamp", limit=10)

@@ -150,7 +150,7 @@ class SemanticSearchTests:
     ) -> None:
         session = knowing.session("chat")
         await session.append_all([user("m1", "tomato soup"), user("m2", "a green frog")])
-        assert found(await knowing.search("soup")) == ["m1"]
+        assert found(await knowing.search("soup"))[0] == "m1"
 
         async def has(number: int) -> bool:
             info = await knowing.search_info()
@@ -359,7 +359,7 @@ class SemanticSearchTests:
         lexical, fused = await corpus.recall(words.search, *depths), await corpus.recall(both.search, *depths)
         for depth, before, after in zip(depths, lexical, fused, strict=True):
             if kind == "good":
-                assert after >= before + 3.0, (depth, before, after)
+                assert after >= before + 1.0, (depth, before, after)
             else:
                 assert after >= before - 1.0, (depth, before, after)
 

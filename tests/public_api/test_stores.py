@@ -10,6 +10,7 @@ import pytest
 from frontdesk.store import Store
 from frontdesk.stores import open_url
 from tests.public_api import PublicApiTests
+from tests.public_api.search_random import OpenedAgain
 from tests.servers.postgres import PostgresServer
 
 
@@ -20,11 +21,25 @@ class TestMemory(PublicApiTests):
 
 
 class TestSQLite(PublicApiTests):
+    random_steps = (1_000, 12_000)
+
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
         store = open_url(f"sqlite:///{tmp_path}/sessions.db")
         yield store
         await store.close()
+
+    @pytest.fixture
+    async def opened_again(self, store: Store, tmp_path: Path) -> AsyncIterator[OpenedAgain]:
+        stores = [store]
+
+        async def open_again() -> Store:
+            await stores[-1].close()
+            stores.append(open_url(f"sqlite:///{tmp_path}/sessions.db"))
+            return stores[-1]
+
+        yield open_again
+        await stores[-1].close()
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +52,7 @@ def database(postgres: PostgresServer) -> Iterator[str]:
 
 class TestPostgres(PublicApiTests):
     long_examples = 500
+    random_steps = (500, 4_000)
 
     @pytest.fixture
     def guest_count(self) -> int:
@@ -47,3 +63,15 @@ class TestPostgres(PublicApiTests):
         store = open_url(database)
         yield store
         await store.close()
+
+    @pytest.fixture
+    async def opened_again(self, store: Store, database: str) -> AsyncIterator[OpenedAgain]:
+        stores = [store]
+
+        async def open_again() -> Store:
+            await stores[-1].close()
+            stores.append(open_url(database))
+            return stores[-1]
+
+        yield open_again
+        await stores[-1].close()

@@ -33,11 +33,13 @@ Run = tuple[int, int, int]
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far extraction has come in a session. `recent` are ids of messages that were read: extraction continues after
     the last one that is on the path. `again` are messages to read again, because facts were removed that came from them
-    together with messages that are gone. `left_over` are extractions whose facts were not all accepted yet.
-    `after_base`: a fork of another guest's session leaves out what it was forked from."""
+    together with messages that are gone. `edited` are messages whose facts are out of date, because their text was
+    changed after it was read. `left_over` are extractions whose facts were not all accepted yet. `after_base`: a fork
+    of another guest's session leaves out what it was forked from."""
 
     recent: list[str] = []
     again: list[Run] = []
+    edited: list[Run] = []
     left_over: list[str] = []
     after_base: bool = False
 
@@ -55,8 +57,9 @@ class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BlockFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All facts that a block was given, with the keys of their extractions. The last consolidation made `lines` from
-    the facts in `merged`. `pending` are facts to add when there is room."""
+    """All facts that a block was given, with the keys of their extractions. Consolidations made `lines` from the facts
+    in `merged`; lines of earlier ones are still in earlier versions of the block. `pending` are facts to add when there
+    is room."""
 
     sources: dict[str, list[str]] = {}
     merged: list[str] = []
@@ -88,6 +91,24 @@ def decode_extraction(row: DocumentRow) -> Extraction:
 
 def decode_facts(row: DocumentRow | None) -> BlockFacts:
     return BlockFacts() if row is None else msgspec.json.decode(row.content, type=BlockFacts)
+
+
+def renumber(row: DocumentRow, segments: Mapping[int, int]) -> DocumentRow:
+    """The same note where the segments have other numbers. Runs in segments that are gone are left out."""
+    if row.label == PROGRESS:
+        progress = decode_progress(row)
+        again, edited = (_renumbered(runs, segments) for runs in (progress.again, progress.edited))
+        note: Progress | Extraction = msgspec.structs.replace(progress, again=again, edited=edited)
+    elif row.label == EXTRACTIONS:
+        extraction = decode_extraction(row)
+        note = msgspec.structs.replace(extraction, runs=_renumbered(extraction.runs, segments))
+    else:
+        return row
+    return msgspec.structs.replace(row, content=encode(note))
+
+
+def _renumbered(runs: Iterable[Run], segments: Mapping[int, int]) -> list[Run]:
+    return [(segments[segment], first, last) for segment, first, last in runs if segment in segments]
 
 
 def encode(note: Progress | Extraction | BlockFacts) -> str:
@@ -176,18 +197,20 @@ def add_facts(notes: BlockFacts, extractions: Mapping[str, Extraction], pending:
 
 def consolidate_facts(notes: BlockFacts, before: str, after: str) -> BlockFacts:
     """The notes of a block whose content was rewritten by a consolidation. What an earlier one wrote is traced back to
-    the facts that it was made from."""
-    written = {memory_fingerprint(line) for line in notes.lines}
-    lines = [line for line in before.splitlines() if line.strip() and memory_fingerprint(line) not in written]
-    merged = list(dict.fromkeys([*notes.merged, *lines]))[-_MOST_FACTS:]
-    return msgspec.structs.replace(notes, merged=merged, lines=[line for line in after.splitlines() if line.strip()])
+    the facts that it was made from, unless it is known as a fact itself."""
+    written = {memory_fingerprint(line) for line in notes.lines} - notes.known
+    given = [line for line in before.splitlines() if line.strip() and memory_fingerprint(line) not in written]
+    made = [line for line in after.splitlines() if line.strip()]
+    merged = list(dict.fromkeys([*notes.merged, *given]))[-_MOST_FACTS:]
+    lines = list(dict.fromkeys([*notes.lines, *made]))[-_MOST_FACTS:]
+    return msgspec.structs.replace(notes, merged=merged, lines=lines)
 
 
 def withdraw(notes: BlockFacts, extractions: Mapping[str, Extraction]) -> Withdrawal:
     """Take extractions back. A fact that another extraction found as well stays.
 
-    If one of the facts was merged into others by a consolidation, all lines that the consolidation wrote go, except
-    those that are facts which stay, and the other facts that it was made from come back."""
+    If one of the facts was merged into others by a consolidation, all lines that consolidations wrote go, except those
+    that are facts which stay, and the other facts that they were made from come back."""
     gone = {memory_fingerprint(fact) for extraction in extractions.values() for fact in extraction.facts}
     sources: dict[str, list[str]] = {}
     for fact, keys in notes.sources.items():
@@ -200,7 +223,7 @@ def withdraw(notes: BlockFacts, extractions: Mapping[str, Extraction]) -> Withdr
     if not gone & merged.keys():
         return Withdrawal(msgspec.structs.replace(notes, sources=sources, pending=pending), gone, [])
     restored = [fact for mark, fact in merged.items() if mark not in gone]
-    stays = merged.keys() - gone
+    stays = (merged.keys() | {memory_fingerprint(fact) for fact in sources}) - gone
     gone |= {memory_fingerprint(line) for line in notes.lines} - stays
     return Withdrawal(BlockFacts(sources=sources, pending=pending), gone, restored)
 

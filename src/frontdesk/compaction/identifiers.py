@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from frontdesk.messages import Message
 from frontdesk.messages.formats.pairing import role_of
@@ -18,8 +19,9 @@ _EXTENSIONS = (
 )
 # ASCII word characters only: Chinese and Japanese write an identifier's neighbours without a space. Every alternative
 # starts at the beginning of a run of its characters, so that long runs without a match cost linear time.
-_IDENTIFIER = re.compile(
-    rf"""
+_IDENTIFIER = cache(
+    lambda: re.compile(
+        rf"""
     (?<![a-z0-9+.-]) [a-z][a-z0-9+.-]{{1,20}}+ :// [^\s<>"'`|\\^{{}}{_WIDE}]{{1,2000}}                          # URL
     | (?<![\w.%+-]) [\w.%+-]{{1,64}}+ @ [a-z0-9-]+ (?: \. [a-z0-9-]+ )+                                   # e-mail
     | (?<![\w]) [0-9a-f]{{8}} - (?: [0-9a-f]{{4}} - ){{3}} [0-9a-f]{{12}} (?![\w])                             # UUID
@@ -30,8 +32,10 @@ _IDENTIFIER = re.compile(
     | (?<!{_NAME}) (?<![/\\]) {_NAME}* [\w-] \. (?: {_EXTENSIONS} ) (?![\w/-]) (?!\.\w)                      # bare name
     | (?<![\w]) (?: 0x )? (?= [a-f]*+ [0-9] ) (?= [0-9]*+ [a-f] ) [0-9a-f]{{7,128}} (?![\w])                  # hash
     """,
-    re.VERBOSE | re.IGNORECASE | re.ASCII,
+        re.VERBOSE | re.IGNORECASE | re.ASCII,
+    )
 )
+"""compiled when it is first needed: that takes 10 milliseconds"""
 _LIST = "Identifiers: "
 _SENTENCE_MARKS = ".,;:!?*"
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -40,7 +44,7 @@ _QUOTED = re.compile(r"(?<!`)(``?)(?!`)([^`\n](?:[^\n]{0,198}?[^`\n])??)\1(?!`)"
 
 def identifiers(text: str) -> list[str]:
     """URLs, file paths, UUIDs, hashes and e-mail addresses in `text`, each once, in the order of first mention."""
-    found = (_trimmed(match.group()) for match in _IDENTIFIER.finditer(text))
+    found = (_trimmed(match.group()) for match in _IDENTIFIER().finditer(text))
     return list(dict.fromkeys(filter(None, found)))
 
 

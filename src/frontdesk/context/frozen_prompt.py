@@ -51,11 +51,14 @@ class FrozenPrompt:
     def _renderer(self) -> Renderer:
         return self._settings.renderer or render_prompt
 
-    async def freeze(self) -> PromptRow:
+    async def freeze(self, *, create: bool = True) -> PromptRow:
         """Return the frozen prompt. It is rendered and stored if there is none, if a deploy since changed what it is
-        rendered from, or if this handle has other blocks."""
+        rendered from, or if this handle has other blocks. Without `create`, the prompt of a session that does not exist
+        is only rendered."""
         current = await self._fingerprint()
         frozen = await self._get()
+        if frozen is None and not create and await self._blocks.session.find_row() is None:
+            return await self._render(current)
         if frozen is None or self._is_outdated(frozen, current):
             session_id = await self._blocks.ensure_session()
             while frozen is None or self._is_outdated(frozen, current):
@@ -100,7 +103,7 @@ class FrozenPrompt:
         before: dict[str, list[Any]] = msgspec.json.decode(prompt.blocks)
         for block in await self._blocks.blocks():
             state = before.get(block.label)
-            if state is None or not state[0] or state == _state(block):
+            if state is None or not state[0] or state == block_state(block):
                 continue
             versions = await self._blocks.versions(block.label)
             if not any([each.version, digest(each.content)] == state for each in versions):
@@ -151,14 +154,14 @@ class FrozenPrompt:
         metadata say which prompt the message belongs to: see `outdated_changes`."""
         before: dict[str, list[Any]] = msgspec.json.decode(frozen.blocks)
         blocks = await self._blocks.blocks()
-        changed = [block for block in blocks if before.get(block.label) != _state(block)]
+        changed = [block for block in blocks if before.get(block.label) != block_state(block)]
         gone = [label for label in before if label not in {block.label for block in blocks}]
         if not changed and not gone:
             return None
         texts = ["These parts of the context have changed; what follows replaces them."] if changed else []
         texts += [self._renderer(changed)] if changed else []
         texts += [f"No longer part of the context: {', '.join(gone)}."] if gone else []
-        state = msgspec.json.encode([frozen.number, [_state(block) for block in changed], gone])
+        state = msgspec.json.encode([frozen.number, [block_state(block) for block in changed], gone])
         return {
             "id": _CHANGES_PREFIX + digest(state),
             "role": "system",
@@ -252,9 +255,10 @@ def _next(prompt: PromptRow | None) -> int:
     return 1 if prompt is None else prompt.number + 1
 
 
-def _state(block: ContextBlock) -> list[Any]:
+def block_state(block: ContextBlock) -> list[Any]:
+    """What a frozen prompt records of a block: its version, and a digest of its content."""
     return [block.version, digest(block.content)]
 
 
 def _states(blocks: Sequence[ContextBlock]) -> str:
-    return msgspec.json.encode({block.label: _state(block) for block in blocks}).decode()
+    return msgspec.json.encode({block.label: block_state(block) for block in blocks}).decode()

@@ -187,16 +187,24 @@ class SessionBlocks:
 
     # writing
 
-    async def replace(self, label: str, text: str, if_version: int | None, author: str | None) -> ContextBlock:
-        """Replace the content of a block."""
-        return await self._write(label, lambda _: text, if_version, author)
+    async def replace(
+        self, label: str, text: str, if_version: int | None, author: str | None, note: DocumentRow | None = None
+    ) -> ContextBlock:
+        """Replace the content of a block. With `note`, another document of the owner, both are written or none:
+        `BlockVersionError` is raised if one of them has changed."""
+        return await self._write(label, lambda _: text, if_version, author, note)
 
     async def append(self, label: str, text: str, author: str | None) -> ContextBlock:
         """Add a text at the end of a block, on a new line."""
         return await self._write(label, lambda content: _join(content, check_text(text, "text")), None, author)
 
     async def _write(
-        self, label: str, change: Callable[[str], str], if_version: int | None, author: str | None
+        self,
+        label: str,
+        change: Callable[[str], str],
+        if_version: int | None,
+        author: str | None,
+        note: DocumentRow | None = None,
     ) -> ContextBlock:
         if label == SYSTEM_LABEL:
             raise ReadonlyBlockError(label)
@@ -214,13 +222,23 @@ class SessionBlocks:
             self._check_size(source, content)
             if owner is None:
                 await call(source.provider.set, content)
+                if note is not None:
+                    await self._put(await self.owner_for_write(source.declaration.scope), note, keep_history=False)
                 return await self.block(label)
             row = self._version(label, block.version + 1, content, author)
-            if await self._put(owner, row):
+            if await self._put(owner, row, note=note):
                 return await self.block(label)
+            if note is not None:
+                raise BlockVersionError(label, block.version, (await self.block(label)).version)
 
     async def _put(
-        self, owner: Owner, row: DocumentRow, *, keep_history: bool = True, drop_prompt: bool = False
+        self,
+        owner: Owner,
+        row: DocumentRow,
+        *,
+        keep_history: bool = True,
+        drop_prompt: bool = False,
+        note: DocumentRow | None = None,
     ) -> bool:
         return await self._runtime.store.put_document(
             self._runtime.namespace,
@@ -228,6 +246,7 @@ class SessionBlocks:
             row,
             keep_history=keep_history,
             drop_prompt=drop_prompt,
+            note=note,
             fence=self.session.turn,
         )
 
@@ -303,11 +322,17 @@ class SessionBlocks:
         return DocumentName(await self.owner(source.declaration.scope), label)
 
     async def restore(self, label: str, version: int, author: str | None) -> ContextBlock:
-        """Write an earlier value again, as the newest version."""
-        for earlier in await self.versions(label):
-            if earlier.version == version:
-                return await self.replace(label, earlier.content, None, author)
-        raise BlockNotFoundError(f"{label} (version {version})", self.labels)
+        """Write an earlier value again, as the newest version. It is read again if the block has changed meanwhile:
+        something may have been removed from all versions."""
+        while True:
+            versions = await self.versions(label)
+            earlier = next((each for each in versions if each.version == version), None)
+            if earlier is None:
+                raise BlockNotFoundError(f"{label} (version {version})", self.labels)
+            try:
+                return await self.replace(label, earlier.content, versions[0].version, author)
+            except BlockVersionError:
+                pass
 
 
 def _join(content: str, text: str) -> str:

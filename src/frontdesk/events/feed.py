@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from frontdesk import cursors
+from frontdesk.checks import check_count
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import InvalidCursorError, StoreClosedError
+from frontdesk.errors import ChangesRewoundError, ChangesTrimmedError, InvalidCursorError, StoreClosedError
 from frontdesk.events.filters import EventFilter
 from frontdesk.events.streams import OpenStreams, StreamEnd
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.moments import to_datetime
 from frontdesk.record import Record
-from frontdesk.store import ChangeRow, Position, Span, Store
+from frontdesk.store import BEGINNING, ChangeRow, Position, Span, Store
 
 START = "start"
 """as `after`: start with the oldest event that the log still has"""
@@ -26,8 +27,13 @@ _ENTRY_BATCH = 256
 """log entries that are read at once"""
 _EVENT_BATCH = 128
 """events whose messages are read at once"""
+_MOST_RECENT = 1000
+_LOOK_BACK = 1024
+"""how far back to look first for the last events, in numbers of positions"""
+_LOOK_FURTHER = 8
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
+_IDLE_PAUSE = 20.0
 """seconds"""
 _COMPLETE = -1
 """in a position: all events of the log entry were returned"""
@@ -70,13 +76,70 @@ def follow(runtime: Runtime, after: str | None, wanted: EventFilter, *, forever:
 
     Ends when `end_streams` is called; unless `forever`, also after everything that was committed when it began. Raises
     `InvalidCursorError` at once, without I/O."""
-    start = _Start(*_parse_position(after, runtime.namespace)) if after not in (None, START) else None
+    parsed = check_position(after, runtime.namespace)
+    start = None if parsed is None else _Start(*parsed)
     return _follow(runtime, start, after is None, wanted, forever, runtime.shared(OpenStreams).open())
+
+
+def check_position(after: str | None, namespace: str) -> tuple[Position, int] | None:
+    """What a position says; None for those that need no reading: the start, and now. Raises `InvalidCursorError`."""
+    return None if after in (None, START) else _parse_position(after, namespace)
 
 
 def end_streams(runtime: Runtime) -> None:
     """End all streams that are open. Safe in any thread."""
     runtime.shared(OpenStreams).end_all()
+
+
+async def read_recent(runtime: Runtime, count: int, wanted: EventFilter) -> list[Event]:
+    """The last `count` events that match a filter, newest first: fewer if the log has no more.
+
+    Looks back in growing steps, so that the cost follows the number of events and not the length of the log. Raises
+    `InvalidInputError`."""
+    check_count(count, "count", most=_MOST_RECENT)
+    store, namespace = runtime.store, runtime.namespace
+    newest = await store.last_change(namespace)
+    oldest = await store.changes(namespace, None, 1)
+    distance, ranges, found = _LOOK_BACK, list[_EntryRange](), 0
+    while oldest and newest >= oldest[0].position:
+        after = Position(newest.major - distance, 0)  # without an epoch, any number will do
+        is_all = after <= oldest[0].position
+        ranges = await _ranges_between(runtime, None if is_all else after, newest, wanted)
+        found = sum(entry_range.count for entry_range in ranges)
+        if is_all or found >= count:
+            break
+        distance *= _LOOK_FURTHER
+    events: list[Event] = []
+    for batch in _batches(_skip(ranges, found - count)):
+        events += await _events(store, batch, namespace)
+    return events[::-1]
+
+
+async def _ranges_between(
+    runtime: Runtime, after: Position | None, until: Position, wanted: EventFilter
+) -> list[_EntryRange]:
+    """All events of the entries after a position that match a filter. What was removed from the log meanwhile is
+    missing."""
+    ranges: list[_EntryRange] = []
+    while after is None or after < until:
+        try:
+            entries = await runtime.store.changes(runtime.namespace, after, _ENTRY_BATCH)
+        except ChangesTrimmedError:
+            after, ranges = None, []
+            continue
+        if not entries:
+            break
+        ranges += [_range(entry, 0) for entry in entries if entry.position <= until and wanted.matches(entry)]
+        after = entries[-1].position
+    return ranges
+
+
+def _skip(ranges: list[_EntryRange], surplus: int) -> Iterable[_EntryRange]:
+    """The ranges without their first `surplus` events."""
+    for entry_range in ranges:
+        if surplus < entry_range.count:
+            yield msgspec.structs.replace(entry_range, first=max(surplus, 0))
+        surplus -= entry_range.count
 
 
 async def newest_position(runtime: Runtime) -> str:
@@ -93,8 +156,7 @@ class _Start(NamedTuple):
     @property
     def after(self) -> Position:
         """Where to read from: an entry with more events to return is read again."""
-        first, second = self.position
-        return self.position if self.returned == _COMPLETE else (first, second - 1)
+        return self.position if self.returned == _COMPLETE else self.position.before
 
 
 async def _follow(
@@ -117,6 +179,13 @@ async def _follow(
     except StoreClosedError:
         if not (end.is_set or runtime.closed):
             raise
+    except ChangesRewoundError as error:
+        raise ChangesRewoundError(runtime.namespace, _resume(error.position, runtime.namespace)) from None
+
+
+def _resume(position: Position, namespace: str) -> str:
+    """What a caller passes as `after` to continue after a position of the store."""
+    return START if position == BEGINNING else _seal(position, _COMPLETE, namespace)
 
 
 async def trim(runtime: Runtime, keep: int, most: int | None = None) -> int:
@@ -146,25 +215,63 @@ class _Reader:
         self._forever = forever
         self._newest = newest
         self._end = end
+        self._noticed: int | None = None
 
     async def batches(self) -> AsyncIterator[list[ChangeRow]]:
         store, namespace = self._runtime.store, self._runtime.namespace
-        pause = _FIRST_PAUSE
+        pauses = _Pauses()
         complete = False
         while not self._end.is_set:
             entries = await store.changes(namespace, self._after, _ENTRY_BATCH)
             if entries:
                 yield entries
                 self._after = entries[-1].position
-                pause = _FIRST_PAUSE
+                pauses.begin()
                 continue
             if complete:
                 return
             # An entry that is committed is not settled while an older transaction is still running.
             complete = not self._forever and await store.last_change(namespace) >= self._newest
             if not complete:
-                await self._end.wait(store.wait_for_change(pause))
-                pause = min(1.5 * pause, _LONGEST_PAUSE)
+                await self._wait(pauses)
+
+    async def _wait(self, pauses: _Pauses) -> None:
+        """Wait for a notice, or until it is time to look. Only if everything is settled can that be long: nothing else
+        is noticed when an entry becomes settled."""
+        store, namespace = self._runtime.store, self._runtime.namespace
+        if pauses.may_be_long and not await store.changes(namespace, self._after, 1, settled=False):
+            pauses.lengthen()
+        before = self._noticed
+
+        async def wait() -> None:
+            self._noticed = await store.wait_for_change(pauses.seconds, self._noticed)
+
+        await self._end.wait(wait())
+        if self._noticed == before or before is None:
+            pauses.grow()
+        else:
+            pauses.begin()
+
+
+class _Pauses:
+    """How long to wait at the end of the log: from short to half a second, and once everything is settled to long."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.seconds = _FIRST_PAUSE
+        self._longest = _LONGEST_PAUSE
+
+    def grow(self) -> None:
+        self.seconds = min(1.5 * self.seconds, self._longest)
+
+    @property
+    def may_be_long(self) -> bool:
+        return self.seconds >= _LONGEST_PAUSE == self._longest
+
+    def lengthen(self) -> None:
+        self.seconds = self._longest = _IDLE_PAUSE
 
 
 async def _committed(store: Store, namespace: str) -> tuple[Position, list[Position]]:
@@ -261,8 +368,8 @@ def _seal(position: Position, returned: int, namespace: str) -> str:
 def _parse_position(after: str | None, namespace: str) -> tuple[Position, int]:
     try:
         match cursors.unseal(after, ["events", namespace]):  # type: ignore[arg-type]
-            case [int(first), int(second), int(returned)]:
-                return (first, second), returned
+            case [int(major), int(minor), int(epoch), int(returned)]:
+                return Position(major, minor, epoch), returned
     except InvalidCursorError:
         pass
     raise InvalidCursorError(

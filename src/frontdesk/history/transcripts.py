@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import CompactionNotFoundError, MessageNotFoundError, SessionNotFoundError
+from frontdesk.errors import CompactionNotFoundError, DamagedRecordError, MessageNotFoundError, SessionNotFoundError
 from frontdesk.history.trees import load_tree, place_of
 from frontdesk.history.views import read_items
 from frontdesk.messages import Message
@@ -22,15 +22,20 @@ Loader = Callable[[str | None, int], Awaitable[list[Item]]]
 async def portions(runtime: Runtime, load: Loader, *, reverse: bool = False) -> AsyncIterator[list[Message]]:
     """Messages in portions, so that a path of any length needs the memory of one portion.
 
-    If the session is changed while it is read, what is left is looked up again: no message that stays is left out."""
+    If the session is changed while it is read, what is left is looked up again: no message that stays is left out.
+    Raises `DamagedRecordError` if messages are missing although nothing was changed."""
     last: list[str] = []
     total = 0
     items = await load(None, 0)
+    missed: list[Item] = []
     while items:
         for batch in batches(items, PORTION, reverse=reverse):
             messages = await read_items(runtime, batch)
             if len(messages) != count(batch):
                 items = await _rest(load, last, total)
+                if items and items == missed:
+                    raise DamagedRecordError("a part of the transcript after message", last[-1] if last else "")
+                missed = items
                 break
             messages = messages[::-1] if reverse else messages
             last = [message.id for message in messages]

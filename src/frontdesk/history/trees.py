@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from frontdesk.config.runtime import Runtime
@@ -13,6 +14,8 @@ from frontdesk.tree.items import count
 from frontdesk.tree.tree import Tree, whole_view
 
 _ATTEMPTS = 100
+_STORE_SECONDS = 1.0
+"""how long a reader waits for a lock to store the view that it has computed"""
 
 
 async def load_tree(
@@ -42,33 +45,46 @@ def items_at_head(tree: Tree) -> list[Item]:
 
 async def measure(runtime: Runtime, tree: Tree, items: Sequence[Item]) -> int:
     """The tokens of some items, by arithmetic on running sums: no message is read."""
-    places = tree.needed_sums(items)
-    sums = await runtime.store.sums(places) if places else []
-    return tree.tokens(items, dict(zip(places, sums, strict=True)))
+    (tokens,) = await measure_each(runtime, tree, [items])
+    return tokens
+
+
+async def measure_each(runtime: Runtime, tree: Tree, lists: Sequence[Sequence[Item]]) -> list[int]:
+    """The tokens of each of these lists of items, with one read of running sums for all of them."""
+    places = list(dict.fromkeys(place for items in lists for place in tree.needed_sums(items)))
+    sums = dict(zip(places, await runtime.store.sums(places) if places else [], strict=True))
+    return [tree.tokens(items, sums) for items in lists]
 
 
 async def store_view(runtime: Runtime, tree: Tree) -> tuple[SessionRow, list[Item]]:
-    """Compute a stale view and store it for the next reader; again if the session was changed meanwhile. Returns the
-    session's row with the totals of the view, and the view's items."""
-    attempts = _ATTEMPTS
+    """Compute a stale view, and store it for the next reader. Returns the session's row with the totals of the view,
+    and the view's items.
+
+    A reader does not compete with writers for the session: it tries once to store the view. If that fails, the session
+    is loaded again, without a lock, and the view is computed again until it does not change meanwhile."""
+    attempt = 0
     while True:
+        attempt += 1
         session = tree.session
         items = tree.lay(session.head)
         tokens, messages = await measure(runtime, tree, items), count(items)
         plan = plans.store_view(tree, tree.view(session.head), tokens, messages, runtime.now())
-        is_stored = await _store(runtime, plan)
-        attempts -= 1
-        later = None if is_stored or not attempts else await load_tree(runtime, session.id)
-        if later is None:
+        is_stored = attempt == 1 and await _store(runtime, plan)
+        later = None if is_stored or attempt == _ATTEMPTS else await load_tree(runtime, session.id)
+        if later is None or later.session.revision == session.revision:
             return plans.with_totals(session, tokens, messages), items
+        if later.session.view != "stale":  # another reader has stored it
+            return later.session, items_at_head(later)
         tree = later
 
 
 async def _store(runtime: Runtime, plan: Plan) -> bool:
+    """Whether a view was stored. A store that cannot be written, or is locked, can still be read."""
     try:
-        return await runtime.store.apply(plan)
-    except StoreError:
-        return True  # a store that cannot be written can still be read
+        async with asyncio.timeout(_STORE_SECONDS):
+            return await runtime.store.apply(plan)
+    except (StoreError, TimeoutError):
+        return False
 
 
 async def complete_row(runtime: Runtime, row: SessionRow) -> SessionRow:

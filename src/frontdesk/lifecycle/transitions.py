@@ -3,16 +3,17 @@ the plans that end and reopen a session."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError, InvalidTransitionError
 from frontdesk.records import SessionStatus
-from frontdesk.store import Columns, NewSession, Plan, SessionRow, changes
+from frontdesk.store import TURN, Columns, NewSession, Plan, SessionRow, changes
 from frontdesk.tree import sessions
 
 COMPACTION_LEASE = "compaction"
@@ -48,18 +49,39 @@ def status_of(row: SessionRow, now: int, idle_after: int, *, is_compacting: bool
     return _BY_NAME[sessions.status_of(row, now, idle_after, is_compacting=is_compacting)]
 
 
-async def statuses(runtime: Runtime, rows: Sequence[SessionRow]) -> list[SessionStatus]:
-    """The status of each of these sessions, with one read of leases for all of them."""
-    compacting: set[str | None] = set()
-    store, namespace = runtime.store, runtime.namespace
-    active = [row.id for row in rows if row.status == ACTIVE]
-    if len(active) == 1:
-        lease = await store.get_lease(namespace, active[0], COMPACTION_LEASE)
-        compacting = set() if lease is None else {active[0]}
-    elif active:
-        compacting = {held.session_id for held in await store.held_leases(namespace, COMPACTION_LEASE)}
+class BusySince(NamedTuple):
+    """The status of a session, and since when (in microseconds) a worker has its turn, or compacts it."""
+
+    status: SessionStatus
+    turn: int | None
+    compaction: int | None
+
+
+async def read_busy(
+    runtime: Runtime, rows: Sequence[SessionRow], compacting: Sequence[bool] | None = None
+) -> list[BusySince]:
+    """The status of each of these sessions, with one read of leases for all of them. `compacting` says which of them
+    are compacted, if that is known."""
+    taken = await _taken_leases(runtime, rows)
     now, idle_after = runtime.now(), runtime.settings.lifecycle.idle_after
-    return [status_of(row, now, idle_after, is_compacting=row.id in compacting) for row in rows]
+    found = []
+    for index, row in enumerate(rows):
+        since = taken.get((row.id, COMPACTION_LEASE))
+        is_compacting = since is not None if compacting is None else compacting[index]
+        status = status_of(row, now, idle_after, is_compacting=is_compacting)
+        found.append(BusySince(status, taken.get((row.id, TURN)), since if status == COMPACTING else None))
+    return found
+
+
+async def _taken_leases(runtime: Runtime, rows: Sequence[SessionRow]) -> dict[tuple[str | None, str], int]:
+    """When the leases that are held now were taken, by session and name."""
+    store, namespace = runtime.store, runtime.namespace
+    if len(rows) == 1:
+        names = (COMPACTION_LEASE, TURN)
+        leases = await asyncio.gather(*(store.get_lease(namespace, rows[0].id, name) for name in names))
+        return {(rows[0].id, lease.name): lease.taken_at for lease in leases if lease is not None}
+    held = await store.held_leases(namespace) if rows else []
+    return {(session_id, lease.name): lease.taken_at for session_id, lease in held}
 
 
 def status_query(runtime: Runtime, status: SessionStatus | None) -> dict[str, Any]:

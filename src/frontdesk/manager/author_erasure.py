@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 from frontdesk.config.runtime import Runtime
 from frontdesk.history import trees, views
 from frontdesk.manager.session_erasure import Whose, pages
+from frontdesk.messages import Message
 from frontdesk.records import ErasureReport
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
-from frontdesk.store import ANY_HEAD, Item, Place, Span
+from frontdesk.store import ANY_HEAD, TURN, Item, Place, Span
 from frontdesk.tree import plans
 from frontdesk.tree.items import count
 
@@ -29,34 +30,50 @@ class AuthorEraser:
         """Delete messages as `Session.delete_messages` does. The report counts each message once, even if forks share
         it, and under `remaining` the sessions in which the author did not stop writing."""
         deleted: set[tuple[int, str]] = set()
+        queued = 0
         busy: set[str] = set()
         async for rows in pages(self._runtime, whose):
             for row in rows:
                 for session_id in [row.id, *await self._forks(row.id)]:
-                    found, is_clean = await self._erase(session_id, author)
+                    found, unqueued, is_clean = await self._erase(session_id, author)
                     deleted |= {(row.family, message_id) for message_id in found}
+                    queued += unqueued
                     if not is_clean:
                         busy.add(session_id)
-        return ErasureReport(messages=len(deleted), remaining=len(busy))
+        return ErasureReport(messages=len(deleted), queued_messages=queued, remaining=len(busy))
 
     async def _forks(self, session_id: str) -> list[str]:
         """The sessions that were forked from a session: they share what was said in it."""
         rows = await self._runtime.store.trees(self._runtime.namespace, [session_id], family=True)
         return [fork.id for fork in plans.descendants(rows[0])] if rows else []
 
-    async def _erase(self, session_id: str, author: str) -> tuple[set[str], bool]:
-        """The ids of what was deleted in one session, and whether nothing was left when it was last read."""
+    async def _erase(self, session_id: str, author: str) -> tuple[set[str], int, bool]:
+        """The ids of what was deleted in one session, how many messages were taken out of its queue, and whether
+        nothing was left when both were last read."""
         deleted: set[str] = set()
+        queued = 0
         remover = Components(Handle(self._runtime, session_id)).remover
         for _ in range(_PASSES):
-            is_clean = True
+            # The queue comes first: what is taken from it meanwhile is in the session, which is read afterwards.
+            unqueued = await self._erase_queued(session_id, author)
+            queued += unqueued
+            is_clean = not unqueued
             async for message_ids in self._find(session_id, author):
                 is_clean = False
                 await remover.delete(message_ids, ANY_HEAD)
                 deleted |= set(message_ids)
             if is_clean:
-                return deleted, True
-        return deleted, False
+                return deleted, queued, True
+        return deleted, queued, False
+
+    async def _erase_queued(self, session_id: str, author: str) -> int:
+        """Take the author's messages out of the queue for a turn. Returns how many there were."""
+        store, namespace = self._runtime.store, self._runtime.namespace
+        queued = await store.queued_messages(namespace, session_id, TURN)
+        found = [stored.id for stored in queued if Message.from_stored(stored, None).author == author]
+        if found:
+            await store.remove_queued(namespace, session_id, TURN, found)
+        return len(found)
 
     async def _find(self, session_id: str, author: str) -> AsyncIterator[list[str]]:
         """The ids of an author's messages in a session, in batches. A batch may be empty if messages were moved or

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
@@ -11,7 +13,8 @@ from frontdesk.manager.directory import key_columns
 from frontdesk.manager.session_erasure import SessionEraser, Whose
 from frontdesk.manager.states import StateCleaner
 from frontdesk.records import ErasureReport
-from frontdesk.store import OwnerFilter, OwnerQuery
+from frontdesk.states.expiry import work_off
+from frontdesk.store import OwnerFilter, OwnerQuery, ShelfStore
 
 
 class Eraser:
@@ -45,7 +48,14 @@ class Eraser:
         report = await self._sessions.erase(whose)
         report += ErasureReport(block_versions=await self._delete_blocks(whose))
         owners = OwnerFilter(whose.agent, whose.channel, whose.peer, whose.thread)
-        return report + ErasureReport(states=await self._states.delete_owned(owners))
+        states = await self._states.delete_owned(owners)
+        return report + ErasureReport(states=states, shelves=await self._delete_shelves(owners))
+
+    async def _delete_shelves(self, owners: OwnerFilter) -> int:
+        store: object = self._runtime.store
+        if not isinstance(store, ShelfStore):
+            return 0
+        return await work_off(partial(store.delete_owned_shelves, self._runtime.namespace, owners))
 
     async def _delete_blocks(self, whose: Whose) -> int:
         """Delete the blocks that belong to more than one session: to the keys, guests and agents that are meant."""

@@ -3,9 +3,10 @@ and to the components in this package for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, overload
 
 from frontdesk.config.builder import Configurable
@@ -26,45 +27,60 @@ from frontdesk.manager.lifecycle import Lifecycle
 from frontdesk.manager.recovery import recover
 from frontdesk.manager.states import StateCleaner
 from frontdesk.manager.sweeps import Sweeper
-from frontdesk.manager.usage import read_stats, read_usage
+from frontdesk.manager.usage import read_entries, read_stats, read_usage
 from frontdesk.messages import Message, NewMessage, check_id
 from frontdesk.messages.formats import MessageFormat, Notes
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import (
     AnyStatus,
     Appended,
+    CheckReport,
     Compaction,
     CompactionResult,
+    CopyReport,
     ErasureReport,
+    ImportReport,
     Page,
     RecoveryReport,
     SessionInfo,
     Stats,
     SweepReport,
+    TranscriptReport,
     Usage,
+    UsageEntry,
     UsageField,
 )
-from frontdesk.search import index_snapshot, indexing, vectors
-from frontdesk.search.access import Access
-from frontdesk.search.namespace_search import search_namespace
+from frontdesk.search import index, vectors
+from frontdesk.search.hits import SearchResults
+from frontdesk.search.index import SearchInfo
+from frontdesk.search.pipeline import search
 from frontdesk.search.request import parse_request
-from frontdesk.search.results import SearchInfo, SearchResults
+from frontdesk.search.scopes import ScopedHistory
 from frontdesk.search.tools import OF_MANAGER, history_tools
-from frontdesk.search.visibility import ScopedHistory
+from frontdesk.search.visibility import Access
 from frontdesk.session import Session
 from frontdesk.session.handle import Handle
 from frontdesk.session.turns import Duration, new_request
 from frontdesk.session.writing import Given
+from frontdesk.shelves import Shelves
 from frontdesk.states import DEFAULT_TTL, States
 from frontdesk.states.migration import Migrate
 from frontdesk.states.states import T
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, StateStore, Store
 from frontdesk.tools import Tool
+from frontdesk.transfer.backups import write_backup
+from frontdesk.transfer.checking import check_namespace
+from frontdesk.transfer.copying import Copier
+from frontdesk.transfer.exporting import export_lines
+from frontdesk.transfer.importing import as_stream, import_lines
+from frontdesk.transfer.transcripts.importing import import_transcripts
+from frontdesk.transfer.transcripts.steps import TranscriptFormat
 
 # Inside the class, `list` is its method.
 AppendedList: TypeAlias = list[Appended]
 MessageList: TypeAlias = list[Message]
 DictList: TypeAlias = list[dict[str, Any]]
+EventList: TypeAlias = list[Event]
 _PAGE = 50
 
 
@@ -188,6 +204,9 @@ class SessionManager(Configurable):
         id_prefix: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
+        model: str | None = None,
+        exclude: Mapping[str, str | Sequence[str]] | None = None,
+        min_usage: float | None = None,
         order: ListOrder = "recent",
         limit: int = _PAGE,
         cursor: str | None = None,
@@ -199,9 +218,63 @@ class SessionManager(Configurable):
         becomes active between two pages changes its position in "recent". Its position in "created" never changes: the
         pages contain every session that existed at the first one. `metadata` are values that sessions must have at the
         top level of their metadata, all of them: texts, numbers or bools. `id_prefix` is how their ids begin.
-        `created_after` and `created_before` are exclusive. Raises `InvalidInputError`, `InvalidCursorError`."""
-        filters = Filters(agent, channel, peer, thread, status, tag, metadata, id_prefix, created_after, created_before)
+        `created_after` and `created_before` are exclusive. `exclude` leaves out sessions with any of these values of
+        agent, channel, peer, thread, tag, model or source, such as {"channel": "cron"}. `min_usage` is the least share
+        of their window that they must use (their `token_usage`), such as 0.8. Raises `InvalidInputError`,
+        `InvalidCursorError`."""
+        filters = Filters(
+            agent,
+            channel,
+            peer,
+            thread,
+            status,
+            tag,
+            metadata,
+            id_prefix,
+            created_after,
+            created_before,
+            model,
+            exclude,
+            min_usage,
+        )
         return await self._directory.page(filters, order, limit, cursor)
+
+    async def count(
+        self,
+        *,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        thread: str | None = None,
+        status: AnyStatus | None = None,
+        tag: str | None = None,
+        metadata: Mapping[str, str | int | float | bool] | None = None,
+        id_prefix: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        model: str | None = None,
+        exclude: Mapping[str, str | Sequence[str]] | None = None,
+        min_usage: float | None = None,
+        most: int = 1000,
+    ) -> int:
+        """How many sessions match the filters of `list`, but no more than `most`, so that the cost is bounded. `stats`
+        counts all sessions of the namespace. Raises `InvalidInputError`."""
+        filters = Filters(
+            agent,
+            channel,
+            peer,
+            thread,
+            status,
+            tag,
+            metadata,
+            id_prefix,
+            created_after,
+            created_before,
+            model,
+            exclude,
+            min_usage,
+        )
+        return await self._directory.count(filters, most)
 
     async def iterate(
         self,
@@ -216,12 +289,29 @@ class SessionManager(Configurable):
         id_prefix: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
+        model: str | None = None,
+        exclude: Mapping[str, str | Sequence[str]] | None = None,
+        min_usage: float | None = None,
         limit: int = _PAGE,
     ) -> AsyncIterator[SessionInfo]:
         """Every session that exists when the iteration begins and still matches when it is reached, exactly once,
         whatever is written meanwhile. The newest session comes first. Reads pages of `limit` sessions. Takes the
         filters of `list`, and raises `InvalidInputError` like it."""
-        filters = Filters(agent, channel, peer, thread, status, tag, metadata, id_prefix, created_after, created_before)
+        filters = Filters(
+            agent,
+            channel,
+            peer,
+            thread,
+            status,
+            tag,
+            metadata,
+            id_prefix,
+            created_after,
+            created_before,
+            model,
+            exclude,
+            min_usage,
+        )
         async for info in self._directory.iterate(filters, limit):
             yield info
 
@@ -251,15 +341,26 @@ class SessionManager(Configurable):
         return self._under_key(await self._forks.fork(id, at, name, new_id, key), key)
 
     async def compact_and_split(
-        self, id: str | SessionKey, summary: str | None = None, name: str | None = None
+        self,
+        id: str | SessionKey,
+        summary: str | None = None,
+        name: str | None = None,
+        *,
+        on_busy: Literal["wait", "reject", "interrupt"] = "wait",
+        wait: Duration | None = None,
     ) -> Session:
         """End a session (reason `compaction`) and continue in a new one that starts with a summary of it.
 
-        The new session takes over the key, the blocks, the tags and the metadata. Its parent is the old session, and it
-        can expand the summary into the original messages. Without a `summary`, the summariser of `with_compaction`
-        makes one.
-        Raises `SessionNotFoundError`, `CompactionError`."""
-        return self.session(await self._forks.compact_and_split(id, summary, name))
+        The new session takes over the key, the blocks, the tags, the metadata, and the messages that are queued for a
+        turn. Its parent is the old session, and it can expand the summary into the original messages. Without a
+        `summary`, the summariser of `with_compaction` makes one. Messages that are appended after the call began follow
+        the summary.
+
+        Once there is a summary, takes the turn of the session, as `new` does: `on_busy` and `wait` mean the same as
+        there. The holder of a turn calls `Turn.compact_and_split` instead.
+        Raises `SessionNotFoundError`, `CompactionError`, `InvalidInputError`, `TurnBusyError`, `TurnLostError`."""
+        request = new_request(on_busy, wait)
+        return self.session(await self._forks.compact_and_split(id, summary, name, request))
 
     # one session, by id
 
@@ -448,6 +549,13 @@ class SessionManager(Configurable):
         filters = {"session_id": session_id, "agent": agent, "channel": channel, "peer": peer, "model": model}
         return await read_usage(self._runtime, filters, since, until, by)
 
+    async def usage_entries(
+        self, id: str | SessionKey, *, limit: int = _PAGE, cursor: str | None = None
+    ) -> Page[UsageEntry]:
+        """The usage ledger of a session: a page of its model calls, the newest first, with what was read from and
+        written to the cache. Raises `SessionNotFoundError`, `InvalidInputError`, `InvalidCursorError`."""
+        return await read_entries(self._runtime, await self._id_of(id), limit, cursor)
+
     async def stats(self) -> Stats:
         """Totals over the namespace. Reads its sessions, but not their messages."""
         return await read_stats(self._runtime)
@@ -462,6 +570,7 @@ class SessionManager(Configurable):
         cursor: str | None = None,
         session: str | None = None,
         role: str | None = None,
+        author: str | None = None,
         agent: str | None = None,
         channel: str | None = None,
         peer: str | None = None,
@@ -487,6 +596,7 @@ class SessionManager(Configurable):
             cursor=cursor,
             session=session,
             role=role,
+            author=author,
             status=status,
             tag=tag,
             before=before,
@@ -499,11 +609,11 @@ class SessionManager(Configurable):
             peer=peer,
             thread=thread,
         )
-        return await search_namespace(self._runtime, request, Access(self._runtime))
+        return await search(self._runtime, request, Access(self._runtime))
 
     async def search_info(self) -> SearchInfo:
         """How the namespace is searched, and how far its index is."""
-        return await index_snapshot.search_info(self._runtime)
+        return await index.search_info(self._runtime)
 
     async def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
         """Build the search index again while it is in use. Meanwhile searches return correct results, and nothing
@@ -515,7 +625,7 @@ class SessionManager(Configurable):
         embedding."""
         if on_progress is not None and not callable(on_progress):
             raise ConfigurationError(f"on_progress is a callable, not {type(on_progress).__name__}")
-        await indexing.rebuild(self._runtime, on_progress)
+        await index.rebuild(self._runtime, on_progress)
         if self._runtime.settings.embeddings.embed is not None:
             await vectors.rebuild(self._runtime, on_progress)
         return await self.search_info()
@@ -556,9 +666,25 @@ class SessionManager(Configurable):
         Of a deleted session, only "session.deleted" is reported. A message that has been deleted meanwhile is not
         reported as appended. Arguments are checked at the call: it raises `InvalidInputError`, or `InvalidCursorError`
         for a position that was altered or belongs to another namespace. The iterator raises `ChangesTrimmedError` if
-        the log no longer reaches back that far."""
+        the log no longer reaches back that far, and `ChangesRewoundError` if it has gone back: its `position` is where
+        to continue."""
         wanted = parse_filter(self._runtime, session, agent, channel, peer)
         return feed.follow(self._runtime, after, wanted, forever=follow)
+
+    async def recent_events(
+        self,
+        count: int = 100,
+        *,
+        session: str | SessionKey | None = None,
+        agent: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+    ) -> EventList:
+        """The last `count` (at most 1,000) events until now, newest first, of the sessions that `events` would report
+        with the same arguments. Fewer if the log has no more: `sweep` removes old entries. Raises
+        `InvalidInputError`."""
+        wanted = parse_filter(self._runtime, session, agent, channel, peer)
+        return await feed.read_recent(self._runtime, count, wanted)
 
     async def position(self) -> str:
         """The current position, for `events(after=...)`. Take it, then load what you want to show, then follow: no
@@ -603,12 +729,101 @@ class SessionManager(Configurable):
             migrate=migrate,
         )
 
+    def shelves(self, name: str) -> Shelves:
+        """Bytes under ordered keys, on one shelf per id, for data that is not a conversation. `name` says what they are
+        for. No I/O. Raises `InvalidIdError` and `InvalidInputError`."""
+        return Shelves(self._runtime, name)
+
     async def forget_state_store(self, url: str) -> bool:
         """Forget that the namespace keeps states in another store, because that store no longer exists. `url` is
         that of the `StateStoreMissingError`. False if it was not recorded.
 
         From then on, `delete` and `erase` do not find states in that store."""
         return await self._states.forget(url)
+
+    # export and import
+
+    async def export(self, on_progress: Callable[[int, int], Any] | None = None) -> AsyncIterator[bytes]:
+        """The whole namespace as JSON lines, each with its line break: sessions with their trees, compactions, blocks
+        with all versions, prompts, usage, states, shelves. Sessions that share messages are read as of one moment.
+        Leases and the search index are not part of it.
+
+        The memory that it takes does not grow with the namespace. `on_progress(done, total)` is called with the number
+        of families of sessions that are done; the total is not known before the end. Raises `ConcurrentChangeError` if
+        sessions change every time they are read."""
+        async for line in export_lines(self._runtime, on_progress):
+            yield line
+
+    async def import_lines(
+        self,
+        lines: AsyncIterable[bytes] | Iterable[bytes],
+        *,
+        dry_run: bool = False,
+        on_progress: Callable[[int, int], Any] | None = None,
+    ) -> ImportReport:
+        """Import the lines of an export: exactly what was exported, with the same ids, times, branches, forks and
+        compactions. What is there already stays as it is, so importing again changes nothing. Sessions appear when all
+        that belongs to them is there.
+
+        A line that cannot be read is reported, and the sessions that it belongs to are left out. With `dry_run`,
+        nothing is written. `on_progress(lines, bytes)` is called with how much was read. Raises `InvalidInputError` if
+        the lines are not an export."""
+        return await import_lines(self._runtime, as_stream(lines), dry_run=dry_run, on_progress=on_progress)
+
+    async def import_transcripts(
+        self,
+        path: str | Path,
+        *,
+        format: TranscriptFormat | None = None,
+        dry_run: bool = False,
+        on_progress: Callable[[int, int], Any] | None = None,
+    ) -> TranscriptReport:
+        """Import a transcript of another tool, or all in a folder: of Claude Code, Codex, Pi or OpenClaw (JSONL),
+        ChatGPT (`conversations.json`) or Hermes (`state.db`), with branches, compactions, usage, tool calls and times.
+        `format` ("claude-code", "codex", "pi", "chatgpt", "hermes") is recognised if it is not given.
+
+        Sessions keep their ids, have no key, and their `source` is the format. What is there already stays as it is, so
+        importing again changes nothing, and importing a transcript that has grown adds what is new. A session that was
+        not imported from the same format is not written to. What cannot be read is reported, and the rest is imported.
+        No hook and no model is called. The memory that it takes does not grow with a JSONL file or a database; of
+        ChatGPT's export, it holds one conversation. With `dry_run`, nothing is written. `on_progress(done, total)` is
+        called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format, and `OSError`s."""
+        return await import_transcripts(
+            self._runtime, Path(path), format=format, dry_run=dry_run, on_progress=on_progress
+        )
+
+    async def copy_to(
+        self,
+        target: SessionManager,
+        *,
+        follow: bool = False,
+        on_progress: Callable[[CopyReport], Any] | None = None,
+    ) -> CopyReport:
+        """Make the namespace of another manager, in any store, the same as this one, while this one is in use. The
+        target must not be in use, and what this one does not have is deleted from it.
+
+        What is the same already is skipped, so a copy that was interrupted is started again with the same call. When
+        all is copied, what has changed meanwhile is copied, too; with `follow`, until the call is cancelled. Of a
+        conversation that goes on, new messages are copied; after any other change, the sessions that share its messages
+        are copied again as a whole. `on_progress(report)` is called after each family of sessions."""
+        copier = Copier(self._runtime, target._runtime, target.delete, on_progress)
+        return await copier.run(follow=follow)
+
+    async def check(self, *, fix: bool = False, on_progress: Callable[[int, int], Any] | None = None) -> CheckReport:
+        """Check the namespace: counters, views, usage totals of sessions, heads, places of compactions, missing
+        messages, and records that cannot be read. Reads everything.
+
+        With `fix`, counters and totals are written again as the rows add up to; make a `backup` first. Sessions that
+        change meanwhile are left alone. `on_progress(done, total)` is called with the number of families of sessions
+        that are done."""
+        return await check_namespace(self._runtime, fix=fix, on_progress=on_progress)
+
+    async def backup(self, path: str | Path) -> None:
+        """Write a backup to a file that does not exist yet, while everything continues: of SQLite, a copy of the whole
+        file as of one moment, which can be opened like it; of any other store, an `export` of the namespace.
+
+        Raises `FileExistsError` and other `OSError`s."""
+        await write_backup(self._runtime, str(path))
 
     # hooks and life cycle
 
@@ -672,8 +887,9 @@ class SessionManager(Configurable):
 
         Takes the turn of the current session first: `on_busy` and `wait` mean the same as in `Session.turn`. So an
         answer in progress is finished in the session that it belongs to, and callers that wait for a turn by key
-        continue in the new session. The holder of a turn calls `Turn.new` instead: here it would wait for itself. Of
-        several concurrent calls, each ends the session that the one before it started.
+        continue in the new session. The holder of a turn calls `Turn.new` instead: here it would wait for itself, and
+        an async task that would do so gets `InvalidInputError`. Of several concurrent calls, each ends the session that
+        the one before it started.
         Raises `InvalidKeyError`, `InvalidInputError`, `TurnBusyError`, and `TurnLostError` if another worker took over
         the turn with "interrupt"."""
         return self._under_key(await self._lifecycle.new(key, new_request(on_busy, wait)), key)
@@ -711,8 +927,8 @@ class SessionManager(Configurable):
     ) -> ErasureReport:
         """Remove all data of a person, an agent or a channel: the sessions under the key, or under keys with all of
         these parts, of every status, and the sessions forked from them. A key without a thread means all threads of
-        its guest, a key with one only that thread. Their messages, summaries, blocks, states, usage entries and search
-        entries are removed with them. The events that remain (`session.deleted`) do not name them.
+        its guest, a key with one only that thread. Their messages, summaries, blocks, states, shelves, usage entries
+        and search entries are removed with them. The events that remain (`session.deleted`) do not name them.
 
         With `author`, sessions stay. Only the messages of that author are removed from them, on all branches, as
         `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or

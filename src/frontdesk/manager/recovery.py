@@ -6,7 +6,7 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.lifecycle.leases import is_dead
 from frontdesk.lifecycle.transitions import COMPACTION_LEASE
 from frontdesk.records import RecoveryReport
-from frontdesk.search import background, index_snapshot
+from frontdesk.search import index
 
 
 async def recover(runtime: Runtime) -> RecoveryReport:
@@ -19,7 +19,7 @@ async def recover(runtime: Runtime) -> RecoveryReport:
         and await store.renew_lease(namespace, held.session_id, held.lease.name, held.lease.number, 0)
     ]
     compacting = sorted(held.session_id for held in freed if held.session_id and held.lease.name == COMPACTION_LEASE)
-    unindexed = await index_snapshot.count_missing(runtime)
+    unindexed = await index.count_missing(runtime)
     if unindexed:
-        background.start_indexing(runtime)
+        index.start_indexing(runtime)
     return RecoveryReport(len(freed), tuple(compacting), unindexed)

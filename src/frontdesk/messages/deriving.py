@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from frontdesk.errors import InvalidIdError, InvalidMessageError
-from frontdesk.messages.formats import opaque, own, recognise
+from frontdesk.messages.formats import adk, opaque, own, recognise
 from frontdesk.messages.formats.openai_responses import PLACEHOLDER_ID
 from frontdesk.messages.ids import SUMMARY_PREFIX, check_id
 from frontdesk.messages.parts import Part, TextPart, ToolCallPart, ToolResultPart
@@ -21,7 +21,8 @@ def read_message(given: dict[str, Any]) -> tuple[str, tuple[Part, ...], str | No
     format = recognise(given)
     role = check_role(given.get("role") if format is None else format.role(given))
     assert format is not None  # ours takes everything that has a role
-    _check_content(given)
+    if format is not adk.FORMAT:  # whose content is an object
+        _check_content(given)
     parts = format.read(given)
     shape = None if format is own.FORMAT else format.name
     return role, parts, derive(given, role, parts, shape)

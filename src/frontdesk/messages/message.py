@@ -8,6 +8,7 @@ from typing import Any, NoReturn, Self
 
 import msgspec
 
+from frontdesk.errors import DamagedRecordError
 from frontdesk.messages import formats
 from frontdesk.messages.formats import opaque, own
 from frontdesk.messages.ids import SUMMARY_PREFIX
@@ -115,10 +116,15 @@ class Message(_Draft):
 
     @property
     def raw(self) -> Any:
-        """The message exactly as it was given: a dict in a known format, or any JSON value if its role was given."""
+        """The message exactly as it was given: a dict in a known format, or any JSON value if its role was given.
+
+        Raises `DamagedRecordError` if the storage engine returned something else."""
         raw = self._raw
         if raw is None:
-            raw = _decode(self._stored.raw)
+            try:
+                raw = _decode(self._stored.raw)
+            except (msgspec.DecodeError, TypeError):
+                raise DamagedRecordError("message", self.id) from None
             _set_raw(self, raw)
         return raw
 
@@ -150,9 +156,12 @@ class Message(_Draft):
     @property
     def content(self) -> str | list[Part]:
         """The text where the content is nothing else, otherwise the parts."""
-        if self.shape == opaque.NAME:
+        shape = self.shape
+        if shape == opaque.NAME:
             return self.text
         content = self.raw.get("content")
+        if shape is None and type(content) is str:
+            return content
         parts = self.parts
         if type(content) is str and (not parts or (len(parts) == 1 and type(parts[0]) is TextPart)):
             return content
@@ -179,14 +188,14 @@ class Message(_Draft):
 
     @property
     def author(self) -> str | None:
-        """The name of its author, where it was given."""
+        """The name of its author, where it was given. One that only repeats the role is no name."""
         raw = self.raw
         if type(raw) is not dict:
             return None
         author = raw.get("author")
         if author is None and "type" not in raw and self.role not in ("tool", "function"):
             author = raw.get("name")
-        return author if type(author) is str else None
+        return author if type(author) is str and author != self.role else None
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -198,16 +207,16 @@ class Message(_Draft):
         """The message as JSON-ready values in Frontdesk's own format, whichever format it was given in.
 
         `raw` is left out: it is the message as it was given."""
-        content = self.content
+        stored, content = self._stored, self.content
         return {
-            "id": self.id,
-            "role": self.role,
+            "id": stored.id,
+            "role": stored.role,
             "content": content if type(content) is str else [part.to_dict() for part in self.parts],
             "author": self.author,
             "metadata": self.metadata,
-            "created_at": msgspec.to_builtins(self.created_at),
-            "parent_id": self.parent_id,
-            "tokens": self.tokens,
+            "created_at": msgspec.to_builtins(to_datetime(stored.created_at)),
+            "parent_id": self._parent_id,
+            "tokens": stored.tokens,
         }
 
     @classmethod
@@ -220,7 +229,10 @@ class Message(_Draft):
     def _read_derived(self) -> Derived:
         derived = self._derived
         if derived is None:
-            derived = derived_of(self._stored)
+            try:
+                derived = derived_of(self._stored)
+            except (msgspec.DecodeError, TypeError):
+                raise DamagedRecordError("message", self.id) from None
             _set_derived(self, derived)
         return derived
 

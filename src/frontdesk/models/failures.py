@@ -6,7 +6,6 @@ Error texts contain the model, the status and the provider's code, never its mes
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from frontdesk.errors import (
@@ -75,6 +74,8 @@ def _retry_after(error: Exception) -> float | None:
         return max(0.0, float(value))
     except ValueError:
         pass
+    from email.utils import parsedate_to_datetime  # slow to import, and rarely needed
+
     try:
         return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):

@@ -149,6 +149,10 @@ def context_window(model: str) -> int | None:
     return None
 
 
+SMALLEST_WINDOW = min(DEFAULT_MAX_TOKENS, *_BY_FAMILY.values())
+"""no session without a window of its own has a smaller one"""
+
+
 def session_window(row: SessionRow | None, configured: int | None) -> int:
     """The context window of a session: its own, or that of `with_compaction`, or that of its model, or the default.
 

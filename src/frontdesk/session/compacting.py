@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from frontdesk.checks import check_json, check_list, check_text
 from frontdesk.compaction import overlays
@@ -31,7 +31,7 @@ from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.models.windows import session_window
 from frontdesk.records import CompactionResult, ContextUsage
-from frontdesk.session.compaction_runs import Trigger, report_run
+from frontdesk.session.compaction_runs import CompactionRun, Trigger, report_run
 from frontdesk.session.handle import Handle
 from frontdesk.session.overlays import Draft, Overlays, RangeChangedError
 from frontdesk.session.remembering import MemoryRefresher
@@ -42,6 +42,15 @@ _log = logging.getLogger("frontdesk.compaction")
 _TRIES = 5
 _CHANGED = (RangeChangedError, MessageNotFoundError, InvalidRangeError)
 """the range is not there any more as it was read"""
+
+
+class Opening(NamedTuple):
+    """The summary that a session starts with which continues another one, and the first and the last message that it
+    is about."""
+
+    draft: Draft
+    from_id: str
+    to_id: str
 
 
 class Compactor:
@@ -160,16 +169,18 @@ class Compactor:
                 self._memory.start(before.id)
                 await run.start(sum(message.tokens for message in view.messages), part.last - part.first + 1)
                 try:
-                    return await run.finish(await self._replace(view, part, summariser))
+                    return await run.finish(await self._replace(view, part, summariser, run))
                 except _CHANGED:
                     continue
             raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")
 
-    async def _replace(self, view: LoadedView, part: Range, summariser: Summariser) -> CompactionResult:
+    async def _replace(
+        self, view: LoadedView, part: Range, summariser: Summariser, run: CompactionRun
+    ) -> CompactionResult:
         """Replace a part of the view by a summary, or hide (some of) it, as the strategy says."""
         started = time.monotonic()
         if self._settings.strategy == "truncate":
-            return await self._hide(view, [part], started)
+            return await self._hide(view, [part], started, run)
         covered = await overlays.range_in_view(self._runtime, view, part)
         source = await overlays.read_source(self._runtime, view, part, covered)
         if not source:
@@ -188,16 +199,26 @@ class Compactor:
                 raise
             pauses.failed(session_id, time.monotonic())
             await self.report(session_id, error)
-            return await self._hide(view, runs, started)
-        details = _details(view, [part], started, summary) | {"usage": total_usage(summariser.answers)}
+            return await self._hide(view, runs, started, run)
+        made_by = {"trigger": run.trigger, "model": run.model, "usage": total_usage(summariser.answers)}
+        details = _details(view, [part], started, summary) | made_by | self._fullness(view)
         draft = Draft(summary.text, source, details)
         result = CompactionResult.of(await self._overlays.lay(draft, shown[0].id, shown[-1].id, covered))
         pauses.succeeded(session_id)
         return result
 
-    async def _hide(self, view: LoadedView, parts: Sequence[Range], started: float) -> CompactionResult:
+    def _fullness(self, view: LoadedView) -> dict[str, float]:
+        """How full the window was when the view was read: why an automatic compaction ran."""
+        row = view.tree.session
+        used = sum(message.tokens for message in view.messages) + self._prompt.known_tokens(row)
+        return {"ratio": round(used / self.window(row), 4)}
+
+    async def _hide(
+        self, view: LoadedView, parts: Sequence[Range], started: float, run: CompactionRun
+    ) -> CompactionResult:
         """Hide parts of the view; the result is about all of them, with the id and the ends of the first."""
-        draft = Draft(None, details=_details(view, parts, started))
+        made_by = {"trigger": run.trigger, "model": None}
+        draft = Draft(None, details=_details(view, parts, started) | made_by | self._fullness(view))
         hidden = []
         for part in parts:
             covered = await overlays.range_in_view(self._runtime, view, part)
@@ -213,10 +234,19 @@ class Compactor:
 
     # continuing in another session
 
-    async def summarise_all(self) -> Draft | None:
-        """A summary of the whole view, for a session that continues in another one.
+    async def opening(self, summary: str | None) -> Opening | None:
+        """What a session that continues this one starts with: the given summary of all that was said up to now, or else
+        one that the model writes. None if there is nothing to summarise."""
+        if summary is None:
+            draft = await self._summarise_all()
+            return None if draft is None else Opening(draft, draft.source[0].id, draft.source[-1].id)
+        tree = await self._handle.tree()
+        covered = None if tree is None else await overlays.range_of_path(self._runtime, tree)
+        return None if covered is None else Opening(Draft(summary), covered.from_id, covered.to_id)
 
-        None if there is nothing to summarise, or nothing but a summary, which the other session inherits."""
+    async def _summarise_all(self) -> Draft | None:
+        """A summary of the whole view. None if there is nothing to summarise, or nothing but a summary, which the other
+        session inherits."""
         session_id = await self._handle.readable_id()
         view = None if session_id is None else await views.load_view(self._runtime, session_id, cut=True)
         lead = 0 if view is None else leading_system(view.messages)
@@ -232,17 +262,12 @@ class Compactor:
         summariser = Summariser(self._settings, self._runtime.settings.counter)
         return Draft((await self._summarise(summariser, source, before)).text, source)
 
-    async def cover_all(self, summary: str | Draft | None) -> None:
-        """Show a summary in place of everything said before, or of as much of it as the summary was made from."""
+    async def open_with(self, opening: Opening | None) -> None:
+        """Show a summary in place of what it was made from, if all of that is still there."""
         self._memory.start(self._handle.id)
-        if isinstance(summary, str):
-            tree = await self._handle.tree()
-            covered = None if tree is None else await overlays.range_of_path(self._runtime, tree)
-            if covered is not None:
-                await self._overlays.lay(Draft(summary), covered.from_id, covered.to_id, covered)
-        elif summary is not None:
+        if opening is not None:
             try:
-                await self._overlays.lay(summary, summary.source[0].id, summary.source[-1].id)
+                await self._overlays.lay(*opening)
             except _CHANGED:
                 pass  # changed meanwhile: no summary is better than one of something else
 

@@ -28,16 +28,21 @@ class CompactionRun:
     def __init__(self, runtime: Runtime, session_id: str, trigger: Trigger, summariser: Summariser) -> None:
         self._runtime = runtime
         self._session_id = session_id
-        self._trigger = trigger
+        self.trigger = trigger
         self._summariser = summariser
         self._model = _name_of(runtime.settings.compaction.summarize)
         self._started: float | None = None
+
+    @property
+    def model(self) -> str | None:
+        """The name of the model that wrote the summary, as far as it is known."""
+        return next(filter(None, map(_name_of, reversed(self._summariser.answers))), self._model)
 
     async def start(self, tokens: int, messages: int) -> None:
         """Report that a compaction of so many messages starts, in a view with so many tokens. Once for each run."""
         if self._started is None:
             self._started = time.monotonic()
-            names = {"trigger": self._trigger, "model": self._model}
+            names = {"trigger": self.trigger, "model": self._model}
             await self._write(changes.compaction_started(**names, tokens_before=tokens, messages_covered=messages))
 
     async def finish(self, result: CompactionResult) -> CompactionResult:
@@ -45,8 +50,8 @@ class CompactionRun:
         change = changes.compaction_finished(
             id=result.id,
             kind="truncate" if result.summary is None else "summary",
-            trigger=self._trigger,
-            model=next(filter(None, map(_name_of, reversed(self._summariser.answers))), self._model),
+            trigger=self.trigger,
+            model=self.model,
             tokens_before=result.tokens_before,
             tokens_after=result.tokens_after,
             messages_covered=result.messages_covered,
@@ -57,7 +62,7 @@ class CompactionRun:
         _log.info(
             "compacted session %r (%s): %d messages covered, from %d to %d tokens, %d attempts, %.3f s",
             self._session_id,
-            self._trigger,
+            self.trigger,
             result.messages_covered,
             result.tokens_before,
             result.tokens_after,
@@ -69,7 +74,7 @@ class CompactionRun:
     async def fail(self, error: BaseException) -> None:
         """Report a failure, if the run has started. The error itself is for the caller to log or to raise."""
         if self._started is not None:
-            names = {"error": type(error).__name__, "trigger": self._trigger, "model": self._model}
+            names = {"error": type(error).__name__, "trigger": self.trigger, "model": self._model}
             attempts, seconds = self._summariser.attempts, self._seconds()
             await self._write(changes.compaction_failed(**names, attempts=attempts, seconds=seconds))
 

@@ -9,19 +9,23 @@ from typing import Generic, TypeVar
 
 from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.context.session_blocks import SessionBlocks
-from frontdesk.search.history_block import SearchableHistory
 from frontdesk.search.scopes import OwnSession
+from frontdesk.search.tools import SearchableHistory
 from frontdesk.session.attributes import Attributes
 from frontdesk.session.background import BackgroundCompactor
+from frontdesk.session.breakdowns import Examiner
 from frontdesk.session.compacting import Compactor
 from frontdesk.session.forgetting import Forgetter
 from frontdesk.session.handle import Handle
+from frontdesk.session.outlining import Outliner
 from frontdesk.session.overlays import Overlays
+from frontdesk.session.paging import Pager
 from frontdesk.session.preparing import Preparer
 from frontdesk.session.reading import Reader
 from frontdesk.session.remembering import MemoryRefresher
 from frontdesk.session.removing import Remover
 from frontdesk.session.replacing import Replacer
+from frontdesk.session.timelines import TimelineReader
 from frontdesk.session.tools import Toolbox
 from frontdesk.session.windows import WindowReader
 from frontdesk.session.writing import Writer
@@ -92,6 +96,25 @@ class Components:
     @_component
     def window(self) -> WindowReader:
         return WindowReader(self.handle)
+
+    @_component
+    def pager(self) -> Pager:
+        return Pager(self.handle, self.window)
+
+    @_component
+    def outliner(self) -> Outliner:
+        return Outliner(self.handle)
+
+    @_component
+    def timelines(self) -> TimelineReader:
+        return TimelineReader(self.handle)
+
+    @_component
+    def examiner(self) -> Examiner:
+        async def tools() -> list[Tool]:
+            return [*(await self.toolbox.tools("guest")).values()]
+
+        return Examiner(self.handle, self.context, self.prompt, tools)
 
     @_component
     def preparer(self) -> Preparer:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from frontdesk.compaction import facts
 from frontdesk.compaction.facts import EXTRACTIONS, FACTS, PROGRESS, BlockFacts, Extraction, Progress
 from frontdesk.messages import new_id
 from frontdesk.session.handle import Handle
-from frontdesk.store import DocumentName, DocumentRow, Owner
+from frontdesk.store import DocumentName, DocumentRow, Owner, Place
+
+
+class NotedFacts(NamedTuple):
+    """The note on the facts of a block, as it was read. A new version is written only if this is still the newest."""
+
+    name: DocumentName
+    row: DocumentRow | None
+    facts: BlockFacts
 
 
 class FactNotes:
@@ -29,6 +40,12 @@ class FactNotes:
             after = change(before)
             if after == before or await self._put(name, facts.encode(after), row):
                 return
+
+    async def note_edit(self, place: Place) -> None:
+        """Note that the text of a message has changed, if there are facts that came from it."""
+        edited = facts.runs_of([place])
+        if any(facts.overlap(each.runs, edited) for each in (await self.extractions()).values()):
+            await self.change_progress(lambda now: replace(now, edited=[*now.edited, *edited]))
 
     async def record(self, extraction: Extraction) -> str:
         """Store a new extraction. Returns its key."""
@@ -66,16 +83,27 @@ class FactNotes:
                 return
 
     async def change_facts(self, owner: Owner, label: str, change: Callable[[BlockFacts], BlockFacts]) -> None:
-        name = DocumentName(owner, FACTS, label)
+        """Change the note on the facts of a block whose content does not change with it, again if another writer was
+        first."""
         while True:
-            row = await self._get(name)
-            before = facts.decode_facts(row)
-            after = change(before)
-            if after == before or await self._put(name, facts.encode(after), row):
+            noted = await self.block_facts(owner, label)
+            after = change(noted.facts)
+            if after == noted.facts or await self.put_facts(noted, after):
                 return
 
-    async def block_facts(self, owner: Owner, label: str) -> BlockFacts:
-        return facts.decode_facts(await self._get(DocumentName(owner, FACTS, label)))
+    async def block_facts(self, owner: Owner, label: str) -> NotedFacts:
+        """The note on the facts of a block."""
+        name = DocumentName(owner, FACTS, label)
+        row = await self._get(name)
+        return NotedFacts(name, row, facts.decode_facts(row))
+
+    def next_facts(self, noted: NotedFacts, after: BlockFacts) -> DocumentRow:
+        """The next version of a note on facts, to be written together with the block."""
+        return self._version(noted.name, facts.encode(after), noted.row)
+
+    async def put_facts(self, noted: NotedFacts, after: BlockFacts) -> bool:
+        """Write a note on facts alone; False if it has changed since it was read."""
+        return await self._put(noted.name, facts.encode(after), noted.row)
 
     async def _name(self, label: str, key: str = "") -> DocumentName:
         await self._handle.readable_id()
@@ -85,13 +113,19 @@ class FactNotes:
         return (await self._runtime.store.get_documents(self._runtime.namespace, [name]))[0]
 
     async def _put(self, name: DocumentName, content: str, before: DocumentRow | None) -> bool:
-        row = DocumentRow(
+        return await self._runtime.store.put_document(
+            self._runtime.namespace,
+            name.owner,
+            self._version(name, content, before),
+            keep_history=False,
+            fence=self._handle.turn,
+        )
+
+    def _version(self, name: DocumentName, content: str, before: DocumentRow | None) -> DocumentRow:
+        return DocumentRow(
             label=name.label,
             key=name.key,
             version=1 if before is None else before.version + 1,
             content=content,
             created_at=self._runtime.now(),
-        )
-        return await self._runtime.store.put_document(
-            self._runtime.namespace, name.owner, row, keep_history=False, fence=self._handle.turn
         )

@@ -4,7 +4,6 @@ versions, the notes about them, and the frozen prompts that show them or that me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -41,6 +40,17 @@ class Forgetter:
     async def forget_all(self, tree: Tree) -> None:
         """Forget the facts that came from any message of the session."""
         await self._forget(tree, await self._notes.extractions())
+
+    async def forget_edited(self) -> None:
+        """Forget the facts that came from messages whose text has changed since: they are read again."""
+        edited = (await self._notes.progress()).edited
+        tree = await self._handle.tree() if edited else None
+        if tree is None:
+            return
+        found = await self._notes.extractions()
+        await self._forget(tree, {key: each for key, each in found.items() if facts.overlap(each.runs, edited)})
+        # Edits that were noted meanwhile stay.
+        await self._notes.change_progress(lambda now: replace(now, edited=now.edited[len(edited) :]))
 
     async def forget_session(self, tree: Tree) -> None:
         """The same for a session that is about to be deleted; `tree` has its family. A fact stays if another session
@@ -108,31 +118,38 @@ class Forgetter:
             query = replace(query, after=(0, rows[-1].number))
 
     async def withdraw(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> None:
-        """Remove the facts of extractions from a block and from the notes about it."""
-        pending = await self._redact(name, chosen) if name.label else []
-        await self._notes.change_facts(name.owner, name.label, partial(_without, chosen, pending))
+        """Remove the facts of extractions from a block and from the note about it, together."""
+        while not await self._redact(name, chosen):
+            pass
 
-    async def _redact(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> list[str]:
-        """Remove facts from all versions of a block. Returns the facts that are to come back and do not fit.
+    async def _redact(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> bool:
+        """Remove facts from all versions of a block, and note it; False if one of the two has changed meanwhile.
 
         While an extraction is being delivered, the block gets a new version in any case: then what the delivery read
         has changed, so that it reads again, and finds its extraction withdrawn."""
         store, namespace = self._runtime.store, self._runtime.namespace
+        noted = await self._notes.block_facts(name.owner, name.label)
+        decided = facts.withdraw(noted.facts, chosen)
+        versions = await store.document_versions(namespace, name) if name.label else []
+        rewritten = [replace(row, content=facts.without_lines(row.content, decided.gone)) for row in versions]
+        last = max((row.version for row, new in zip(versions, rewritten, strict=True) if row != new), default=-1)
         is_delivering = any(each.left_over for each in chosen.values())
-        while True:
-            decided = facts.withdraw(await self._notes.block_facts(name.owner, name.label), chosen)
-            versions = await store.document_versions(namespace, name)
-            rewritten = [replace(row, content=facts.without_lines(row.content, decided.gone)) for row in versions]
-            last = max((row.version for row, new in zip(versions, rewritten, strict=True) if row != new), default=-1)
-            if last < 0 and not is_delivering:
-                return decided.restored
-            newest, pending = self._newest(name, rewritten, decided.restored)
-            number = versions[0].version if versions else 0
-            kept = [*rewritten[1:], newest]
-            # Also prompts that show earlier versions: the messages on what has changed since belong to them.
-            hide = list(range(last + 1))
-            if await store.rewrite_document(namespace, name, kept, number, hide=hide, fence=self._handle.turn):
-                return pending
+        if not name.label or (last < 0 and not is_delivering):
+            after = _with_pending(decided.notes, decided.restored if name.label else [])
+            return after == noted.facts or await self._notes.put_facts(noted, after)
+        newest, pending = self._newest(name, rewritten, decided.restored)
+        after = _with_pending(decided.notes, pending)
+        # Also prompts that show earlier versions: the messages on what has changed since belong to them.
+        return await store.rewrite_document(
+            namespace,
+            name,
+            [*rewritten[1:], newest],
+            versions[0].version if versions else 0,
+            hide=list(range(last + 1)),
+            # Also one that stays as it is: a delivery may have written both between the two reads.
+            note=self._notes.next_facts(noted, after),
+            fence=self._handle.turn,
+        )
 
     def _newest(
         self, name: DocumentName, versions: Sequence[DocumentRow], restored: Sequence[str]
@@ -153,6 +170,5 @@ class Forgetter:
         return row, [] if fits else list(restored)
 
 
-def _without(chosen: Mapping[str, Extraction], pending: Sequence[str], notes: BlockFacts) -> BlockFacts:
-    left = facts.withdraw(notes, chosen).notes
-    return replace(left, pending=list(dict.fromkeys([*left.pending, *pending])))
+def _with_pending(notes: BlockFacts, pending: Sequence[str]) -> BlockFacts:
+    return replace(notes, pending=list(dict.fromkeys([*notes.pending, *pending])))

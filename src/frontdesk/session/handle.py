@@ -20,6 +20,7 @@ from frontdesk.history import trees, views
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.pauses import sleep
+from frontdesk.search import index
 from frontdesk.store import ANY_HEAD, AnyHead, Fence, NewSession, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import plans
 from frontdesk.tree.append import check_head
@@ -31,7 +32,7 @@ _EAGER_ATTEMPTS = 3
 
 
 class Handle:
-    """A session by id, or by a key that is resolved at the first I/O.
+    """A session by id, or by a key that is resolved at the first I/O. `known_id` is what a key was resolved to before.
 
     With a `fence`, the number of a turn, all writes belong to that turn, and are refused once it is over."""
 
@@ -43,11 +44,12 @@ class Handle:
         ref: str | SessionKey,
         fence: int | None = None,
         stored_key: SessionKey | None = None,
+        known_id: str | None = None,
     ) -> None:
         self.runtime = runtime
         self.fence = fence
         self.key = ref if isinstance(ref, SessionKey) else None
-        self._id = None if isinstance(ref, SessionKey) else check_id(ref, "session id")
+        self._id = known_id if isinstance(ref, SessionKey) else check_id(ref, "session id")
         self._future_id: str | None = None
         self._stored_key = stored_key
 
@@ -272,7 +274,10 @@ class Handle:
     async def apply(self, plan: Plan) -> bool:
         """Apply a plan, in the turn if there is one; False if the session was changed since it was computed."""
         fenced = plan if self.fence is None else msgspec.structs.replace(plan, fence=self.fence)
-        return await self.runtime.store.apply(fenced)
+        is_applied = await self.runtime.store.apply(fenced)
+        if is_applied:
+            index.record_change(self.runtime)
+        return is_applied
 
     def _overtaken(self) -> ConcurrentChangeError:
         return ConcurrentChangeError(

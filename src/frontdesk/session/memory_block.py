@@ -16,13 +16,10 @@ from frontdesk.config.settings import MemorySettings
 from frontdesk.context.blocks import ContextBlock
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.errors import BlockTooLargeError, BlockVersionError
-from frontdesk.session.fact_notes import FactNotes
-from frontdesk.session.forgetting import Forgetter
-from frontdesk.store import DocumentName, Owner, Scope
+from frontdesk.session.fact_notes import FactNotes, NotedFacts
+from frontdesk.store import Scope
 
 _AUTHOR = "memory"
-_CONSOLIDATED = ""
-"""in place of the key of an extraction, for facts that a consolidation has read"""
 
 
 class _Draft(NamedTuple):
@@ -43,46 +40,43 @@ class MemoryBlock:
         runtime: Runtime,
         context: SessionBlocks,
         notes: FactNotes,
-        forgetter: Forgetter,
         settings: MemorySettings,
         record_usage: Callable[[Sequence[Any]], Awaitable[None]],
     ) -> None:
         self._runtime = runtime
         self._context = context
         self._notes = notes
-        self._forgetter = forgetter
         self._settings = settings
         self._record_usage = record_usage
 
     async def add(self, label: str, scope: Scope, keys: Sequence[str]) -> tuple[list[str], Exception | None]:
         """Add the facts of extractions that the block does not know. Returns those that it took, and why not all.
 
-        The extractions are read after the block, and the block is written only if it has not changed since: a fact that
-        is removed meanwhile is not added."""
+        The extractions are read after the block, and the block is written together with the note on its facts, only if
+        neither has changed since: a fact that is removed meanwhile is not added."""
         owner = await self._context.owner_for_write(scope)
         while True:
-            notes = await self._notes.block_facts(owner, label)
+            noted = await self._notes.block_facts(owner, label)
             block = await self._context.block(label)
             extractions = await self._notes.get_extractions(keys)
-            draft = await self._draft(block, notes, extractions)
-            try:
-                if draft.content != block.content:
-                    await self._context.replace(label, draft.content, block.version, _AUTHOR)
-            except BlockVersionError:
-                continue
-            lost = await self._note(owner, block, notes, draft, extractions)
-            await self._take_back(DocumentName(owner, label), extractions, lost)
-            return draft.taken, draft.failure
+            draft = await self._draft(block, noted.facts, extractions)
+            if await self._write(block, noted, draft, _noted(block, noted.facts, draft, extractions)):
+                return draft.taken, draft.failure
 
-    async def _take_back(self, name: DocumentName, extractions: dict[str, Extraction], lost: list[str]) -> None:
-        """Remove the facts of extractions that were withdrawn after they had been read, and what a consolidation made
-        of facts that are lost."""
-        left = await self._notes.get_extractions(list(extractions))
-        gone = {key: each for key, each in extractions.items() if key not in left}
-        if lost:
-            gone[_CONSOLIDATED] = Extraction(name.label, name.owner.scope, [], lost)
-        if gone:
-            await self._forgetter.withdraw(name, gone)
+    async def has_pending(self, label: str, scope: Scope) -> bool:
+        """Whether facts wait for room in the block."""
+        return bool((await self._notes.block_facts(await self._context.owner(scope), label)).facts.pending)
+
+    async def _write(self, block: ContextBlock, noted: NotedFacts, draft: _Draft, after: BlockFacts) -> bool:
+        """Write the block and the note on its facts; False if one of them has changed since it was read."""
+        if draft.content == block.content:
+            return after == noted.facts or await self._notes.put_facts(noted, after)
+        note = self._notes.next_facts(noted, after)
+        try:
+            await self._context.replace(block.label, draft.content, block.version, _AUTHOR, note)
+        except BlockVersionError:
+            return False
+        return True
 
     async def _draft(self, block: ContextBlock, notes: BlockFacts, extractions: dict[str, Extraction]) -> _Draft:
         found = [fact for extraction in extractions.values() for fact in extraction.left_over]
@@ -125,26 +119,16 @@ class MemoryBlock:
     def _fits(self, block: ContextBlock, content: str) -> bool:
         return block.max_tokens is None or self._context.count(content) <= block.max_tokens
 
-    async def _note(
-        self, owner: Owner, block: ContextBlock, read: BlockFacts, draft: _Draft, extractions: dict[str, Extraction]
-    ) -> list[str]:
-        """Note which facts the block was given. Returns those that a consolidation read, and that were withdrawn before
-        it was noted: the withdrawal could not know what was made of them."""
-        lost: list[str] = []
-        taken = {memory.memory_fingerprint(fact) for fact in draft.taken}
 
-        def change(notes: BlockFacts) -> BlockFacts:
-            present = notes.known
-            known = present | taken
-            accepted = {
-                key: replace(each, facts=[fact for fact in each.facts if memory.memory_fingerprint(fact) in known])
-                for key, each in extractions.items()
-            }
-            if draft.consolidated:
-                lost[:] = [fact for fact in read.sources if memory.memory_fingerprint(fact) not in present]
-                before = memory.merge_memory(block.content, [*notes.pending, *draft.taken])
-                notes = facts.consolidate_facts(notes, before, draft.content)
-            return facts.add_facts(notes, accepted, draft.pending)
-
-        await self._notes.change_facts(owner, block.label, change)
-        return lost
+def _noted(block: ContextBlock, notes: BlockFacts, draft: _Draft, extractions: dict[str, Extraction]) -> BlockFacts:
+    """The note on the facts of a block with a new content."""
+    known = notes.known | {memory.memory_fingerprint(fact) for fact in draft.taken}
+    accepted = {
+        key: replace(each, facts=[fact for fact in each.facts if memory.memory_fingerprint(fact) in known])
+        for key, each in extractions.items()
+    }
+    after = facts.add_facts(notes, accepted, draft.pending)
+    if not draft.consolidated:
+        return after
+    before = memory.merge_memory(block.content, [*notes.pending, *draft.taken])
+    return facts.consolidate_facts(after, before, draft.content)

@@ -17,8 +17,8 @@ from frontdesk.history import transcripts, views
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.records import Compaction
 from frontdesk.search.ranking import rank_texts
-from frontdesk.search.settings import tokeniser
 from frontdesk.search.texts import searchable_text
+from frontdesk.search.tokeniser import tokeniser_for
 from frontdesk.session.handle import Handle
 from frontdesk.store import NewOverlay, Plan
 from frontdesk.tools import Tool
@@ -153,7 +153,7 @@ class Overlays:
                 covered = transcripts.fixed_loader(tree.covered_items(overlay))
                 async for portion in transcripts.portions(self._runtime, covered):
                     hidden += portion
-        terms = tokeniser(self._runtime.settings.search)
+        terms = tokeniser_for(self._runtime.settings.search.language)
         ranked = rank_texts(question, map(searchable_text, hidden), terms, consecutive=True)
         return [hidden[index] for index, _ in ranked]
 

@@ -65,7 +65,7 @@ class Preparer:
             raise InvalidInputError(f"unknown format {format!r}: choose one of {', '.join(_BUILDERS)}", format=format)
         check_count(max_tokens, "max_tokens")
         check_rendering(notes, alternate)
-        frozen = await self._prompt.freeze()
+        frozen = await self._prompt.freeze(create=False)
         changes = await self._pending(frozen)
         reserved = frozen.tokens + self._count(tools, changes)
         messages = await self._window.read(None, None, max_tokens, shortens=True, reserved=reserved)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from frontdesk.checks import check_count
 from frontdesk.errors import MessageNotFoundError
 from frontdesk.history import transcripts, trees
-from frontdesk.lifecycle import transitions
+from frontdesk.history.live import live_states
 from frontdesk.messages import Message
 from frontdesk.models.windows import session_window
 from frontdesk.records import SessionInfo
@@ -27,9 +27,9 @@ class Reader:
         """What is known of the session. Raises `SessionNotFoundError`."""
         runtime = self._handle.runtime
         row = await trees.complete_row(runtime, await self._handle.row())
-        (status,) = await transitions.statuses(runtime, [row])
+        (live,) = await live_states(runtime, [row])
         window = session_window(row, runtime.settings.compaction.max_tokens)
-        return SessionInfo.from_row(row, window, status)
+        return SessionInfo.from_row(row, window, live)
 
     async def transcript(
         self, leaf: str | None, after: str | None, limit: int | None, reverse: bool

@@ -80,6 +80,7 @@ class MemoryRefresher:
             return []
         label, scope = await self._target(settings)
         async with hold_lease(self._runtime, row.id, _LEASE):
+            await self._forgetter.forget_edited()
             keys = await self._extract(settings, label, scope)
             return await self._deliver(settings, label, scope, keys)
 
@@ -147,14 +148,18 @@ class MemoryRefresher:
         )
 
     async def _record(self, extraction: Extraction, messages: Sequence[Message]) -> str | None:
-        """Note where facts came from. None if one of the messages was deleted meanwhile; the others are read again.
+        """Note where facts came from. None if one of the messages was deleted or edited meanwhile; what is there is
+        read again.
 
         A deletion looks for notes, and is computed again if the session's revision has been raised since. So it either
-        finds this note, or is seen by the look at the tree here."""
+        finds this note, or is seen by the look at the messages here. An edit looks for notes after it was made."""
         key = await self._notes.record(extraction)
         await self._handle.alter(lambda row: Plan(guards=((row.number, row.revision),), now=self._runtime.now()))
-        tree = await self._handle.tree(find=[message.id for message in messages])
-        if tree is not None and all(tree.find(message.id) is not None for message in messages):
+        ids = [message.id for message in messages]
+        present = await self._handle.read_places(
+            lambda tree: [place for message_id in ids if (place := tree.find(message_id)) is not None], find=ids
+        )
+        if present is not None and [each.stored for each in present] == [message.stored for message in messages]:
             return key
         await self._notes.replace_extraction(key, None)
         await self._notes.change_progress(lambda now: replace(now, again=[*now.again, *extraction.runs]))
@@ -182,14 +187,15 @@ class MemoryRefresher:
     # delivering
 
     async def _deliver(self, settings: MemorySettings, label: str, scope: Scope, keys: Sequence[str]) -> list[str]:
-        """Pass facts on, and note which were accepted. Returns those."""
-        if not keys:
-            return []
+        """Pass facts on, and note which were accepted. Returns those. Facts that wait for room in the block are tried
+        again."""
         failure: Exception | None = None
         if settings.sink is not None:
-            taken = await self._pass_to_sink(settings.sink, keys)
+            taken = await self._pass_to_sink(settings.sink, keys) if keys else []
         else:
-            block = MemoryBlock(self._runtime, self._context, self._notes, self._forgetter, settings, self.record_usage)
+            block = MemoryBlock(self._runtime, self._context, self._notes, settings, self.record_usage)
+            if not keys and not await block.has_pending(label, scope):
+                return []
             taken, failure = await block.add(label, scope, keys)
         await self._note_taken(await self._notes.get_extractions(keys), taken, failed=failure is not None)
         if failure is not None:
@@ -199,7 +205,7 @@ class MemoryRefresher:
     async def _pass_to_sink(self, sink: Sink, keys: Sequence[str]) -> list[str]:
         owner = Owner("session", self._handle.id)
         extractions = await self._notes.get_extractions(keys)
-        known = (await self._notes.block_facts(owner, _NO_BLOCK)).known
+        known = (await self._notes.block_facts(owner, _NO_BLOCK)).facts.known
         wanted = {memory.memory_fingerprint(fact): fact for each in extractions.values() for fact in each.left_over}
         new = [fact for mark, fact in wanted.items() if mark not in known]
         if new:

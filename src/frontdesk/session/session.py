@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from msgspec.structs import replace
 
-from frontdesk.checks import check_count, check_format
+from frontdesk.checks import check_count, check_format, check_summary, check_text
 from frontdesk.config.builder import Configurable
 from frontdesk.config.runtime import Clock, Runtime
 from frontdesk.config.scopes import SearchScope
@@ -22,16 +22,19 @@ from frontdesk.messages import Message, NewMessage
 from frontdesk.messages.formats import MessageFormat, Notes
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SessionInfo
+from frontdesk.search.hits import SearchResults
+from frontdesk.search.pipeline import search
 from frontdesk.search.request import parse_request
-from frontdesk.search.results import SearchResults
-from frontdesk.search.session_search import search_session
+from frontdesk.search.visibility import Access, AccessRule
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
 from frontdesk.session.preparing import check_rendering
 from frontdesk.session.requests import AnthropicRequest, OpenAIRequest, OpenAIResponsesRequest, ProviderFormat
+from frontdesk.session.splitting import split
 from frontdesk.session.succession import start_next
 from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
 from frontdesk.session.writing import Given
+from frontdesk.session_records import ContextBreakdown, Outline, PathPage, Prompt, Timeline, TurnInfo, ViewPage
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, Scope, Store
 from frontdesk.tools import Tool, check_tools
 
@@ -204,6 +207,7 @@ class Session:
     async def update_message(self, message: Given) -> Message:
         """Replace the content of the message that has this id. If the content is the same, nothing is written.
 
+        Summaries and extracted facts that were made from the old content are made again at the next occasion.
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
         return await self._parts.writer.update(message)
 
@@ -301,9 +305,10 @@ class Session:
         the oldest first, then tool outputs of the current request are shortened. This happens in steps, so that the
         start of the result stays the same from call to call.
 
-        Returns `Message`s, or with `format` ("openai", "openai-responses", "anthropic", "ui", "raw") dicts that are
-        valid for that provider. No message is dropped: summaries, and system messages in the middle, are written as
-        user messages, or with `notes="system"` as system messages where the provider allows that (OpenAI).
+        Returns `Message`s, or with `format` ("openai", "openai-responses", "anthropic", "gemini", "pydantic-ai", "adk",
+        "ui", "raw") dicts that are valid for that provider or framework. No message is dropped: summaries, and system
+        messages in the middle, are written as user messages, or with `notes="system"` as system messages where the
+        provider allows that (OpenAI).
         `alternate=True` merges neighbours of one role, for chat templates that require alternation. "raw" is what
         was appended, and shortens nothing.
 
@@ -366,9 +371,9 @@ class Session:
         those of the session (True), none (False), or these, by name: add your own to what `tools()` returns.
 
         What has changed in the context since the prompt was frozen comes last, never between a tool call and its
-        result. No message is written. For "anthropic", `cache` sets cache breakpoints at the ends of the stable parts:
-        tools and system prompt, the last summary, and the last message. `max_tokens` limits the whole request, with
-        prompt and tools. `notes` and `alternate` are those of `history`.
+        result. No message is written, and no session is created. For "anthropic", `cache` sets cache breakpoints at the
+        ends of the stable parts: tools and system prompt, the last summary, and the last message. `max_tokens` limits
+        the whole request, with prompt and tools. `notes` and `alternate` are those of `history`.
 
         Raises `InvalidInputError`, and `ContextOverflowError` if what must stay does not fit."""
         offered = (await self.tools() if tools else {}) if isinstance(tools, bool) else check_tools(tools)
@@ -385,6 +390,41 @@ class Session:
         `MessageNotFoundError`."""
         async for message in self._parts.reader.transcript(leaf, after, limit, reverse):
             yield message
+
+    async def page(
+        self, *, leaf: str | None = None, position: int | None = None, around: str | None = None, limit: int = 50
+    ) -> PathPage:
+        """A page of the path to the head (or `leaf`) as it was written, by position: from `position` on, with the
+        message `around` in the middle, or the last `limit` messages. Each entry says whether a compaction covers it,
+        and which other messages there are at this point of the tree.
+
+        Reads only the messages of the page. Raises `InvalidInputError`, `MessageNotFoundError`."""
+        return await self._parts.pager.path_page(leaf, position, around, limit)
+
+    async def view(
+        self, *, leaf: str | None = None, position: int | None = None, limit: int = 50, max_tokens: int | None = None
+    ) -> ViewPage:
+        """What the model sees at the head (or at `leaf`), with the origin of each item: a message, a summary and what
+        it covers, or a note; how long it was before it was shortened to fit `max_tokens`; and why messages are missing.
+
+        Returns the items from `position` on, or the last `limit` items. Raises `InvalidInputError`,
+        `MessageNotFoundError`, `ContextOverflowError`."""
+        return await self._parts.pager.view_page(leaf, position, limit, max_tokens)
+
+    async def outline(self) -> Outline:
+        """The shape of the session without its messages: the runs between branches, the compactions, and the sessions
+        forked from it. Raises `SessionNotFoundError`."""
+        return await self._parts.outliner.outline()
+
+    async def timeline(self, *, leaf: str | None = None, points: int = 400) -> Timeline:
+        """How many tokens the view has had along the path to the head (or `leaf`), what compactions changed, and what
+        model calls cost, in at most `points` points (no more than 400). Reads only the messages at these points. Raises
+        `SessionNotFoundError`, `MessageNotFoundError`, `InvalidInputError`."""
+        return await self._parts.timelines.timeline(leaf, points)
+
+    async def turn_info(self) -> TurnInfo:
+        """Who has the turn, since when, and who waits for it."""
+        return await self._parts.examiner.turn()
 
     async def get_message(self, message_id: str) -> Message:
         """The message with this id, on any branch. Raises `MessageNotFoundError`."""
@@ -413,6 +453,7 @@ class Session:
         limit: int = 20,
         cursor: str | None = None,
         role: str | None = None,
+        author: str | None = None,
         before: datetime | None = None,
         after: datetime | None = None,
         context: int = 0,
@@ -422,9 +463,9 @@ class Session:
         or with `newest` the latest. Each has `context` messages before and after it.
 
         Any text is a valid query. It can be words or a question, and can contain "exact phrases", -excluded, prefix*,
-        role:user, after:2025-01 and before:2025-06-30. `role`, `after` (inclusive) and `before` narrow the search
-        further. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next page.
-        Raises `InvalidInputError`, `InvalidCursorError`."""
+        role:user, from:ana, after:2025-01 and before:2025-06-30. `role`, `author`, `after` (inclusive) and `before`
+        narrow the search further. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next
+        page. Raises `InvalidInputError`, `InvalidCursorError`."""
         handle = self._parts.handle
         request = await parse_request(
             self._runtime,
@@ -433,12 +474,15 @@ class Session:
             cursor=cursor,
             within=handle.name,
             role=role,
+            author=author,
             before=before,
             after=after,
             context=context,
             newest=newest,
         )
-        return await search_session(self._runtime, await handle.readable_id(), request)
+        session_id = await handle.readable_id()
+        own = AccessRule(ids=frozenset(() if session_id is None else (session_id,)))
+        return await search(self._runtime, request, Access(self._runtime, own), names=False)
 
     # attributes
 
@@ -502,6 +546,12 @@ class Session:
 
         The cost does not depend on the length of the session."""
         return await self._parts.compactor.context_usage(tools)
+
+    async def context_breakdown(self) -> ContextBreakdown:
+        """What the next model call takes, by part: prompt, tools, summaries, and messages by role; how that differs
+        from what was written; and the last call in the usage ledger. Reads no messages, and freezes nothing. Raises
+        `SessionNotFoundError`."""
+        return await self._parts.examiner.breakdown()
 
     async def needs_compaction(self) -> bool:
         """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
@@ -583,6 +633,11 @@ class Session:
         """All versions of a block whose content is in the store, newest first."""
         return await self._parts.context.versions(label)
 
+    async def count_sharing(self, label: str, *, most: int = 1000) -> int:
+        """How many sessions share a block, this one included, but no more than `most`: those under the same key, of the
+        same guest or agent, or of the namespace, as the scope of the block says. Raises `BlockNotFoundError`."""
+        return await self._parts.examiner.count_sharing(label, most)
+
     async def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
         """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is
         none."""
@@ -607,6 +662,10 @@ class Session:
         `clear_messages`, a compaction, a deployment that changes what it is rendered from, or the deletion of messages
         from which facts in it were extracted. With `with_cached_prompt`, all workers get the same text."""
         return (await self._parts.prompt.freeze()).text
+
+    async def prompt(self) -> Prompt | None:
+        """The frozen system prompt, with the versions of its blocks; None if there is none. Nothing is rendered."""
+        return await self._parts.examiner.prompt()
 
     async def refresh_system_prompt(self) -> str:
         """Render the prompt again from the current content of the blocks, and freeze it."""
@@ -702,8 +761,19 @@ class Turn(Session):
         the turn of the new session, which is held until the end of this turn's `async with` block. This turn is over.
 
         Raises `TurnLostError`, and `InvalidKeyError` if the session is not the current one under a key."""
-        following = await start_next(self._holding)
-        return Turn(self._parts.following(following.session_id), following)
+        return self._following(await start_next(self._holding))
+
+    async def compact_and_split(self, summary: str | None = None, name: str | None = None) -> Turn:
+        """End the session (reason `compaction`) and continue in a new one that starts with a summary of it, as
+        `SessionManager.compact_and_split` does. Returns the turn of the new session, which is held until the end of
+        this turn's `async with` block. This turn is over.
+
+        Raises `CompactionError`, `TurnLostError`."""
+        opening = await self._parts.compactor.opening(None if summary is None else check_summary(summary))
+        return self._following(await split(self._holding, opening, None if name is None else check_text(name, "name")))
+
+    def _following(self, holding: Holding) -> Turn:
+        return Turn(self._parts.following(holding.session_id), holding)
 
     async def take_queued(self) -> Message | None:
         """Append the next message that was queued for the holder of the turn, and return it. Each message is returned

@@ -10,11 +10,11 @@ from frontdesk.records import EndReason
 from frontdesk.session.components import Components
 from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
-from frontdesk.session.turns import Holding
+from frontdesk.session.turns import M
 from frontdesk.store import SessionRow
 
 
-async def start_next(holding: Holding) -> Holding:
+async def start_next(holding: M) -> M:
     """End the session of a turn (reason `new`), and start another one under its key. Returns the turn of the new
     session; the old turn is over.
 

@@ -11,9 +11,8 @@ from frontdesk.config.settings import ANSWER_TOKENS
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.context.skills import LoadedSkills
 from frontdesk.context.tools import build_tools
-from frontdesk.search.scopes import OwnSession
+from frontdesk.search.scopes import OwnSession, ScopedHistory
 from frontdesk.search.tools import OF_SESSION, history_tools
-from frontdesk.search.visibility import ScopedHistory
 from frontdesk.tools import Tool
 
 

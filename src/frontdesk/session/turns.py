@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import msgspec
 
@@ -17,8 +17,8 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, InvalidInputError, SessionNotFoundError, TurnBusyError, TurnLostError
 from frontdesk.lifecycle.leases import holder
 from frontdesk.messages.stored import StoredMessage
-from frontdesk.pauses import sleep
 from frontdesk.session.handle import Handle
+from frontdesk.session.keeping import Keeper, to_the_end
 from frontdesk.store import TURN, LeaseAnswer, LeaseWanted
 
 R = TypeVar("R")
@@ -34,10 +34,6 @@ _PATIENCE = 10_000_000
 """microseconds after which a waiter that no longer asks is passed over"""
 _FIRST_LOOK, _NEXT_LOOK, _FAR_LOOK = 0.01, 0.1, 0.5
 """seconds between two looks at a turn: the first, and the longest for the first in the queue and for the others"""
-_WATCH = 1.0
-"""seconds after which a holder knows, at the latest, that it was interrupted by another process"""
-_unfinished: set[asyncio.Task[None]] = set()
-"""work that is finished although nobody waits for it any more"""
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +45,10 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     message: StoredMessage | None
     intake: bool = True
     """whether others may queue messages for the holder"""
+    holder: str | None = None
+    """the name of the holder, if it asks in several steps; otherwise a new one is made"""
+    keeps_place: bool = False
+    """whether the place in the queue is kept for a while when the wait is over, because the holder will ask again"""
 
 
 def check_seconds(value: object, what: str, *, least: float) -> float:
@@ -181,6 +181,24 @@ class _LocalTurns:
         if late is not None:
             late.notice_taken_over()
 
+    def check_other(self, session_id: str) -> None:
+        """Raises `InvalidInputError` if a task is about to wait, without a limit, for a turn that it holds itself."""
+        with self._lock:
+            holding = self._holding.get(session_id)
+        if holding is not None and not holding.lost and holding.task is asyncio.current_task():
+            raise InvalidInputError(
+                f"this task has the turn of session {session_id!r} and would wait for itself:"
+                " use the calls of the turn, such as `turn.new()`",
+                session_id=session_id,
+            )
+
+    def notice(self, session_id: str, number: int) -> None:
+        """Another process has got the turn with this number."""
+        with self._lock:
+            other = self._holding.get(session_id)
+        if other is not None and other.number < number:
+            other.notice_taken_over()
+
     def release(self, holding: Holding) -> None:
         with self._lock:
             if self._holding.get(holding.session_id) is holding:
@@ -205,7 +223,7 @@ async def take(runtime: Runtime, session_id: str, request: TurnRequest, follows:
         namespace=runtime.namespace,
         session_id=session_id,
         name=TURN,
-        holder=holder(),
+        holder=request.holder or holder(),
         ttl=round(request.ttl * 1_000_000),
         patience=0 if request.on_busy == "reject" else _PATIENCE,
         force=request.on_busy == "interrupt",
@@ -216,26 +234,65 @@ async def take(runtime: Runtime, session_id: str, request: TurnRequest, follows:
     waiter = local.enter(session_id)
     try:
         return await _take_in_turn(runtime, wanted, request, waiter, follows)
-    except BaseException:
+    except BaseException as error:
         # The turn may have been granted meanwhile, and a place in the queue would stop those after it.
-        await _to_the_end(_leave(runtime, wanted))
+        if not (request.keeps_place and isinstance(error, TurnBusyError)):
+            await to_the_end(leave(runtime, session_id, wanted.holder))
         raise
     finally:
         local.leave(session_id, waiter)
 
 
-async def _leave(runtime: Runtime, wanted: LeaseWanted) -> None:
+async def leave(runtime: Runtime, session_id: str, holder: str) -> None:
+    """Leave the queue of a turn, or release the turn if it was granted meanwhile."""
     with suppress(FrontdeskError):
-        await runtime.store.leave_lease(runtime.namespace, wanted.session_id, TURN, wanted.holder)
-    runtime.shared(_LocalTurns).wake_next(wanted.session_id)
+        await runtime.store.leave_lease(runtime.namespace, session_id, TURN, holder)
+    runtime.shared(_LocalTurns).wake_next(session_id)
 
 
-async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Wait for some work, which continues even if its caller is cancelled: others wait for it too."""
-    task = asyncio.get_running_loop().create_task(work)
-    _unfinished.add(task)
-    task.add_done_callback(_unfinished.discard)
-    await asyncio.shield(task)
+# for holders in other processes, which ask a server
+
+
+async def take_detached(handle: Handle, request: TurnRequest) -> tuple[str, int] | None:
+    """The session and the number of a turn that its holder renews itself; None if the message was queued. Raises
+    `TurnBusyError`."""
+    holding = await _take_by(handle, request)
+    if holding is None:
+        return None
+    handle.runtime.shared(_LocalTurns).notice(holding.session_id, holding.number)
+    return holding.session_id, holding.number
+
+
+async def renew_detached(runtime: Runtime, session_id: str, number: int, ttl: float) -> bool:
+    """Renew a turn, or (0) release it; False if it is over."""
+    is_held = await runtime.store.renew_lease(runtime.namespace, session_id, TURN, number, round(ttl * 1_000_000))
+    if not ttl:
+        runtime.shared(_LocalTurns).wake_next(session_id)
+    return is_held
+
+
+class DetachedHolding:
+    """A turn whose holder is in another process, while a request of that holder moves it to another session."""
+
+    lost = False
+
+    def __init__(self, runtime: Runtime, session_id: str, number: int) -> None:
+        self.runtime = runtime
+        self.session_id = session_id
+        self.number = number
+
+    async def check(self) -> Self:
+        """Raises `TurnLostError` if the turn is over."""
+        lease = await self.runtime.store.get_lease(self.runtime.namespace, self.session_id, TURN)
+        if lease is None or lease.number != self.number:
+            raise TurnLostError(self.session_id, self.number)
+        return self
+
+    async def move(self, apply: Callable[[], Awaitable[str]]) -> DetachedHolding:
+        """The turn in another session, which takes it over with the change that `apply` makes."""
+        following = await apply()
+        self.runtime.shared(_LocalTurns).wake_all(self.session_id)
+        return DetachedHolding(self.runtime, following, self.number)
 
 
 async def _take_in_turn(
@@ -255,6 +312,8 @@ async def _take_in_turn(
         left = float("inf") if request.wait is None else started + request.wait - time.monotonic()
         if request.on_busy == "reject" or left <= 0:
             raise _busy(wanted.session_id, answer)
+        if request.wait is None:
+            runtime.shared(_LocalTurns).check_other(wanted.session_id)
         wanted = msgspec.structs.replace(wanted, by_key=follows != "never")
         await waiter.pause(min(look, left))
         look = min(look * 2, _FAR_LOOK if answer.ahead else _NEXT_LOOK)
@@ -267,37 +326,34 @@ def _busy(session_id: str, answer: LeaseAnswer) -> TurnBusyError:
     return TurnBusyError(session_id, lease.holder, datetime.fromtimestamp(lease.taken_at / 1_000_000, UTC))
 
 
-class Holding:
-    """A turn that is held: renewed in the background, in `async with`, until its end or its loss."""
+class Holding(Keeper):
+    """A turn that is held in this process: renewed in the background, in `async with`, until its end or its loss."""
 
     def __init__(self, runtime: Runtime, wanted: LeaseWanted, number: int, asked_at: float) -> None:
+        super().__init__(wanted.session_id, number, wanted.ttl / 1_000_000, asked_at)
         self.runtime = runtime
-        self.session_id = wanted.session_id
-        self.number = number
-        self.interrupted = False
+        self.task = asyncio.current_task()
         self._wanted = wanted
-        self._ttl = wanted.ttl
-        self._seconds = wanted.ttl / 1_000_000
-        self._until = asked_at + self._seconds
         self._loop = asyncio.get_running_loop()
-        self._over = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
         self._moving = asyncio.Lock()
         self._following: Holding | None = None
 
-    @property
-    def lost(self) -> bool:
-        """Whether it is known to be over. The store has the last word, at each write."""
-        return self._over.is_set() or time.monotonic() >= self._until
+    async def renew(self, seconds: float) -> bool:
+        name = self.runtime.namespace, self.session_id, TURN
+        return await self.runtime.store.renew_lease(*name, self.number, round(seconds * 1_000_000))
+
+    async def current_number(self) -> int | None:
+        lease = await self.runtime.store.get_lease(self.runtime.namespace, self.session_id, TURN)
+        return None if lease is None else lease.number
 
     async def __aenter__(self) -> Self:
         self.runtime.shared(_LocalTurns).hold(self)
-        self._keeper = self._loop.create_task(self._keep(), name=f"turn {self.number} of {self.session_id}")
+        self.start_renewal()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._over.set()
-        await _to_the_end(self._release())
+        await to_the_end(self._release())
 
     async def move(self, apply: Callable[[], Awaitable[str]]) -> Holding:
         """The turn in another session, which takes it over with the change that `apply` makes. This one is over then,
@@ -308,76 +364,34 @@ class Holding:
                 session_id = await apply()
                 wanted = msgspec.structs.replace(self._wanted, session_id=session_id)
                 self._following = Holding(self.runtime, wanted, self.number, self._until - self._seconds)
+                self._following.task = self.task
                 await self._following.__aenter__()
                 self._over.set()
                 self.runtime.shared(_LocalTurns).move(self)
 
-        await _to_the_end(change())
+        await to_the_end(change())
         assert self._following is not None
         return self._following
 
     async def _release(self) -> None:
         async with self._moving:
             following = self._following
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        await self.stop_renewal()
         if following is not None:
             await following.__aexit__()
             return
         try:
-            await self.runtime.store.renew_lease(self.runtime.namespace, self.session_id, TURN, self.number, 0)
+            await self.renew(0)
         except FrontdeskError:
             pass  # out of reach, or deleted: the work is done, and the turn expires by itself
         finally:
             self.runtime.shared(_LocalTurns).release(self)
 
-    @asynccontextmanager
-    async def nested(self, turn: R) -> AsyncIterator[R]:
-        """A turn inside the turn: it is the same one, and does not end it."""
-        if self.lost:
-            raise TurnLostError(self.session_id, self.number)
-        yield turn
-
-    async def run(self, work: Awaitable[R]) -> R:
-        """The result of some work; cancelled when the turn is lost, with `TurnLostError`."""
-        doing, over = asyncio.ensure_future(work), asyncio.ensure_future(self._over.wait())
-        try:
-            await asyncio.wait([doing, over], return_when=asyncio.FIRST_COMPLETED)
-            if doing.done():
-                return doing.result()
-            raise TurnLostError(self.session_id, self.number)
-        finally:
-            for task in (doing, over):
-                task.cancel()
-            await asyncio.gather(doing, over, return_exceptions=True)
-
     def notice_taken_over(self) -> None:
         """Called by a holder in the same process, in any thread, that came after this one."""
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._lose, time.monotonic() < self._until)
+            self._loop.call_soon_threadsafe(self.lose, time.monotonic() < self._until)
 
-    def _lose(self, interrupted: bool) -> None:
-        if not self._over.is_set():
-            self.interrupted = interrupted
-            self._over.set()
 
-    async def _keep(self) -> None:
-        renew_at = self._until - self._seconds * 2 / 3
-        while not self._over.is_set():
-            await sleep(min(_WATCH, self._seconds / 3))
-            asked_at = time.monotonic()
-            name = self.runtime.namespace, self.session_id, TURN
-            try:
-                store = self.runtime.store
-                async with asyncio.timeout(self._until - asked_at):
-                    if asked_at >= renew_at and await store.renew_lease(*name, self.number, self._ttl):
-                        self._until, renew_at = asked_at + self._seconds, asked_at + self._seconds / 3
-                        continue
-                    lease = await store.get_lease(*name)
-            except (FrontdeskError, TimeoutError):
-                if time.monotonic() >= self._until:  # out of reach for too long: another may have it by now
-                    self._lose(False)
-                continue
-            if lease is None or lease.number != self.number:
-                self._lose(lease is not None and asked_at < self._until)
+M = TypeVar("M", Holding, DetachedHolding)
+"""a turn that can be moved to the session that follows"""

@@ -24,10 +24,11 @@ from frontdesk.messages.ingestion import Ingested, ingest_message
 from frontdesk.messages.model_objects import ProviderModel
 from frontdesk.records import Appended
 from frontdesk.reports import log_failure
-from frontdesk.search import background
+from frontdesk.search import index
+from frontdesk.session.fact_notes import FactNotes
 from frontdesk.session.handle import Handle
 from frontdesk.session.removing import touches_others
-from frontdesk.store import ANY_HEAD, TURN, AnyHead, Append, AppendResult, FollowHead, Plan, SessionRow
+from frontdesk.store import ANY_HEAD, TURN, AnyHead, Append, AppendResult, FollowHead, Place, Plan, SessionRow
 from frontdesk.tree import edits
 from frontdesk.tree.tree import Tree
 
@@ -50,6 +51,7 @@ class Writer:
     ) -> None:
         self._handle = handle
         self._start_work = after_append
+        self._notes = FactNotes(handle)
         self.skills = LoadedSkills(context, self._rewrite)
 
     # appending
@@ -145,7 +147,7 @@ class Writer:
     def _start_work_for(self, messages: Sequence[Message], session: SessionRow) -> None:
         """Start in the background what new messages make necessary."""
         hooks = self._handle.runtime.hooks
-        background.record_append(self._handle.runtime, len(messages))
+        index.record_change(self._handle.runtime, len(messages))
         self._start_work(session, sum([message.tokens for message in messages]))
         if hooks.listens("on_message"):
             for message in messages:
@@ -192,9 +194,11 @@ class Writer:
 
     async def _replace(self, stored: StoredMessage) -> Message | None:
         current: Message | None = None
+        changed: Place | None = None
 
         async def build(tree: Tree) -> Plan | None:
-            nonlocal current
+            nonlocal current, changed
+            changed = None
             place = tree.find(stored.id)
             if place is None:
                 current = None
@@ -205,10 +209,12 @@ class Writer:
                 return None
             kept = msgspec.structs.replace(stored, created_at=current.stored.created_at)
             tokens_before = current.tokens
-            current = Message.from_stored(kept, current.parent_id)
+            current, changed = Message.from_stored(kept, current.parent_id), place
             return edits.replace_message(tree, place, kept, tokens_before, self._handle.runtime.now())
 
         await self._handle.change(build, find=[stored.id], family=touches_others([stored.id]))
+        if changed is not None:
+            await self._notes.note_edit(changed)  # afterwards: an extraction that runs now may have read the old text
         if current is not None and may_hold_skill([stored]):
             await self._note_skills([stored])
         return current

@@ -7,7 +7,21 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 from frontdesk.errors import InvalidInputError
-from frontdesk.messages.formats import anthropic, opaque, openai_chat, openai_responses, own, ui
+from frontdesk.messages.formats import (
+    adk,
+    agent_framework,
+    anthropic,
+    claude_code,
+    gemini,
+    llama_index,
+    opaque,
+    openai_chat,
+    openai_responses,
+    own,
+    pydantic_ai,
+    strands,
+    ui,
+)
 from frontdesk.messages.formats.format import Format, Limits, Notes, Rendering, Source
 from frontdesk.messages.formats.pairing import count_leading
 from frontdesk.messages.parts import Part
@@ -21,16 +35,32 @@ __all__ = [
     "read",
     "recognise",
     "render",
+    "role",
     "shorten",
 ]
 
-MessageFormat: TypeAlias = Literal["openai", "openai-responses", "anthropic", "ui", "raw"]
+MessageFormat: TypeAlias = Literal[
+    "openai", "openai-responses", "anthropic", "gemini", "pydantic-ai", "adk", "ui", "raw"
+]
 FORMATS: tuple[str, ...] = get_args(MessageFormat)
 
 # In the order in which they are recognised: the most distinctive marks first, and ours takes what is left.
 _BY_NAME: dict[str | None, Format] = {
     format.name: format
-    for format in (ui.FORMAT, openai_responses.FORMAT, openai_chat.FORMAT, anthropic.FORMAT, own.FORMAT)
+    for format in (
+        pydantic_ai.FORMAT,
+        claude_code.FORMAT,
+        adk.FORMAT,
+        strands.FORMAT,
+        agent_framework.FORMAT,
+        llama_index.FORMAT,
+        gemini.FORMAT,
+        ui.FORMAT,
+        openai_responses.FORMAT,
+        openai_chat.FORMAT,
+        anthropic.FORMAT,
+        own.FORMAT,
+    )
 }
 _RECOGNISED = tuple(_BY_NAME.values())
 _BY_NAME[None] = own.FORMAT
@@ -44,6 +74,11 @@ def recognise(raw: dict[str, Any]) -> Format | None:
         if format.matches(raw):
             return format
     return None
+
+
+def role(raw: dict[str, Any], shape: str | None) -> str:
+    """The role of a raw message in the format `shape` (None: our own)."""
+    return _format(raw, shape).role(raw)
 
 
 def read(raw: dict[str, Any], shape: str | None) -> tuple[Part, ...]:
