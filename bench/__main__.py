@@ -1,12 +1,13 @@
 """`python -m bench`: measure, print which targets are met, and write results.json and results.png.
 
-A full run writes them next to this file; a quick or partial run writes them to build/bench.
+A full run writes them next to this file; a quick, partial or pinned run writes them to build/bench.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 from bench.environment import describe
 from bench.plot import draw
 from bench.report import print_outcome, print_summary, write_json
-from bench.rows import ROWS, measure
+from bench.rows import LONG_ROWS, ROWS, measure
 from bench.run import Run, new_run
 from bench.targets import Outcome
 
@@ -25,12 +26,13 @@ _BUILD = _HERE.parent / "build" / "bench"
 
 def _arguments(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", metavar="ROW,ROW", help=f"some of: {', '.join(ROWS)}")
+    parser.add_argument("--only", metavar="ROW,ROW", help=f"some of: {', '.join((*ROWS, *LONG_ROWS))}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages and a fifth of the rounds")
+    parser.add_argument("--pinned", action="store_true", help="use one core, so that threads do not wake another one")
     arguments = parser.parse_args(given)
     arguments.rows = arguments.only.split(",") if arguments.only else list(ROWS)
-    if unknown := [name for name in arguments.rows if name not in ROWS]:
-        parser.error(f"no such row: {', '.join(unknown)}; the rows are {', '.join(ROWS)}")
+    if unknown := [name for name in arguments.rows if name not in (*ROWS, *LONG_ROWS)]:
+        parser.error(f"no such row: {', '.join(unknown)}; the rows are {', '.join((*ROWS, *LONG_ROWS))}")
     return arguments
 
 
@@ -48,6 +50,8 @@ async def _measure(run: Run, names: Sequence[str]) -> list[Outcome]:
 
 def main(given: Sequence[str]) -> None:
     arguments = _arguments(given)
+    if arguments.pinned:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     start = time.perf_counter()
     with new_run(quick=arguments.quick) as run:
         environment = describe(run)
@@ -56,7 +60,7 @@ def main(given: Sequence[str]) -> None:
         outcomes = asyncio.run(_measure(run, arguments.rows))
     seconds = time.perf_counter() - start
     print_summary(outcomes)
-    folder = _BUILD if arguments.quick or arguments.only else _HERE
+    folder = _BUILD if arguments.quick or arguments.only or arguments.pinned else _HERE
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "results.json", environment, outcomes, seconds)
     draw(folder / "results.png", outcomes)

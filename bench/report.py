@@ -48,8 +48,11 @@ def verdict(target: Target) -> str:
     result = "PASS  " if target.met else "MISSED"
     measure, other = ("CPU", "wall") if target.measure == "cpu" else ("wall", "CPU")
     missed = "" if target.met else f": missed by {(target.used - 1) * 100:.0f} %"
-    figures = f"{target.value:.2f}{target.unit} {measure} ({target.other:.2f}{target.unit} {other})"
-    return f"{result} {target.text}: {figures}, target {sign} {target.limit:g}{target.unit}{missed}"
+    figures = f"{target.value:.2f}{target.unit}"
+    if target.other is not None:
+        figures += f" {measure} ({target.other:.2f}{target.unit} {other})"
+    floor = "floor unknown" if target.floor is None else f"floor about {target.floor:.3g}{target.unit}"
+    return f"{result} {target.text}: {figures}, target {sign} {target.limit:g}{target.unit}, {floor}{missed}"
 
 
 def print_summary(outcomes: Sequence[Outcome]) -> None:

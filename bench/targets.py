@@ -14,19 +14,24 @@ from bench.measure import Measure, Timing
 
 FLAT = 1.3
 """the ratio up to which two values count as equal, on a machine that runs other programs too"""
+Kind = Literal["at most", "at least"]
+Unit = Literal["x", "ms", "MB", "%"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A limit for a measured value. `value` was measured by `measure`, `other` by the other measure."""
+    """A limit for a measured value. A time was measured by `measure`, and `other` is what the other measure says.
+    `floor` is the best value that was found possible with this design, by leaving out all but the unavoidable work;
+    None if nobody has looked for it."""
 
     text: str
-    kind: Literal["at most", "at least"]
+    kind: Kind
     limit: float
     value: float
-    unit: Literal["x", "ms"]
-    measure: Measure
-    other: float
+    unit: Unit
+    floor: float | None
+    measure: Measure | None = None
+    other: float | None = None
 
     @property
     def used(self) -> float:
@@ -38,27 +43,42 @@ class Target:
         return self.used <= 1
 
 
-def at_most(text: str, limit: float, ours: Timing, yardstick: Timing, *, measure: Measure = "cpu") -> Target:
+def at_most(
+    text: str, limit: float, ours: Timing, yardstick: Timing, *, floor: float | None, measure: Measure = "cpu"
+) -> Target:
     """Ours may cost at most `limit` times as much as the yardstick."""
-    return _compared(text, "at most", limit, ours, yardstick, measure)
+    return _compared(text, "at most", limit, ours, yardstick, measure, floor)
 
 
-def at_least(text: str, limit: float, ours: Timing, peer: Timing, *, measure: Measure = "cpu") -> Target:
+def at_least(
+    text: str, limit: float, ours: Timing, peer: Timing, *, floor: float | None, measure: Measure = "cpu"
+) -> Target:
     """The peer must cost at least `limit` times as much as ours."""
-    return _compared(text, "at least", limit, peer, ours, measure)
+    return _compared(text, "at least", limit, peer, ours, measure, floor)
 
 
-def within(text: str, limit_ms: float, ours: Timing) -> Target:
+def flat(text: str, ours: Timing, smaller: Timing, limit: float = FLAT) -> Target:
+    """Ours may cost at most `limit` times as much as the same with less data."""
+    return at_most(text, limit, ours, smaller, floor=1)
+
+
+def within(text: str, limit_ms: float, ours: Timing, *, floor: float | None) -> Target:
     """Ours may take at most `limit_ms` milliseconds."""
-    return Target(text, "at most", limit_ms, ours.cpu_us / 1000, "ms", "cpu", ours.wall_us / 1000)
+    return Target(text, "at most", limit_ms, ours.cpu_us / 1000, "ms", floor, "cpu", ours.wall_us / 1000)
 
 
 def _compared(
-    text: str, kind: Literal["at most", "at least"], limit: float, above: Timing, below: Timing, measure: Measure
+    text: str,
+    kind: Kind,
+    limit: float,
+    above: Timing,
+    below: Timing,
+    measure: Measure,
+    floor: float | None,
 ) -> Target:
     other: Measure = "cpu" if measure == "wall" else "wall"
     value = above.by(measure) / below.by(measure)
-    return Target(text, kind, limit, value, "x", measure, above.by(other) / below.by(other))
+    return Target(text, kind, limit, value, "x", floor, measure, above.by(other) / below.by(other))
 
 
 @dataclass(frozen=True, slots=True)

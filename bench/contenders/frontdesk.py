@@ -18,6 +18,12 @@ class Frontdesk:
         self._ids = ids
         self._handles: dict[str, Session] = {}
 
+    @property
+    def url(self) -> str:
+        """The URL that it was made with."""
+        assert self._url is not None
+        return self._url
+
     async def open(self, directory: Path) -> None:
         self.manager = SessionManager(self._url or f"sqlite:///{directory / 'frontdesk.db'}")
         await self.manager.__aenter__()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import add_messages
+from langgraph.graph import START, MessagesState, StateGraph, add_messages
 
-from bench.payload import messages
+from bench.payload import message, messages
+
+
+async def _answer(state: MessagesState) -> dict[str, Any]:
+    return {"messages": [{**message(len(state["messages"])), "id": None, "role": "assistant"}]}
 
 
 class LangGraphSaver:
@@ -23,13 +28,29 @@ class LangGraphSaver:
 
     async def open(self, directory: Path) -> None:
         self._stack = AsyncExitStack()
-        saver = AsyncSqliteSaver.from_conn_string(str(directory / "checkpoints.db"))
-        self._saver: Any = await self._stack.enter_async_context(saver)
+        self._saver = await self._open(directory)
         self._state: dict[str, list[Any]] = {}
         self._configs: dict[str, Any] = {}
 
+    async def _open(self, directory: Path) -> Any:
+        saver = AsyncSqliteSaver.from_conn_string(str(directory / "checkpoints.db"))
+        return await self._stack.enter_async_context(saver)
+
     async def close(self) -> None:
         await self._stack.aclose()
+
+    async def invoke(self, session: str, number: int) -> None:
+        """Run a graph with one node, which answers a message."""
+        await self._graph().ainvoke(
+            {"messages": messages(range(number, number + 1))}, {"configurable": {"thread_id": session}}
+        )
+
+    @cache  # noqa: B019 - as long as the contender
+    def _graph(self) -> Any:
+        builder = StateGraph(MessagesState)
+        builder.add_node("answer", _answer)
+        builder.add_edge(START, "answer")
+        return builder.compile(checkpointer=self._saver)
 
     async def append(self, session: str, number: int) -> None:
         await self.append_many(session, range(number, number + 1))

@@ -9,8 +9,10 @@ from bench.targets import Outcome
 
 ROWS = (
     *("append", "concurrent", "growth", "batch", "history", "transcript", "fork", "page", "postgres"),
-    *("turns", "states"),
+    *("turns", "states", "storage", "idle", "imports", "server", "inspector", "langgraph"),
 )
+LONG_ROWS = ("large",)
+"""those that take too long for every run"""
 
 
 async def measure(name: str, run: Run) -> Outcome:

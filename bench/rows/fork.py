@@ -8,7 +8,7 @@ from bench.contenders.frontdesk import Frontdesk
 from bench.contenders.openai_agents import OpenAIAdvanced
 from bench.measure import Case, interleave, one_by_one
 from bench.run import Run
-from bench.targets import FLAT, Outcome, Table, at_most
+from bench.targets import Outcome, Table, at_most, flat
 
 _ROUNDS = 50
 _SHORT, _LONG, _ADVANCED = 100, 100_000, 10_000
@@ -43,9 +43,9 @@ async def measure(run: Run) -> Outcome:
         "fork",
         [table],
         [
-            at_most(f"fork at {size:,} messages, against one append", 3, long, append_timing),
-            at_most(f"fork at {size:,} messages, against at {_SHORT}", FLAT, long, short),
-            at_most(f"fork {deep:,} forks deep, against 1 deep", _DEEPER, often, once),
+            at_most(f"fork at {size:,} messages, against one append", 3, long, append_timing, floor=None),
+            flat(f"fork at {size:,} messages, against at {_SHORT}", long, short),
+            flat(f"fork {deep:,} forks deep, against 1 deep", often, once, _DEEPER),
         ],
     )
 

@@ -10,7 +10,7 @@ from bench.contenders.langgraph_saver import LangGraphSaver
 from bench.contenders.openai_agents import OpenAIAdvanced
 from bench.measure import Case, interleave, one_by_one
 from bench.run import Run
-from bench.targets import FLAT, Outcome, Table, at_most
+from bench.targets import Outcome, Table, flat
 
 _ROUNDS = 50
 _PEER_ROUNDS = 5
@@ -28,7 +28,7 @@ async def measure(run: Run) -> Outcome:
             await _peer(run, "OpenAI AdvancedSQLiteSession", OpenAIAdvanced),
             await _peer(run, "LangGraph AsyncSqliteSaver", LangGraphSaver),
         ],
-        [at_most(f"append at {run.size(_LONG):,} messages, against at {_SHORT}", FLAT, long, short)],
+        [flat(f"append at {run.size(_LONG):,} messages, against at {_SHORT}", long, short)],
     )
 
 

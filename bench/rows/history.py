@@ -9,7 +9,7 @@ from bench.contenders.raw_sqlite import RawSQLite
 from bench.measure import Case, interleave, one_by_one
 from bench.payload import message_id
 from bench.run import Run
-from bench.targets import FLAT, Outcome, Table, at_most
+from bench.targets import Outcome, Table, at_most, flat
 
 _ROUNDS = 50
 _SHORT, _LONG, _ADVANCED = 100, 100_000, 10_000
@@ -44,11 +44,12 @@ async def measure(run: Run) -> Outcome:
         [
             at_most(
                 f"history at {size:,} messages, summary + {_SHOWN}, against {_SHOWN} raw rows",
-                4,
+                2.2,
                 table[long.name],
                 table["raw sqlite3"],
+                floor=None,
             ),
-            at_most(f"history at {size:,} messages, against at {_SHORT}", FLAT, table[long.name], table[short.name]),
+            flat(f"history at {size:,} messages, against at {_SHORT}", table[long.name], table[short.name], 1.2),
         ],
     )
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
 
 from bench.contenders.frontdesk import Frontdesk
+from bench.http_load import connected
 from bench.measure import Case, interleave, one_by_one
 from bench.run import Run
-from bench.targets import FLAT, Outcome, Table, at_most, within
+from bench.targets import Outcome, Table, flat, within
+from frontdesk.server import create_app
 
 _ROUNDS = 50
 _FEW, _MANY = 1_000, 100_000
@@ -22,16 +29,18 @@ async def measure(run: Run) -> Outcome:
     async with run.opened(few, many, on=run.fast):
         await _create(run, few, _FEW)
         await _create(run, many, size)
-        cases = [_first(few), _first(many), await _deep(many, size // _PAGE // 2)]
-        timings = await interleave(cases, run.rounds(_ROUNDS))
+        async with _over_http(many) as over_http:
+            cases = [_first(few), _first(many), await _deep(many, size // _PAGE // 2), over_http]
+            timings = await interleave(cases, run.rounds(_ROUNDS))
     table = Table(f"a page of {_PAGE} sessions, tmpfs", "page", timings, ours=many.name)
     what = f"page of {_PAGE} out of {size:,} sessions"
     return Outcome(
         "page",
         [table],
         [
-            within(what, 1, table[many.name]),
-            at_most(f"{what}, against out of {_FEW:,}", FLAT, table[many.name], table[few.name]),
+            within(what, 0.5, table[many.name], floor=None),
+            within(f"first {what}, over HTTP", 20, table[over_http.name], floor=None),
+            flat(f"{what}, against out of {_FEW:,}", table[many.name], table[few.name], 1.2),
         ],
     )
 
@@ -42,6 +51,23 @@ async def _create(run: Run, contender: Frontdesk, count: int) -> None:
         numbers = range(first, min(first + _AT_ONCE, count))
         await asyncio.gather(*(contender.manager.create(f"session {number}") for number in numbers))
     run.note(f"set-up: {count:,} sessions: {time.perf_counter() - start:.1f} s")
+
+
+@asynccontextmanager
+async def _over_http(contender: Frontdesk) -> AsyncIterator[Case]:
+    """The same page from a server in this process: its time is that of the server and of the client."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        app = create_app(contender.manager)
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_keep_alive=3600)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        async with connected(listener.getsockname()[1], 1) as (connection,):
+            name = f"{contender.name}, over HTTP"
+            yield one_by_one(
+                name, contender.settings, 10, lambda: connection.send("GET", f"/v1/sessions?limit={_PAGE}")
+            )
+        server.should_exit = True
+        await serving
 
 
 def _first(contender: Frontdesk) -> Case:

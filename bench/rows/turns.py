@@ -28,6 +28,7 @@ async def measure(run: Run) -> Outcome:
             table[f"{name} turn"],
             table[f"{name} append"],
             measure=table.measure,
+            floor=None,
         )
         for name, table in zip(("SQLite", "PostgreSQL"), tables, strict=True)
     ]
