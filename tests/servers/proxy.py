@@ -42,8 +42,9 @@ class Proxy:
         await self.down()
 
     async def up(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, start_serving=False)
         self._port = self._server.sockets[0].getsockname()[1]
+        await self._server.start_serving()
 
     async def down(self) -> None:
         """Refuse connections, and cut those that are open, or about to be."""
@@ -72,6 +73,9 @@ class Proxy:
         self._thawed.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None or not self._server.is_serving():  # accepted just before it was taken down
+            writer.transport.abort()
+            return
         # A task of its own: the driver of the streams logs an error if this one is cancelled.
         handling = asyncio.create_task(self._handle(reader, writer))
         self._handling.add(handling)

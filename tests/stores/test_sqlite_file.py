@@ -10,7 +10,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -30,6 +32,8 @@ from frontdesk.errors import (
 )
 from frontdesk.store import StatsQuery
 from frontdesk.stores.sqlite import SQLiteStore
+from frontdesk.stores.sqlite.checkpoints import Checkpointer
+from frontdesk.stores.sqlite.connections import Database
 from frontdesk.testing.store_contract.steps import NAMESPACE, add, message
 from frontdesk.testing.store_contract.steps import path as ids
 
@@ -320,3 +324,28 @@ async def test_an_erasure_waits_for_the_copying_of_the_log_that_is_under_way(pat
             for number in range(4):
                 await states.set(str(number), Note("x" * 1_000_000), owner=SessionKey("desk", "web", "ana"))
             assert (await manager.erase(peer="ana")).states == 4
+
+
+# threads
+
+
+def test_a_thread_that_is_started_while_the_store_closes_is_waited_for(path: Path) -> None:
+    def start(checkpointer: Checkpointer, ready: threading.Barrier) -> None:
+        ready.wait()
+        checkpointer.start_once()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as writer:
+            for _ in range(300):
+                checkpointer = Checkpointer(Database(str(path), synchronous="normal", busy_timeout=1.0))
+                ready = threading.Barrier(2)
+                starting = writer.submit(start, checkpointer, ready)
+                ready.wait()
+                checkpointer.stop()
+                checkpointer.join()
+                starting.result()
+                assert not [thread for thread in threading.enumerate() if thread.name == "frontdesk-checkpointer"]
+    finally:
+        sys.setswitchinterval(interval)
