@@ -105,8 +105,7 @@ from frontdesk.records import (
 )
 from frontdesk.search.hits import SearchHit, SearchResults
 from frontdesk.search.index import SearchInfo
-from frontdesk.session.session import Session, StandaloneSession, Turn
-from frontdesk.session_records import (
+from frontdesk.session.records import (
     Absence,
     AbsenceReason,
     ContextBreakdown,
@@ -127,9 +126,10 @@ from frontdesk.session_records import (
     ViewItem,
     ViewPage,
 )
-from frontdesk.shelves import Shelves
+from frontdesk.session.session import Session, StandaloneSession, Turn
 from frontdesk.states import StateInfo, States
 from frontdesk.states.orchestration import OrchestrationState, Orchestrator
+from frontdesk.states.shelves import Shelves
 from frontdesk.store import (
     ANY_HEAD,
     FOLLOW_HEAD,

@@ -23,7 +23,7 @@ from frontdesk.errors import (
     SessionNotFoundError,
 )
 from frontdesk.messages.exact_json import compact
-from frontdesk.reports import log_failure
+from frontdesk.unattended import log_failure
 
 _log = logging.getLogger("frontdesk.tools")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from frontdesk import NotFoundError, SessionKey, SessionManager
 from frontdesk.errors import ConflictError, InvalidRangeError
-from frontdesk.shelves import BlobRange
+from frontdesk.states.shelves import BlobRange
 
 
 @dataclass

@@ -15,7 +15,7 @@ from frontdesk.addresses import NAMESPACE_HEADER, STORED_MESSAGES
 from frontdesk.client.failures import RETRY_CODES, error_of, parse_problem
 from frontdesk.errors import InvalidInputError, StoreClosedError, StoreUnavailableError
 from frontdesk.messages import new_id
-from frontdesk.pauses import sleep
+from frontdesk.unattended import sleep
 
 LONG_TIMEOUT = 630.0
 """seconds for calls that wait for a model, or work on a whole namespace: a little more than a server gives them"""

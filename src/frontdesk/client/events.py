@@ -13,7 +13,7 @@ from frontdesk.client.values import read_answer
 from frontdesk.errors import StoreClosedError, StoreUnavailableError
 from frontdesk.events.feed import Event
 from frontdesk.events.streams import StreamEnd
-from frontdesk.pauses import sleep
+from frontdesk.unattended import sleep
 
 _PAUSE = 0.2
 _MOST_FAILURES = 10

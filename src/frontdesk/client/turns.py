@@ -14,8 +14,8 @@ from frontdesk.client.values import to_body
 from frontdesk.errors import FrontdeskError, TurnBusyError
 from frontdesk.lifecycle.leases import holder
 from frontdesk.session.keeping import Keeper, to_the_end
+from frontdesk.session.records import TurnInfo
 from frontdesk.session.turns import TurnRequest
-from frontdesk.session_records import TurnInfo
 
 R = TypeVar("R")
 _STEP = 20.0

@@ -7,7 +7,7 @@ import logging
 
 from frontdesk.calls import call
 from frontdesk.config.settings import OnError
-from frontdesk.reports import log_failure
+from frontdesk.unattended import log_failure
 
 _FIRST_PAUSE = 5.0
 _LONGEST_PAUSE = 600.0

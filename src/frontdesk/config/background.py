@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from frontdesk.reports import log_failure
+from frontdesk.unattended import log_failure
 
-_log = logging.getLogger("frontdesk.background")
+_log = logging.getLogger("frontdesk.unattended")
 GRACE = 2.0
 """seconds that background work has to finish when its manager is closed; then it is cancelled"""
 _LAST_GRACE = 1.0

@@ -15,7 +15,7 @@ from frontdesk.calls import call
 from frontdesk.config.background import may_run
 from frontdesk.errors import ConfigurationError, FrontdeskError
 from frontdesk.messages.ids import new_id
-from frontdesk.reports import log_failure
+from frontdesk.unattended import log_failure
 
 EVENTS = ("on_session_start", "on_message", "on_compaction", "on_session_end")
 DEFAULT_TIMEOUT = 10.0

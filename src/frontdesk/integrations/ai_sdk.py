@@ -19,8 +19,8 @@ from frontdesk.integrations.ai_sdk_chunks import Chunk, build_message
 from frontdesk.integrations.ai_sdk_streams import LiveStream, read_live, read_stored
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import check_id, formats, new_id
-from frontdesk.reports import log_failure
 from frontdesk.session.session import Session, Turn
+from frontdesk.unattended import log_failure
 
 __all__ = ["Chunk", "chat_routes", "text_chunks"]
 

@@ -15,8 +15,7 @@ from frontdesk.integrations.ai_sdk_chunks import Chunk, Seen, add_chunk
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import new_id
-from frontdesk.pauses import sleep
-from frontdesk.reports import log_failure
+from frontdesk.unattended import log_failure, sleep
 
 NAME = "ai-sdk"
 _KEPT = timedelta(minutes=10)

@@ -13,8 +13,8 @@ from functools import cache
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError
 from frontdesk.messages.ids import new_id
-from frontdesk.pauses import sleep
 from frontdesk.store import LeaseRow, Store
+from frontdesk.unattended import sleep
 
 _TTL = 10_000_000
 _RENEW_SECONDS = 3.0

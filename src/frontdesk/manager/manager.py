@@ -62,9 +62,9 @@ from frontdesk.session import Session
 from frontdesk.session.handle import Handle
 from frontdesk.session.turns import Duration, new_request
 from frontdesk.session.writing import Given
-from frontdesk.shelves import Shelves
 from frontdesk.states import DEFAULT_TTL, States
 from frontdesk.states.migration import Migrate
+from frontdesk.states.shelves import Shelves
 from frontdesk.states.states import T
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, StateStore, Store
 from frontdesk.tools import Tool

@@ -15,10 +15,10 @@ from frontdesk.lifecycle.leases import holder, try_lease
 from frontdesk.manager.lifecycle import Lifecycle
 from frontdesk.manager.states import StateCleaner
 from frontdesk.records import EndReason, SweepReport
-from frontdesk.reports import log_failure
 from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
 from frontdesk.store import NEVER, DueQuery, SessionRow
+from frontdesk.unattended import log_failure
 
 _log = logging.getLogger("frontdesk.lifecycle")
 _SWEEP, _PACE = "sweep", "sweep-pace"

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, StoreError
-from frontdesk.pauses import sleep
 from frontdesk.search import texts
 from frontdesk.search.fields import AUTHOR_MARK, KINDS, QUESTION, author_facet, period_facets, role_facet
 from frontdesk.search.index import IndexSnapshot, start_indexing
@@ -43,6 +42,7 @@ from frontdesk.store import (
     SessionSelection,
     VectorRow,
 )
+from frontdesk.unattended import sleep
 
 MAX_CANDIDATES = 2_000
 """how many texts are ranked: those with the rarest words"""

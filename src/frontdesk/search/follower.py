@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import ChangesTrimmedError, StoreError
 from frontdesk.lifecycle.leases import holder
-from frontdesk.pauses import sleep
 from frontdesk.search import texts
 from frontdesk.search.texts import TextSelection
 from frontdesk.store import IndexState, LeaseRow, StatsQuery
+from frontdesk.unattended import sleep
 
 LOG_BATCH = 1_000
 """log entries that are read at a time"""

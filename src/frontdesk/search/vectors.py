@@ -17,11 +17,11 @@ from frontdesk.calls import call
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import EmbeddingSettings
 from frontdesk.errors import ConfigurationError, EmbeddingError, FrontdeskError, StoreError
-from frontdesk.reports import log_failure
 from frontdesk.search import texts
 from frontdesk.search.follower import Follower, Progress, StateMovedError
 from frontdesk.search.texts import StoredText, TextSelection
 from frontdesk.store import IndexState, NewVector, VectorRow, VectorStore
+from frontdesk.unattended import log_failure
 
 _log = logging.getLogger("frontdesk.search")
 _LONGEST_PAUSE = 300.0

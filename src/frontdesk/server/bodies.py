@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from frontdesk.messages import Message
-from frontdesk.session_records import Prompt
+from frontdesk.session.records import Prompt
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from frontdesk.models.windows import session_window
 from frontdesk.moments import to_datetime
 from frontdesk.records import UsageEntry
 from frontdesk.session.handle import Handle
-from frontdesk.session_records import ContextBreakdown, ContextPart, Prompt, PromptBlock, TurnInfo
+from frontdesk.session.records import ContextBreakdown, ContextPart, Prompt, PromptBlock, TurnInfo
 from frontdesk.store import TURN, EditItem, Item, OverlayItem, PromptRow, SessionQuery, Span
 from frontdesk.tools import Tool
 from frontdesk.tree.items import count

@@ -19,13 +19,13 @@ from frontdesk.errors import (
 from frontdesk.history import trees, views
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
-from frontdesk.pauses import sleep
 from frontdesk.search import index
 from frontdesk.store import ANY_HEAD, AnyHead, Fence, NewSession, Place, Plan, SessionRow, ViewRow
 from frontdesk.tree import plans
 from frontdesk.tree.append import check_head
 from frontdesk.tree.owners import key_of
 from frontdesk.tree.tree import Tree
+from frontdesk.unattended import sleep
 
 _ATTEMPTS = 1000
 _EAGER_ATTEMPTS = 3

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from frontdesk.errors import FrontdeskError, TurnLostError
-from frontdesk.pauses import sleep
+from frontdesk.unattended import sleep
 
 R = TypeVar("R")
 _WATCH = 1.0

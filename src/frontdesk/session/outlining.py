@@ -11,7 +11,7 @@ from frontdesk.history.views import read_all, retry_if_moved
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
 from frontdesk.session.handle import Handle
-from frontdesk.session_records import Outline, OutlineCompaction, OutlineFork, OutlineRun
+from frontdesk.session.records import Outline, OutlineCompaction, OutlineFork, OutlineRun
 from frontdesk.store import Item, Place, SessionQuery, SessionRow
 from frontdesk.tree.items import count, position_of
 from frontdesk.tree.outline import Run, runs_of

@@ -13,8 +13,8 @@ from frontdesk.history.trees import measure, measure_each
 from frontdesk.history.views import read_all, retry_if_moved
 from frontdesk.messages import SUMMARY_PREFIX, Message, check_id
 from frontdesk.session.handle import Handle
+from frontdesk.session.records import Absence, ItemKind, PathEntry, PathPage, ViewItem, ViewPage
 from frontdesk.session.windows import WindowReader
-from frontdesk.session_records import Absence, ItemKind, PathEntry, PathPage, ViewItem, ViewPage
 from frontdesk.store import Item, OverlayItem, Place
 from frontdesk.tree.items import count, drop_first, first_items, last_items
 from frontdesk.tree.tree import Tree

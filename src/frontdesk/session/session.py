@@ -29,12 +29,12 @@ from frontdesk.search.visibility import Access, AccessRule
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
 from frontdesk.session.preparing import check_rendering
+from frontdesk.session.records import ContextBreakdown, Outline, PathPage, Prompt, Timeline, TurnInfo, ViewPage
 from frontdesk.session.requests import AnthropicRequest, OpenAIRequest, OpenAIResponsesRequest, ProviderFormat
 from frontdesk.session.splitting import split
 from frontdesk.session.succession import start_next
 from frontdesk.session.turns import DEFAULT_TTL, Duration, Holding, OnBusy, TurnRequest, hold, turn_request
 from frontdesk.session.writing import Given
-from frontdesk.session_records import ContextBreakdown, Outline, PathPage, Prompt, Timeline, TurnInfo, ViewPage
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, Scope, Store
 from frontdesk.tools import Tool, check_tools
 

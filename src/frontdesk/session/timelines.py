@@ -16,7 +16,7 @@ from frontdesk.history.views import read_all, retry_if_moved
 from frontdesk.models.windows import session_window
 from frontdesk.moments import to_datetime
 from frontdesk.session.handle import Handle
-from frontdesk.session_records import Timeline, TimelineCompaction, TimelinePoint
+from frontdesk.session.records import Timeline, TimelineCompaction, TimelinePoint
 from frontdesk.store import OverlayRow
 from frontdesk.tree.tree import Tree
 

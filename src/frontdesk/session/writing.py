@@ -23,7 +23,6 @@ from frontdesk.messages import Message, NewMessage, StoredMessage, check_id
 from frontdesk.messages.ingestion import Ingested, ingest_message
 from frontdesk.messages.model_objects import ProviderModel
 from frontdesk.records import Appended
-from frontdesk.reports import log_failure
 from frontdesk.search import index
 from frontdesk.session.fact_notes import FactNotes
 from frontdesk.session.handle import Handle
@@ -31,6 +30,7 @@ from frontdesk.session.removing import touches_others
 from frontdesk.store import ANY_HEAD, TURN, AnyHead, Append, AppendResult, FollowHead, Place, Plan, SessionRow
 from frontdesk.tree import edits
 from frontdesk.tree.tree import Tree
+from frontdesk.unattended import log_failure
 
 Given = Mapping[str, Any] | Message | NewMessage | ProviderModel
 """what can be appended: a dict in a known format, a message, a value with its role, or an object of a provider's SDK"""

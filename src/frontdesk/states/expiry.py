@@ -9,9 +9,8 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
 from frontdesk.errors import ConfigurationError, FrontdeskError, InvalidInputError, StoreClosedError
-from frontdesk.pauses import sleep
-from frontdesk.reports import log_failure
 from frontdesk.store import StateStore, Swept
+from frontdesk.unattended import log_failure, sleep
 
 DEFAULT_TTL = timedelta(minutes=30)
 TTL_VARIABLE = "SESSION_TTL_SECONDS"

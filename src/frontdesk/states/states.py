@@ -28,7 +28,6 @@ from frontdesk.errors import (
 from frontdesk.keys import SessionKey
 from frontdesk.messages.ids import check_id, new_id
 from frontdesk.moments import to_datetime
-from frontdesk.pauses import sleep
 from frontdesk.record import Record
 from frontdesk.records import Page
 from frontdesk.states.codec import StateCodec
@@ -54,6 +53,7 @@ from frontdesk.store import (
     StateWrite,
     prefix_end,
 )
+from frontdesk.unattended import sleep
 
 T = TypeVar("T")
 _ATTEMPTS = 200

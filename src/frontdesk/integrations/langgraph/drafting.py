@@ -13,7 +13,7 @@ from frontdesk.integrations.langgraph import lists, records
 from frontdesk.integrations.langgraph.lists import KnownList
 from frontdesk.integrations.langgraph.recent import Known
 from frontdesk.integrations.langgraph.records import CheckpointRecord, Elements, Inline, Stored, Value
-from frontdesk.shelves import BlobRange
+from frontdesk.states.shelves import BlobRange
 
 _INLINE_BYTES = 512
 

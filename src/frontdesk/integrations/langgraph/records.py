@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from frontdesk.shelves import BlobRange, one, starting_with
+from frontdesk.states.shelves import BlobRange, one, starting_with
 
 Typed = tuple[str, bytes]
 """a value as LangGraph's serializer writes it: the name of the encoding, and the bytes"""

@@ -27,7 +27,7 @@ from frontdesk.integrations.langgraph.threads import Loaded, Threads
 from frontdesk.integrations.loop_thread import LoopThread
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
-from frontdesk.shelves import BlobRange
+from frontdesk.states.shelves import BlobRange
 
 _END = object()
 

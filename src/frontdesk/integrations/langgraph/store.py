@@ -30,7 +30,7 @@ from frontdesk.manager.manager import SessionManager
 from frontdesk.moments import now, to_datetime
 from frontdesk.search.ranking import rank_texts
 from frontdesk.search.tokeniser import TOKENISER
-from frontdesk.shelves import Blob, one, starting_with
+from frontdesk.states.shelves import Blob, one, starting_with
 
 _NAME = "langgraph-store"
 _ITEMS = starting_with(b"k")

@@ -17,7 +17,7 @@ from frontdesk.integrations.langgraph.recent import Known, Recent
 from frontdesk.integrations.langgraph.records import CheckpointRecord, Elements, Inline, Run, Stored, WriteRecord
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
-from frontdesk.shelves import Blob, BlobRange, ShelfVersion, one
+from frontdesk.states.shelves import Blob, BlobRange, ShelfVersion, one
 
 _NAME = "langgraph"
 _PAGE = 20

@@ -33,7 +33,7 @@ from frontdesk.server.shortening import cut_content
 from frontdesk.server.streams import MESSAGES, started
 from frontdesk.server.wire import answer, lines
 from frontdesk.session import Session
-from frontdesk.session_records import PathPage
+from frontdesk.session.records import PathPage
 
 routes = router("messages")
 Text = str | None

@@ -13,7 +13,7 @@ from frontdesk.server.routes.parts import SessionOf, router, words
 from frontdesk.server.shortening import cut_content
 from frontdesk.server.wire import answer
 from frontdesk.session import Session
-from frontdesk.session_records import ContextBreakdown, Outline, Timeline, TurnInfo, ViewPage
+from frontdesk.session.records import ContextBreakdown, Outline, Timeline, TurnInfo, ViewPage
 from frontdesk.tools import Tool
 
 routes = router("what the model gets")

@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import TypeVar
 
 from frontdesk.errors import FrontdeskError, StoreClosedError
-from frontdesk.pauses import sleep
 from frontdesk.stores.postgres.connection import Connection, Statements
 from frontdesk.stores.postgres.failures import is_conflict, is_epoch_over, is_lost, is_read_only, may_pass, translate
 from frontdesk.stores.postgres.hosts import Hosts, is_standby
 from frontdesk.stores.postgres.lanes import Lane
 from frontdesk.stores.postgres.pool import Driver, Pool
+from frontdesk.unattended import sleep
 
 T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[T]]

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 
-from frontdesk.pauses import sleep
 from frontdesk.stores.postgres.pool import Pool
+from frontdesk.unattended import sleep
 
 
 class Lane:

@@ -14,8 +14,8 @@ from typing import Any
 import asyncpg
 
 from frontdesk.errors import FrontdeskError
-from frontdesk.pauses import sleep
 from frontdesk.stores.bell import Bell
+from frontdesk.unattended import sleep
 
 _EVERY = 0.1
 _CONNECT_AGAIN = 5.0

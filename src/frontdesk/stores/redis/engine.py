@@ -20,10 +20,10 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
-from frontdesk.pauses import sleep
 from frontdesk.stores.redis.clients import Clients, exchange, pool_factory
 from frontdesk.stores.redis.scripts import DAMAGED, Script
 from frontdesk.stores.redis.url import RedisAddress
+from frontdesk.unattended import sleep
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25

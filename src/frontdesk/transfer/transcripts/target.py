@@ -15,7 +15,6 @@ from frontdesk.history import trees
 from frontdesk.lifecycle.usage import usage_entry
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.moments import to_datetime
-from frontdesk.pauses import sleep
 from frontdesk.search import index
 from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
@@ -25,6 +24,7 @@ from frontdesk.transfer.transcripts.steps import Compacted, Opened, TranscriptFo
 from frontdesk.transfer.transcripts.tally import Tally
 from frontdesk.tree import plans
 from frontdesk.tree.tree import Tree
+from frontdesk.unattended import sleep
 
 _MESSAGES = 200
 _PAGE = 10

@@ -1,11 +1,13 @@
-"""Logs failures of work that no caller waits for: what failed, the type of the error and its traceback, but no text
-that may quote a conversation."""
+"""Work that no caller waits for: how it pauses, and how its failures are logged."""
 
 from __future__ import annotations
 
 import logging
+from asyncio import sleep
 
 from frontdesk.errors import FrontdeskError, InvalidInputError
+
+__all__ = ["log_failure", "sleep"]  # `asyncio.sleep` as it was on import: if a test replaces it, loops do not spin
 
 
 def log_failure(log: logging.Logger, error: BaseException, text: str, *values: object) -> None:
