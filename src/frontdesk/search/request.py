@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -135,17 +135,8 @@ async def parse_request(
     """Parse the arguments of a search. Filters apply in addition to those in the query.
 
     Raises `InvalidInputError`, and `InvalidCursorError` for a cursor of another call."""
-    if not isinstance(text, str):
-        raise InvalidInputError(f"a query must be a text, not {type(text).__name__}")
-    if limit is None:
-        raise InvalidInputError("limit must be a whole number, at least 1, not None: pass `next_cursor` for more hits")
-    check_count(limit, "limit")
-    if not isinstance(context, int) or isinstance(context, bool) or not 0 <= context <= _MAX_CONTEXT:
-        raise InvalidInputError(f"context must be a whole number from 0 to {_MAX_CONTEXT}, not {context!r}")
     words = {"session": session, "role": role, "author": author, "status": status, "tag": tag, **key}
-    for name, value in words.items():
-        if value is not None and not isinstance(value, str):
-            raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
+    _check(text, limit, context, words)
     session, status, tag = _storable(session), _storable(status), _storable(tag)
     key = {name: _storable(value) for name, value in key.items()}
     today = to_datetime(runtime.now()).date()
@@ -179,6 +170,19 @@ async def parse_request(
         for_model=for_model,
         choose=choose,
     )
+
+
+def _check(text: str, limit: int, context: int, words: Mapping[str, str | None]) -> None:
+    if not isinstance(text, str):
+        raise InvalidInputError(f"a query must be a text, not {type(text).__name__}")
+    if limit is None:
+        raise InvalidInputError("limit must be a whole number, at least 1, not None: pass `next_cursor` for more hits")
+    check_count(limit, "limit")
+    if not isinstance(context, int) or isinstance(context, bool) or not 0 <= context <= _MAX_CONTEXT:
+        raise InvalidInputError(f"context must be a whole number from 0 to {_MAX_CONTEXT}, not {context!r}")
+    for name, value in words.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
 
 
 def is_shown(role: str) -> bool:
