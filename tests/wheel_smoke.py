@@ -15,7 +15,7 @@ import frontdesk
 from frontdesk import SessionManager
 from frontdesk.errors import ConfigurationError
 
-CONTRACTS = {"__init__.py", "inputs.py", "state_contract", "store_contract"}
+CONTRACTS = {"__init__.py", "inputs.py", "shelf_contract.py", "state_contract", "store_contract"}
 
 
 def check_contents() -> None:

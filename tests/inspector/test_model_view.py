@@ -46,8 +46,11 @@ async def test_copies_the_request_as_the_provider_gets_it(page: Page, desk: Desk
     async with desk.manager() as manager:
         await chat(manager, "request", 2)
         await page.goto(desk.at("s/request?view=model"))
-        await page.get_by_role("button", name="Copy request").click()
-        await expect(page.get_by_text("Request copied")).to_be_visible()
+        await page.bring_to_front()  # a browser copies only for the page that has the focus
+        async with page.expect_response("**/prepare") as answer:
+            await page.get_by_role("button", name="Copy request").click()
+        assert (await answer.value).ok
+        await expect(page.locator(".place[role=status]")).to_have_text("Request copied")
         copied = await page.evaluate("navigator.clipboard.readText().then(JSON.parse)")
         assert copied["messages"] == (await manager.session("request").prepare("anthropic"))["messages"]
 

@@ -4,6 +4,7 @@ event is skipped silently, and search finds what is written afterwards."""
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import subprocess
 import sys
@@ -214,3 +215,20 @@ async def test_the_position_of_another_memory_store() -> None:
         await say(one, "one")
         position = (await follow(one))[-1].position
         await check_went_back(other, position)
+
+
+async def test_random_numbers_of_the_program_do_not_make_two_logs_alike(tmp_path: Path) -> None:
+    """Tests and simulations seed `random`. Copies of a file that are written to afterwards are different logs."""
+    path, copy = tmp_path / "agents.db", tmp_path / "copy.db"
+    async with SessionManager(f"sqlite:///{path}") as manager:
+        await say(manager, "one")
+    shutil.copy(path, copy)
+    positions = []
+    for file in (path, copy):
+        random.seed(7)
+        async with SessionManager(f"sqlite:///{file}") as manager:
+            await say(manager, "two")
+            positions.append((await follow(manager))[-1].position)
+    async with SessionManager(f"sqlite:///{copy}") as manager:
+        with pytest.raises(ChangesRewoundError):
+            await follow(manager, positions[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections import defaultdict
 from itertools import count
 
@@ -95,7 +95,7 @@ class Rows:
         self.log: defaultdict[str, list[ChangeRow]] = defaultdict(list)
         self.details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
         """what log entries say, by session, so that it goes with it"""
-        self.epoch = random.getrandbits(48) | 1
+        self.epoch = secrets.randbits(48) | 1
         """that of the change log: what another store returned is not in this one"""
         self.trimmed: dict[str, Position] = {}
         self.leases: dict[LeaseKey, LeaseRow] = {}

@@ -12,7 +12,7 @@ A request is answered when its time is over, wherever it is: while it waits here
 from __future__ import annotations
 
 import asyncio
-import random
+import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -53,7 +53,7 @@ class _Waiting:
         self.future = future
         self.until = until
         self.key: _Key = (request.namespace, request.session_id)
-        self.call = random.getrandbits(63)
+        self.call = secrets.randbits(63)
         self.is_sent = False
         self.may_be_stored = False
         """whether it was sent and no answer came"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +29,7 @@ class PostgresPlans(PostgresDatabase):
         await sessions.take_key(self.connection, session.number)
 
     async def append(self, request: Append) -> AppendResult:
-        return await append.append_locked(self.connection, request, random.getrandbits(63))
+        return await append.append_locked(self.connection, request, secrets.randbits(63))
 
     def columns_of_end(self, plan: Plan) -> dict[str, Any]:
         """A plan changes no end but that of its own session: what is beyond it belongs to that session alone."""

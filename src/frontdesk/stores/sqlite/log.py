@@ -7,7 +7,7 @@ by one process, and after the restore by another, has different positions."""
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections.abc import Sequence
 from functools import partial
 from itertools import takewhile
@@ -56,7 +56,7 @@ def write(
 
 def _begin_epoch(connection: Connection) -> None:
     """Begin an epoch in this transaction. If that is rolled back, the next entry begins one."""
-    connection.execute(_BEGIN, (random.getrandbits(48) | 1,))
+    connection.execute(_BEGIN, (secrets.randbits(48) | 1,))
     connection.set_rollback_hook(partial(_forget, ref(connection)))
     _begun.add(connection)
 
