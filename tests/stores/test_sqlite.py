@@ -364,3 +364,49 @@ async def test_small_appends_at_once_are_committed_together_on_the_event_loop(st
     await held.let_go()
     await asyncio.gather(*waiting)
     assert await ids(store, "s") == ["a", *(f"m{number}" for number in range(20))]
+
+
+async def test_a_small_append_takes_one_pass_of_the_event_loop(store: SQLiteStore) -> None:
+    await add(store, "s", "a")
+    loop = asyncio.get_running_loop()
+    passes = 0
+
+    def count() -> None:
+        nonlocal passes
+        passes += 1
+        loop.call_soon(count)
+
+    count()
+    fewest = 100
+    for number in range(20):  # on a busy machine, a commit may take too long for the event loop
+        before = passes
+        store.engine._writer._commit_seconds = 0.0
+        await add(store, "s", f"m{number}")
+        fewest = min(fewest, passes - before)
+    assert fewest == 1
+
+
+async def test_a_cancelled_small_append_does_not_keep_others_waiting(store: SQLiteStore) -> None:
+    await add(store, "s", "a")
+    adding = [asyncio.ensure_future(add(store, "s", f"m{number}")) for number in range(3)]
+    await asyncio.sleep(0)
+    adding[0].cancel()
+    results = await asyncio.gather(*adding, return_exceptions=True)
+    assert [type(result) for result in results] == [asyncio.CancelledError, AppendResult, AppendResult]
+    await add(store, "s", "z")
+    assert {"a", "m1", "m2", "z"} <= set(await ids(store, "s"))
+
+
+async def test_small_appends_stay_on_the_event_loop_while_the_log_is_copied(store: SQLiteStore) -> None:
+    await add(store, "s", "a")
+    threads: list[str] = []
+
+    def note(connection: Connection) -> None:
+        threads.append(threading.current_thread().name)
+
+    with store.engine._checkpointer.hold():  # the copy takes as long as this
+        await add(store, "s", message("large", "x" * 5_000_000))
+        for _ in range(100):  # the first of them are behind the large one
+            store.engine._writer._commit_seconds = 0.0
+            await store.engine.write(note, small=True)
+    assert threading.current_thread().name in threads

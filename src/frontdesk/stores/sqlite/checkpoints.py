@@ -28,6 +28,12 @@ class Checkpointer(Worker):
         self._nearly_done = False
         self._asked_at = 0
 
+    def is_due(self, pages: int) -> bool:
+        """Whether `relieve` would do something now."""
+        if pages < WAL_PAGES_TO_CHECKPOINT:
+            return False
+        return self._nearly_done or not self._asked_at <= pages < self._asked_at + WAL_PAGES_TO_CHECKPOINT
+
     def relieve(self, writer: apsw.Connection, patience: Patience, pages: int) -> None:
         """Called by the writer between two transactions when the log has grown to `pages`."""
         if pages < self._asked_at:

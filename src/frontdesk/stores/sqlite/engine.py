@@ -13,9 +13,10 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from frontdesk.errors import StoreClosedError
+from frontdesk.pauses import sleep
 from frontdesk.stores.bell import Bell
 from frontdesk.stores.sqlite.checkpoints import Checkpointer
 from frontdesk.stores.sqlite.connections import Connection, Database
@@ -71,13 +72,13 @@ class SQLiteEngine:
         job: Job = (operation, loop, future, time.monotonic())
         with self._gate:
             self._refuse_if_closed()
-            if small and not self._writer.hold().locked() and self._has_room_for_small(loop):
+            small = small and not self._writer.hold().locked() and self._has_room_for_small(loop)
+            if small:
                 self._small.append(job)
-                if len(self._small) == 1:
-                    # Tasks that are ready to run now may add theirs before they are committed.
-                    loop.call_soon(self._commit_small)
             else:
                 self._queue([job])
+        if small:
+            await self._commit_with_others(future)
         result = await future
         self.bell.ring()
         return result
@@ -89,6 +90,16 @@ class SQLiteEngine:
         self._writer.start_once()
         for job in jobs:
             self._writes.put(job)
+
+    async def _commit_with_others(self, future: asyncio.Future[Any]) -> None:
+        """Commit small jobs, once tasks that are ready to run now have added theirs: the first to go on commits all."""
+        try:
+            await sleep(0)
+        except asyncio.CancelledError:
+            self._commit_small()
+            raise
+        if not future.done():
+            self._commit_small()
 
     def _commit_small(self) -> None:
         with self._gate:

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from frontdesk.errors import FrontdeskError
-from frontdesk.stores.sqlite.checkpoints import WAL_PAGES_TO_CHECKPOINT, Checkpointer
+from frontdesk.stores.sqlite.checkpoints import Checkpointer
 from frontdesk.stores.sqlite.connections import Connection, Database, roll_back
 from frontdesk.stores.sqlite.delivery import Delivery, Job, Outcome, deliver
 from frontdesk.stores.sqlite.patience import BUSY
@@ -51,7 +51,7 @@ class WriterThread(Worker):
             self._serve(batch)
             del batch  # its jobs may refer to the store, which is dropped while this waits for the next
             self._admit()
-            if self._wal_pages >= WAL_PAGES_TO_CHECKPOINT:
+            if self._checkpointer.is_due(self._wal_pages):
                 with self._active():
                     self._relieve()
 
@@ -147,9 +147,9 @@ class WriterThread(Worker):
         return outcomes
 
     def commit_now(self, batch: list[Job]) -> list[Outcome]:
-        """Called on the event loop: as `_commit`, but without any wait. Nothing is done if one would be necessary, or
-        if commits take long."""
-        if self._commit_seconds > QUICK_COMMIT or self._wal_pages >= WAL_PAGES_TO_CHECKPOINT or not self._jobs.empty():
+        """Called on the event loop: as `_commit`, but without any wait. Nothing is done if one would be necessary, if
+        commits take long, or if the thread has to look after the log."""
+        if self._commit_seconds > QUICK_COMMIT or self._checkpointer.is_due(self._wal_pages) or not self._jobs.empty():
             return []
         if not self._lock.acquire(blocking=False):
             return []
