@@ -152,6 +152,7 @@ def _method(call: Call | Worked, function: Any) -> Any:
     in_query = call.is_query if isinstance(call, Call) else function.__name__ in _IN_ADDRESS
     hints = get_type_hints(function)
     result = hints["return"]
+    is_stream = get_origin(result) is AsyncIterator
 
     def start(self: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
         arguments = {**several, **signature.bind(self, *args, **given).arguments}
@@ -160,10 +161,9 @@ def _method(call: Call | Worked, function: Any) -> Any:
             _check(name, value, hints.get(name), in_query=in_query)
         if not isinstance(call, Call):
             return call(self._remote, arguments)
-        is_stream = get_origin(result) is AsyncIterator
         return (self._remote.lines if is_stream else self._remote.send)(call, arguments, _item(result))
 
-    if inspect.isasyncgenfunction(function):
+    if is_stream:
 
         async def stream(self: Any, /, *args: Any, **given: Any) -> Any:
             async for item in start(self, args, given):

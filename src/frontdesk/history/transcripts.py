@@ -24,7 +24,7 @@ async def portions(runtime: Runtime, load: Loader, *, reverse: bool = False) -> 
 
     If the session is changed while it is read, what is left is looked up again: no message that stays is left out.
     Raises `DamagedRecordError` if messages are missing although nothing was changed."""
-    last: list[str] = []
+    last: list[Message] = []
     total = 0
     items = await load(None, 0)
     missed: list[Item] = []
@@ -34,27 +34,26 @@ async def portions(runtime: Runtime, load: Loader, *, reverse: bool = False) -> 
             if len(messages) != count(batch):
                 items = await _rest(load, last, total)
                 if items and items == missed:
-                    raise DamagedRecordError("a part of the transcript after message", last[-1] if last else "")
+                    raise DamagedRecordError("a part of the transcript after message", last[-1].id if last else "")
                 missed = items
                 break
-            messages = messages[::-1] if reverse else messages
-            last = [message.id for message in messages]
-            total += len(messages)
-            yield messages
+            last = messages[::-1] if reverse else messages
+            total += len(last)
+            yield last
         else:
             return
 
 
-async def _rest(load: Loader, last: Sequence[str], total: int) -> list[Item]:
+async def _rest(load: Loader, last: Sequence[Message], total: int) -> list[Item]:
     """What comes after the last message that was returned and is still there."""
     if not last:
         return await load(None, 0)
-    for message_id in last[:0:-1]:
+    for message in last[:0:-1]:
         try:
-            return await load(message_id, total)
+            return await load(message.id, total)
         except MessageNotFoundError:
             continue
-    return await load(last[0], total)
+    return await load(last[0].id, total)
 
 
 def fixed_loader(items: Sequence[Item]) -> Loader:

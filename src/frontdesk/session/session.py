@@ -381,15 +381,14 @@ class Session:
             format, [*offered.values()], max_tokens=max_tokens, cache=cache, notes=notes, alternate=alternate
         )
 
-    async def transcript(
+    def transcript(
         self, *, leaf: str | None = None, after: str | None = None, limit: int | None = None, reverse: bool = False
     ) -> AsyncIterator[Message]:
         """Stream the path to the head (or `leaf`) as it was written. The path may have any length.
 
         With `after`, the stream starts after that message, in the direction of reading. Raises
         `MessageNotFoundError`."""
-        async for message in self._parts.reader.transcript(leaf, after, limit, reverse):
-            yield message
+        return self._parts.reader.transcript(leaf, after, limit, reverse)
 
     async def page(
         self, *, leaf: str | None = None, position: int | None = None, around: str | None = None, limit: int = 50
@@ -531,10 +530,9 @@ class Session:
         """All compactions of the session, oldest first, including those inside newer ones."""
         return await self._parts.overlays.all()
 
-    async def expand(self, compaction_id: str) -> AsyncIterator[Message]:
+    def expand(self, compaction_id: str) -> AsyncIterator[Message]:
         """Stream the messages under a compaction as they were written. Raises `CompactionNotFoundError`."""
-        async for message in self._parts.overlays.expand(compaction_id):
-            yield message
+        return self._parts.overlays.expand(compaction_id)
 
     async def undo_compaction(self, compaction_id: str) -> None:
         """Remove a compaction. The messages that it covered are visible again. Raises `CompactionNotFoundError`."""
