@@ -142,7 +142,7 @@ from frontdesk.store import (
     Store,
 )
 from frontdesk.tools import Tool
-from frontdesk.transfer.transcripts.steps import TranscriptFormat
+from frontdesk.transfer.transcripts import TranscriptFormat
 
 __all__ = [
     "ANY_HEAD",

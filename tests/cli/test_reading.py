@@ -178,3 +178,11 @@ def test_help_loads_only_what_it_prints() -> None:
     assert "frontdesk.cli.app" in loaded
     heavy = {"frontdesk.public", "frontdesk.manager", "msgspec", "apsw", "asyncio", "rich", "fastapi", "mcp"}
     assert not loaded & heavy
+
+
+def test_a_manager_loads_what_moves_namespaces_when_that_is_called() -> None:
+    """Every program that uses the library pays for its imports, and few import or export anything."""
+    script = "import sys; from frontdesk import *; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("frontdesk.transfer")}
+    assert loaded <= {"frontdesk.transfer", "frontdesk.transfer.transcripts"}

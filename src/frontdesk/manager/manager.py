@@ -68,13 +68,7 @@ from frontdesk.states.shelves import Shelves
 from frontdesk.states.states import T
 from frontdesk.store import ANY_HEAD, FOLLOW_HEAD, AnyHead, FollowHead, StateStore, Store
 from frontdesk.tools import Tool
-from frontdesk.transfer.backups import write_backup
-from frontdesk.transfer.checking import check_namespace
-from frontdesk.transfer.copying import Copier
-from frontdesk.transfer.exporting import export_lines
-from frontdesk.transfer.importing import as_stream, import_lines
-from frontdesk.transfer.transcripts.importing import import_transcripts
-from frontdesk.transfer.transcripts.steps import TranscriptFormat
+from frontdesk.transfer.transcripts import TranscriptFormat
 
 # Inside the class, `list` is its method.
 AppendedList: TypeAlias = list[Appended]
@@ -741,7 +735,7 @@ class SessionManager(Configurable):
         From then on, `delete` and `erase` do not find states in that store."""
         return await self._states.forget(url)
 
-    # export and import
+    # export and import: what they need is imported when they are called, so that all other programs start faster
 
     async def export(self, on_progress: Callable[[int, int], Any] | None = None) -> AsyncIterator[bytes]:
         """The whole namespace as JSON lines, each with its line break: sessions with their trees, compactions, blocks
@@ -751,6 +745,8 @@ class SessionManager(Configurable):
         The memory that it takes does not grow with the namespace. `on_progress(done, total)` is called with the number
         of families of sessions that are done; the total is not known before the end. Raises `ConcurrentChangeError` if
         sessions change every time they are read."""
+        from frontdesk.transfer.exporting import export_lines
+
         async for line in export_lines(self._runtime, on_progress):
             yield line
 
@@ -768,6 +764,8 @@ class SessionManager(Configurable):
         A line that cannot be read is reported, and the sessions that it belongs to are left out. With `dry_run`,
         nothing is written. `on_progress(lines, bytes)` is called with how much was read. Raises `InvalidInputError` if
         the lines are not an export."""
+        from frontdesk.transfer.importing import as_stream, import_lines
+
         return await import_lines(self._runtime, as_stream(lines), dry_run=dry_run, on_progress=on_progress)
 
     async def import_transcripts(
@@ -788,6 +786,8 @@ class SessionManager(Configurable):
         No hook and no model is called. The memory that it takes does not grow with a JSONL file or a database; of
         ChatGPT's export, it holds one conversation. With `dry_run`, nothing is written. `on_progress(done, total)` is
         called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format, and `OSError`s."""
+        from frontdesk.transfer.transcripts.importing import import_transcripts
+
         return await import_transcripts(
             self._runtime, Path(path), format=format, dry_run=dry_run, on_progress=on_progress
         )
@@ -806,6 +806,8 @@ class SessionManager(Configurable):
         all is copied, what has changed meanwhile is copied, too; with `follow`, until the call is cancelled. Of a
         conversation that goes on, new messages are copied; after any other change, the sessions that share its messages
         are copied again as a whole. `on_progress(report)` is called after each family of sessions."""
+        from frontdesk.transfer.copying import Copier
+
         copier = Copier(self._runtime, target._runtime, target.delete, on_progress)
         return await copier.run(follow=follow)
 
@@ -816,6 +818,8 @@ class SessionManager(Configurable):
         With `fix`, counters and totals are written again as the rows add up to; make a `backup` first. Sessions that
         change meanwhile are left alone. `on_progress(done, total)` is called with the number of families of sessions
         that are done."""
+        from frontdesk.transfer.checking import check_namespace
+
         return await check_namespace(self._runtime, fix=fix, on_progress=on_progress)
 
     async def backup(self, path: str | Path) -> None:
@@ -823,6 +827,8 @@ class SessionManager(Configurable):
         file as of one moment, which can be opened like it; of any other store, an `export` of the namespace.
 
         Raises `FileExistsError` and other `OSError`s."""
+        from frontdesk.transfer.backups import write_backup
+
         await write_backup(self._runtime, str(path))
 
     # hooks and life cycle

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 # where words begin and end
 
@@ -44,11 +45,11 @@ _LETTERS = rf"[^\W{_SPACELESS}]+(?:[{_MARKS}]+[^\W{_SPACELESS}]*)*"
 _PLAIN = rf"(?>[0-9A-Za-z_]+(?:{_JOINT}[0-9A-Za-z_]+)*(?:\+\+|#)?)"
 # A number with thousands separators, which are no part of the term.
 _THOUSANDS = r"(?<![\w.,-])[0-9]{1,3}(?:,[0-9]{3})+(?![\w,])"
-RUN = re.compile(
-    rf"{_THOUSANDS}|{_PLAIN}(?![^\x00-\x7f])|{_LETTERS}(?:{_JOINT}{_LETTERS})*(?:\+\+|#)?|[{_SPACELESS}]+|{_FLAG}|[{_EMOJI}]"
+_RUN = (
+    rf"{_THOUSANDS}|{_PLAIN}(?![^\x00-\x7f])|{_LETTERS}(?:{_JOINT}{_LETTERS})*(?:\+\+|#)?"
+    rf"|[{_SPACELESS}]+|{_FLAG}|[{_EMOJI}]"
 )
 ASCII_RUN = re.compile(f"{_THOUSANDS}|{_PLAIN}")
-IS_SPACELESS = re.compile(rf"[{_SPACELESS}]").match
 
 # The words and numbers of an identifier. A simple word has one, itself.
 PARTS = re.compile(rf"\d+|(?:[^\W\d_]|[{_MARKS}])+")
@@ -62,6 +63,26 @@ GROUPED_DIGITS = re.compile(r"\d{1,3}(?:\.\d{3})+$")
 HYPHENATED = re.compile(r"[^\W\d_]+(?:[-.][^\W\d_]+){1,2}$")
 HEXADECIMAL = re.compile(r"[0-9a-f]{12,}$")
 IS_HEBREW = re.compile("[\u05d0-\u05ea]").match
+
+# Compiling the two patterns with the ranges of many scripts takes a twentieth of the time of importing Frontdesk. So
+# they are compiled when they are first needed.
+
+
+@cache
+def run_pattern() -> re.Pattern[str]:
+    """Matches a run: a word, an identifier, a piece without spaces, or an emoji."""
+    return re.compile(_RUN)
+
+
+@cache
+def _spaceless_pattern() -> re.Pattern[str]:
+    return re.compile(rf"[{_SPACELESS}]")
+
+
+def is_spaceless(text: str) -> bool:
+    """Whether a text begins in a script without spaces."""
+    return not text.isascii() and _spaceless_pattern().match(text) is not None
+
 
 # letters that mean the same
 

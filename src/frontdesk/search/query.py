@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from frontdesk.moments import DAY, to_microseconds
 from frontdesk.search.fields import ASSISTANT, AUTHOR_MARK, USER
-from frontdesk.search.languages import IS_SPACELESS, RUN, STOP_WORDS, STOP_WORDS_BY_SCRIPT
+from frontdesk.search.languages import STOP_WORDS, STOP_WORDS_BY_SCRIPT, is_spaceless, run_pattern
 from frontdesk.search.tokeniser import Tokeniser, fold
 
 MAX_CHARACTERS = 10_000
@@ -139,7 +139,7 @@ class _Parser:
         """Add a prefix; False if it cannot be one. If it is a word with a shorter stem, the stem is searched for too:
         "deployment*" also finds "deploy"."""
         prefix = fold(text)
-        if not RUN.fullmatch(text) or IS_SPACELESS(text):
+        if not run_pattern().fullmatch(text) or is_spaceless(text):
             return False
         runs = list(self._tokeniser.query_runs(text))
         if len(runs) != 1:  # "terms:" before a sign of another script becomes two runs once it is folded
@@ -174,7 +174,7 @@ class _Parser:
         stretches: list[tuple[str, ...]] = []
         joined = False
         for terms, others in self._tokeniser.query_runs(text):
-            is_word = not IS_SPACELESS(terms[0]) if terms else False
+            is_word = not is_spaceless(terms[0]) if terms else False
             if joined and is_word:
                 stretches[-1] += terms
             elif terms:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from frontdesk.search.languages import IS_SPACELESS
+from frontdesk.search.languages import is_spaceless
 from frontdesk.search.query import Query
 from frontdesk.search.tokeniser import ScriptRun, Tokeniser
 
@@ -42,7 +42,7 @@ def snippet(text: str, query: Query, tokeniser: Tokeniser, *, length: int = SNIP
 def _matches(text: str, query: Query, tokeniser: Tokeniser) -> Iterator[_Match]:
     wanted = frozenset(query.words)
     for run in tokeniser.runs(text):
-        if IS_SPACELESS(text[run.start]):
+        if is_spaceless(text[run.start]):
             yield from _in_spaceless(run, wanted)
             continue
         # Several matches in one run make it the better one: "function_77" is found by its whole and by "function".
@@ -94,7 +94,7 @@ def _cut(text: str, place: int, *, forward: bool) -> int:
             return max(0, min(at, len(text)))
         if text[at - 1].isspace() or (not forward and text[at].isspace()):
             return at
-        if IS_SPACELESS(text[at]) and IS_SPACELESS(text[at - 1]) and unicodedata.category(text[at])[0] != "M":
+        if is_spaceless(text[at]) and is_spaceless(text[at - 1]) and unicodedata.category(text[at])[0] != "M":
             return at
     while 0 < place < len(text) and unicodedata.category(text[place])[0] == "M":
         place -= 1

@@ -29,15 +29,15 @@ from frontdesk.search.languages import (
     HYPHENATED,
     IRREGULAR,
     IS_HEBREW,
-    IS_SPACELESS,
     PARTS,
     PATH_SEPARATORS,
-    RUN,
     SEPARATORS,
     VERSION_NUMBER,
     VERSION_SEPARATORS,
     american,
+    is_spaceless,
     parts_of_compound,
+    run_pattern,
     split_contraction,
     stemmer_for_script,
     without_prefix,
@@ -102,16 +102,16 @@ class Tokeniser:
 
     def runs(self, text: str) -> Iterator[ScriptRun]:
         """The same terms with their positions in the text, run by run."""
-        for found in RUN.finditer(text):
+        for found in run_pattern().finditer(text):
             words, others = self._runs[found[0]]
             yield ScriptRun(found.start(), found.end(), words + others)
 
     def query_runs(self, text: str) -> Iterator[Terms]:
         """The terms to search for, run by run. For scripts without spaces these are the pairs of characters, which are
         more specific; a single character only if the run has no other."""
-        for found in RUN.findall(text):
+        for found in run_pattern().findall(text):
             terms = self._runs[found]
-            yield Terms(terms.words) if IS_SPACELESS(found) else terms
+            yield Terms(terms.words) if is_spaceless(found) else terms
 
 
 class _RunCache(dict[str, Terms]):
@@ -125,7 +125,7 @@ class _RunCache(dict[str, Terms]):
         self._bases = IRREGULAR if self._is_english else {}
 
     def __missing__(self, run: str) -> Terms:
-        if IS_SPACELESS(run):
+        if is_spaceless(run):
             return _pairs_and_singles(fold(run))
         terms = self._split(run)
         if len(run) <= _MAX_CACHED_LENGTH:
@@ -195,7 +195,7 @@ class _ChunkCache(dict[str, Terms]):
         self.single: dict[str, str] = {}
 
     def __missing__(self, chunk: str) -> Terms:
-        found = [self._runs[run] for run in (ASCII_RUN if chunk.isascii() else RUN).findall(chunk)]
+        found = [self._runs[run] for run in (ASCII_RUN if chunk.isascii() else run_pattern()).findall(chunk)]
         words = tuple(chain.from_iterable(terms.words for terms in found))
         others = tuple(chain.from_iterable(terms.others for terms in found))
         terms = Terms(words, others)

@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from frontdesk.transfer.transcripts import chatgpt, claude_code, codex, hermes, pi
+from frontdesk.transfer.transcripts import TranscriptFormat, chatgpt, claude_code, codex, hermes, pi
 from frontdesk.transfer.transcripts.jsonl import read_records
-from frontdesk.transfer.transcripts.steps import Broken, Reader, Source, TranscriptFormat
+from frontdesk.transfer.transcripts.steps import Broken, Reader, Source
 
 READERS: dict[TranscriptFormat, Reader] = {
     "claude-code": claude_code.read,

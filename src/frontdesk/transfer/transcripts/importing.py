@@ -10,8 +10,9 @@ from typing import Any
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
 from frontdesk.records import TranscriptReport
+from frontdesk.transfer.transcripts import FORMATS, TranscriptFormat
 from frontdesk.transfer.transcripts.detecting import READERS, detect_format, find_files
-from frontdesk.transfer.transcripts.steps import FORMATS, Source, TranscriptFormat
+from frontdesk.transfer.transcripts.steps import Source
 from frontdesk.transfer.transcripts.tally import Tally
 from frontdesk.transfer.transcripts.writing import TranscriptWriter
 

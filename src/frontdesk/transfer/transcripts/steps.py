@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from frontdesk.errors import InvalidMessageError
 from frontdesk.messages import NewMessage
 from frontdesk.messages.deriving import time_of
-
-TranscriptFormat: TypeAlias = Literal["claude-code", "codex", "pi", "chatgpt", "hermes"]
-FORMATS: tuple[TranscriptFormat, ...] = get_args(TranscriptFormat)
 
 
 @dataclass(frozen=True, slots=True)

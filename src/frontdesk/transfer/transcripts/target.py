@@ -20,7 +20,8 @@ from frontdesk.session.components import Components
 from frontdesk.session.handle import Handle
 from frontdesk.store import ANY_HEAD, Append, NewOverlay, NewSession, Plan, UsageRow
 from frontdesk.transfer.families import transfer_store
-from frontdesk.transfer.transcripts.steps import Compacted, Opened, TranscriptFormat, Used
+from frontdesk.transfer.transcripts import TranscriptFormat
+from frontdesk.transfer.transcripts.steps import Compacted, Opened, Used
 from frontdesk.transfer.transcripts.tally import Tally
 from frontdesk.tree import plans
 from frontdesk.tree.tree import Tree

@@ -13,6 +13,7 @@ from frontdesk.errors import InvalidInputError, NotFoundError, SessionEndedError
 from frontdesk.messages import check_id
 from frontdesk.messages.ingestion import ingest_message
 from frontdesk.messages.stored import StoredMessage
+from frontdesk.transfer.transcripts import TranscriptFormat
 from frontdesk.transfer.transcripts.index import NOWHERE, EntryIndex, Spot
 from frontdesk.transfer.transcripts.steps import (
     Broken,
@@ -23,7 +24,6 @@ from frontdesk.transfer.transcripts.steps import (
     Opened,
     Skipped,
     Step,
-    TranscriptFormat,
     Used,
 )
 from frontdesk.transfer.transcripts.tally import Tally
