@@ -13,7 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from frontdesk.errors import StoreClosedError
 from frontdesk.pauses import sleep
@@ -70,15 +70,16 @@ class SQLiteEngine:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job: Job = (operation, loop, future, time.monotonic())
+        leads = False
         with self._gate:
             self._refuse_if_closed()
-            small = small and not self._writer.hold().locked() and self._has_room_for_small(loop)
-            if small:
+            if small and not self._writer.hold().locked() and self._has_room_for_small(loop):
+                leads = not self._small
                 self._small.append(job)
             else:
                 self._queue([job])
-        if small:
-            await self._commit_with_others(future)
+        if leads:
+            await self._lead()
         result = await future
         self.bell.ring()
         return result
@@ -91,15 +92,14 @@ class SQLiteEngine:
         for job in jobs:
             self._writes.put(job)
 
-    async def _commit_with_others(self, future: asyncio.Future[Any]) -> None:
-        """Commit small jobs, once tasks that are ready to run now have added theirs: the first to go on commits all."""
+    async def _lead(self) -> None:
+        """Commit the small jobs, once the tasks that are ready to run now have added theirs."""
         try:
             await sleep(0)
         except asyncio.CancelledError:
             self._commit_small()
             raise
-        if not future.done():
-            self._commit_small()
+        self._commit_small()
 
     def _commit_small(self) -> None:
         with self._gate:
