@@ -164,8 +164,8 @@ class WindowTests:
         for message in coding_agent(chance):
             await session.append(message)
             appends += 1
-            window = await session.history(max_tokens=24_000)
-            assert sum(message.tokens for message in window) <= 24_000
+            window = await session.history(max_tokens=12_000)
+            assert sum(message.tokens for message in window) <= 12_000
             changes += window[: len(before)] != before
             before = window
             if appends == 500:

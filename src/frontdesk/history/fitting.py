@@ -6,6 +6,9 @@ grows with every append, and the extents above the room are divided into steps. 
 step: from the messages that are there when the step begins, and so that it still fits when the step ends. Example: the
 room is 1,000 and a step 500. From an extent of 1,001 up to 1,500 the same messages are left out and shortened, as many
 as must be at 1,500.
+
+So the start changes once for each half of the room that is appended. It changes more often only if the last tool
+results, which stay whole, and the rest of a shortened turn need more than the other half: then the steps are smaller.
 """
 
 from __future__ import annotations
@@ -68,17 +71,15 @@ class _Fitting:
         self._shortened: dict[tuple[int, bool], Message] = {}
 
     def choose(self) -> list[Message]:
-        """What is kept. Raises `MoreNeededError`, `TooLongError`."""
-        *steps, now = self._steps()
-        tries = (
-            *((self._shorten_earlier, step) for step in steps),
-            *((self._drop_earlier, step) for step in (*steps, now)),
-            *((self._shorten_current, step) for step in (*steps, now)),
-        )
-        for way, step in tries:
-            kept = way(step)
-            if kept is not None:
-                return kept
+        """What is kept. Raises `MoreNeededError`, `TooLongError`.
+
+        Everything is tried for a large step before a smaller one is: a long current turn loses old outputs earlier, but
+        the start does not change at every append."""
+        for step in self._steps():
+            for way in (self._shorten_earlier, self._drop_earlier, self._shorten_current):
+                kept = way(step)
+                if kept is not None:
+                    return kept
         return self._shorten_everything()
 
     def _steps(self) -> Iterator[_Step]:

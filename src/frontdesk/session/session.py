@@ -302,8 +302,8 @@ class Session:
         `last` returns only that many messages from the end. `max_tokens` limits their tokens. The leading system
         messages, the summaries, and the current request with all its steps always stay. If the rest does not fit, long
         texts before the current request are shortened first, then earlier requests are left out with their answers,
-        the oldest first, then tool outputs of the current request are shortened. This happens in steps, so that the
-        start of the result stays the same from call to call.
+        the oldest first, then tool outputs of the current request are shortened. This happens in steps of up to half of
+        `max_tokens`, so that the start of the result stays the same for many calls.
 
         Returns `Message`s, or with `format` ("openai", "openai-responses", "anthropic", "gemini", "pydantic-ai", "adk",
         "ui", "raw") dicts that are valid for that provider or framework. No message is dropped: summaries, and system
