@@ -24,6 +24,11 @@ async def runs(manager: SessionManager) -> list[Event]:
     ]
 
 
+async def kinds(manager: SessionManager) -> list[str]:
+    """The last words of their kinds."""
+    return [event.kind.removeprefix("compaction.") for event in await runs(manager)]
+
+
 async def full(session: Session, messages: int = 9) -> None:
     await session.append_all([said(number) for number in range(1, messages + 1)])
 
@@ -111,6 +116,68 @@ class CompactionReportTests:
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert [event.data.get("error") for event in await runs(manager)] == [None, "CancelledError"]
+
+    async def test_a_source_that_is_split_for_a_small_summariser_is_one_compaction(
+        self, store: Store, namespace: str
+    ) -> None:
+        too_long = ValueError("maximum context length is 300 tokens")
+        model = Scripted(too_long, too_long)
+        async with compacting(store, namespace, model, auto=False) as manager:
+            session = manager.session("chat")
+            await full(session)
+            assert await session.compact() is not None
+            assert len(model.prompts) > 4
+            assert await kinds(manager) == ["started", "finished"]
+
+    async def test_a_source_that_no_split_makes_small_enough_is_one_failure(self, store: Store, namespace: str) -> None:
+        model = Scripted(*[ValueError("maximum context length exceeded")] * 100)
+        async with compacting(store, namespace, model, auto=False) as manager:
+            session = manager.session("chat")
+            await full(session)
+            with pytest.raises(ValueError, match="maximum"):
+                await session.compact()
+            assert len(model.prompts) > 2
+            assert await kinds(manager) == ["started", "failed"]
+
+    @pytest.mark.parametrize("script", [(), (ValueError("maximum context length is 300 tokens"),)])
+    async def test_the_summary_for_a_new_session_is_a_compaction(
+        self, store: Store, namespace: str, script: tuple[Exception, ...]
+    ) -> None:
+        async with compacting(store, namespace, Scripted(*script), auto=False) as manager:
+            await full(manager.session("chat"))
+            await manager.compact_and_split("chat")
+            started, finished = await runs(manager)
+            assert (started.kind, finished.kind) == ("compaction.started", "compaction.finished")
+            assert started.session_id == finished.session_id == "chat"
+            assert started.data == {"trigger": "split", "tokens_before": 900, "messages_covered": 9}
+            assert finished.data["tokens_before"] == 900
+            assert finished.data["tokens_after"] < 100
+
+    async def test_a_failed_summary_for_a_new_session_is_a_failed_compaction(
+        self, store: Store, namespace: str
+    ) -> None:
+        async with compacting(store, namespace, Scripted(*[KeyError(SECRET)] * 9), auto=False) as manager:
+            await full(manager.session("chat"))
+            with pytest.raises(KeyError):
+                await manager.compact_and_split("chat")
+            assert await kinds(manager) == ["started", "failed"]
+            await manager.compact_and_split("chat", summary="by hand")
+            assert await kinds(manager) == ["started", "failed"]
+
+    async def test_a_compaction_whose_messages_disappear_is_reported_as_failed(
+        self, store: Store, namespace: str
+    ) -> None:
+        model = Scripted()
+        model.hold()
+        async with compacting(store, namespace, model, auto=False) as manager:
+            session = manager.session("chat")
+            await full(session)
+            task = asyncio.create_task(session.compact())
+            await model.asked()
+            await session.clear_messages()
+            model.release()
+            assert await task is None
+            assert await kinds(manager) == ["started", "failed"]
 
     async def test_a_bug_in_a_summariser_is_logged_with_its_traceback_and_without_text(
         self, store: Store, namespace: str, caplog: pytest.LogCaptureFixture

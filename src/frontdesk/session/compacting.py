@@ -31,7 +31,7 @@ from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.models.overflow import is_context_overflow
 from frontdesk.models.windows import session_window
 from frontdesk.records import CompactionResult, ContextUsage
-from frontdesk.session.compaction_runs import CompactionRun, Trigger, report_run
+from frontdesk.session.compaction_runs import CompactionRun, Figures, Trigger, report_run
 from frontdesk.session.handle import Handle
 from frontdesk.session.overlays import Draft, Overlays, RangeChangedError
 from frontdesk.session.remembering import MemoryRefresher
@@ -169,9 +169,12 @@ class Compactor:
                 self._memory.start(before.id)
                 await run.start(sum(message.tokens for message in view.messages), part.last - part.first + 1)
                 try:
-                    return await run.finish(await self._replace(view, part, summariser, run))
+                    result = await self._replace(view, part, summariser, run)
                 except _CHANGED:
                     continue
+                kind = "truncate" if result.summary is None else "summary"
+                await run.finish(_figures(result.to_dict()), id=result.id, kind=kind)
+                return result
             raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")
 
     async def _replace(
@@ -260,7 +263,12 @@ class Compactor:
         # What is hardly longer than a summary still gets one: the new session is to open with it.
         before = max(sum(message.tokens for message in _messages(view, part)), 2 * MIN_TOKENS)
         summariser = Summariser(self._settings, self._runtime.settings.counter)
-        return Draft((await self._summarise(summariser, source, before)).text, source)
+        async with report_run(self._runtime, view.tree.session.id, "split", summariser) as run:
+            await run.start(sum(message.tokens for message in view.messages), part.last - part.first + 1)
+            started = time.monotonic()
+            summary = await self._summarise(summariser, source, before)
+            await run.finish(_figures(_details(view, [part], started, summary)))
+        return Draft(summary.text, source)
 
     async def open_with(self, opening: Opening | None) -> None:
         """Show a summary in place of what it was made from, if all of that is still there."""
@@ -317,3 +325,7 @@ def _details(
         "attempts": 0 if summary is None else summary.attempts,
         "usage": {},
     }
+
+
+def _figures(details: Mapping[str, Any]) -> Figures:
+    return Figures(*(details[name] for name in Figures._fields))

@@ -7,23 +7,32 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from frontdesk.compaction.summariser import Summariser
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError
-from frontdesk.records import CompactionResult
+from frontdesk.session.overlays import RangeChangedError
 from frontdesk.store import NewChange, changes
 
 _log = logging.getLogger("frontdesk.compaction")
 
-Trigger = Literal["automatic", "manual", "overflow", "deletion"]
-"""why a compaction runs: the view was full, the caller asked for it, a model refused a call as too long, or messages
-were deleted under a summary, which has to be made again"""
+Trigger = Literal["automatic", "manual", "overflow", "deletion", "split"]
+"""why a compaction runs: the view was full, the caller asked for it, a model refused a call as too long, messages were
+deleted under a summary, which has to be made again, or another session is to start with the summary"""
+
+
+class Figures(NamedTuple):
+    """What a compaction did, in numbers."""
+
+    tokens_before: int
+    tokens_after: int
+    messages_covered: int
+    attempts: int
 
 
 class CompactionRun:
-    """One compaction of a session. Every run that started either finishes or fails, unless its process dies."""
+    """One compaction of a session. Every run that started either finishes or fails, once, unless its process dies."""
 
     def __init__(self, runtime: Runtime, session_id: str, trigger: Trigger, summariser: Summariser) -> None:
         self._runtime = runtime
@@ -32,6 +41,7 @@ class CompactionRun:
         self._summariser = summariser
         self._model = _name_of(runtime.settings.compaction.summarize)
         self._started: float | None = None
+        self._is_over = False
 
     @property
     def model(self) -> str | None:
@@ -45,35 +55,27 @@ class CompactionRun:
             names = {"trigger": self.trigger, "model": self._model}
             await self._write(changes.compaction_started(**names, tokens_before=tokens, messages_covered=messages))
 
-    async def finish(self, result: CompactionResult) -> CompactionResult:
-        """Report what a compaction did; returns it."""
-        change = changes.compaction_finished(
-            id=result.id,
-            kind="truncate" if result.summary is None else "summary",
-            trigger=self.trigger,
-            model=self.model,
-            tokens_before=result.tokens_before,
-            tokens_after=result.tokens_after,
-            messages_covered=result.messages_covered,
-            attempts=result.attempts,
-            seconds=self._seconds(),
-        )
-        await self._write(change)
+    async def finish(self, figures: Figures, **made: str) -> None:
+        """Report what a compaction did; `made` has the id and the kind of what was added."""
+        self._is_over = True
+        values = {**made, "trigger": self.trigger, "model": self.model, **figures._asdict()}
+        await self._write(changes.compaction_finished(**values, seconds=self._seconds()))
         _log.info(
             "compacted session %r (%s): %d messages covered, from %d to %d tokens, %d attempts, %.3f s",
             self._session_id,
             self.trigger,
-            result.messages_covered,
-            result.tokens_before,
-            result.tokens_after,
-            result.attempts,
+            figures.messages_covered,
+            figures.tokens_before,
+            figures.tokens_after,
+            figures.attempts,
             self._seconds(),
         )
-        return result
 
     async def fail(self, error: BaseException) -> None:
-        """Report a failure, if the run has started. The error itself is for the caller to log or to raise."""
-        if self._started is not None:
+        """Report a failure, if the run has started and is not over. The error itself is for the caller to log or to
+        raise."""
+        if self._started is not None and not self._is_over:
+            self._is_over = True
             names = {"error": type(error).__name__, "trigger": self.trigger, "model": self._model}
             attempts, seconds = self._summariser.attempts, self._seconds()
             await self._write(changes.compaction_failed(**names, attempts=attempts, seconds=seconds))
@@ -92,13 +94,15 @@ class CompactionRun:
 async def report_run(
     runtime: Runtime, session_id: str, trigger: Trigger, summariser: Summariser
 ) -> AsyncIterator[CompactionRun]:
-    """A run that is reported as failed if the block raises, or is cancelled."""
+    """A run that is reported as failed if the block raises, is cancelled, or ends without a result: what was to be
+    compacted is not there any more."""
     run = CompactionRun(runtime, session_id, trigger, summariser)
     try:
         yield run
     except BaseException as error:
         await run.fail(error)
         raise
+    await run.fail(RangeChangedError())
 
 
 def _name_of(model: Any) -> str | None:
