@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
@@ -203,15 +203,13 @@ async def test_a_version_that_is_restored_while_a_fact_is_removed_comes_back_wit
         assert not [each for each in await session.block_history("memory") if SECRET in each.content]
 
 
-class Shuffled(MemoryStore):
+class Shuffling:
     """A store whose calls on documents and plans let others go first, at random, before they run and after."""
 
-    def __init__(self, chance: random.Random) -> None:
-        super().__init__()
-        self._chance = chance
+    chance = random.Random(0)
 
     async def pause(self) -> None:
-        for _ in range(self._chance.randrange(6)):
+        for _ in range(self.chance.randrange(6)):
             await asyncio.sleep(0)
 
     async def shuffled(self, call: Awaitable[T]) -> T:
@@ -221,35 +219,89 @@ class Shuffled(MemoryStore):
         return result
 
     async def get_documents(self, *args: Any) -> list[DocumentRow | None]:
-        return await self.shuffled(super().get_documents(*args))
+        return await self.shuffled(super().get_documents(*args))  # type: ignore[misc]
 
     async def document_versions(self, *args: Any) -> list[DocumentRow]:
-        return await self.shuffled(super().document_versions(*args))
+        return await self.shuffled(super().document_versions(*args))  # type: ignore[misc]
 
     async def put_document(self, *args: Any, **options: Any) -> bool:
-        return await self.shuffled(super().put_document(*args, **options))
+        return await self.shuffled(super().put_document(*args, **options))  # type: ignore[misc]
 
     async def rewrite_document(self, *args: Any, **options: Any) -> bool:
-        return await self.shuffled(super().rewrite_document(*args, **options))
+        return await self.shuffled(super().rewrite_document(*args, **options))  # type: ignore[misc]
 
     async def apply(self, plan: Plan) -> bool:
-        return await self.shuffled(super().apply(plan))
+        return await self.shuffled(super().apply(plan))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("max_tokens", [55, 60, 70])
-@pytest.mark.parametrize("seed", range(40))
-async def test_facts_that_are_removed_while_others_are_consolidated_go_and_the_others_stay(
-    seed: int, max_tokens: int
-) -> None:
-    chance = random.Random(seed)
-    store = Shuffled(chance)
+class ShuffledMemory(Shuffling, MemoryStore):
+    pass
+
+
+class ShuffledSQLite(Shuffling, SQLiteStore):
+    pass
+
+
+class ShuffledPostgres(Shuffling, PostgresStore):
+    pass
+
+
+class RemovedFacts:
+    """Facts that are removed while others are consolidated, in one of many orders for each seed."""
+
+    few: ClassVar[range]
+    many: ClassVar[range]
+
+    async def test_facts_that_are_removed_while_others_are_consolidated_go_and_the_others_stay(
+        self, store: Any
+    ) -> None:
+        for seed in self.few:
+            await check_removal(store, seed)
+
+    @pytest.mark.long
+    async def test_they_do_so_in_hundreds_of_orders(self, store: Any) -> None:
+        for seed in self.many:
+            await check_removal(store, seed)
+
+
+class TestRemovedFactsInMemory(RemovedFacts):
+    few, many = range(120), range(120, 400)
+
+    @pytest.fixture
+    def store(self) -> Store:
+        return ShuffledMemory()
+
+
+class TestRemovedFactsInSQLite(RemovedFacts):
+    few, many = range(12), range(12, 400)
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
+        store = ShuffledSQLite(tmp_path / "agents.db")
+        yield store
+        await store.close()
+
+
+class TestRemovedFactsInPostgres(RemovedFacts):
+    few, many = range(12), range(12, 400)
+
+    @pytest.fixture
+    async def store(self, postgres_schema: PostgresSchema) -> AsyncIterator[Store]:
+        store = ShuffledPostgres.from_url(f"{postgres_schema.database}?schema={postgres_schema.name}")
+        yield store
+        await store.close()
+
+
+async def check_removal(store: Any, seed: int) -> None:
+    store.chance = chance = random.Random(seed)
+    max_tokens = (55, 60, 70)[seed % 3]
 
     async def answer(prompt: str) -> str:
         await store.pause()
         words = [word for word in WORDS if word in prompt]
         return f"- {' '.join(words)}" if "<facts>" in prompt else "\n".join(f"- she saw a {word}" for word in words)
 
-    manager = SessionManager(store).with_token_counter(len)
+    manager = SessionManager(store, namespace=f"seed-{seed}").with_token_counter(len)
     manager.with_context("memory", scope="guest", max_tokens=max_tokens).with_memory_refresh(answer, enabled=False)
     threads = [SessionKey("bot", "web", "ana", str(n)) for n in range(3)]
     gone = chance.sample(WORDS, 3)
@@ -272,6 +324,6 @@ async def test_facts_that_are_removed_while_others_are_consolidated_go_and_the_o
             await manager.session(key).refresh_memory()
         session = manager.session(threads[0])
         contents = [version.content for version in await session.block_history("memory")]
-        assert not [word for word in gone for content in contents if word in content]
+        assert not [word for word in gone for content in contents if word in content], seed
         content = (await session.context_block("memory")).content
-        assert [word for word in WORDS if word not in content] == [word for word in WORDS if word in gone]
+        assert [word for word in WORDS if word not in content] == [word for word in WORDS if word in gone], seed
