@@ -138,10 +138,23 @@ def test_chat_messages_are_rendered_as_they_were_appended() -> None:
 @pytest.mark.parametrize("format", PROVIDERS)
 def test_keys_that_a_provider_does_not_know_are_left_out(format: str) -> None:
     noted = [raw | FOREIGN for raw in TURN]
-    noted[1] = noted[1] | {"reasoning_content": "hm", "audio": None, "annotations": [], "function_call": None}
+    noted[1] = noted[1] | {"reasoning_content": "", "audio": None, "annotations": [], "function_call": None}
     noted[1]["tool_calls"] = [{**made, "index": 0, **FOREIGN} for made in noted[1]["tool_calls"]]
     assert rendered(history(*noted), format) == rendered(history(*TURN), format)
     assert formats.render(history(*noted), "raw") == noted
+
+
+def test_thoughts_go_back_to_the_chat_servers_that_return_them() -> None:
+    """DeepSeek refuses a conversation with tool calls whose thoughts are missing."""
+    turn = [*TURN[:1], TURN[1] | {"reasoning_content": "hm"}, *TURN[2:4], TURN[4] | {"reasoning_content": "so"}]
+    written = rendered(history(*turn), "openai")
+    assert [message.get("reasoning_content") for message in written] == [None, "hm", None, None, "so"]
+    unfinished = rendered(history(*turn[:3]), "openai")  # one of the two calls has no result
+    assert unfinished[1]["reasoning_content"] == "hm"
+    only_thoughts = history(TURN[0], {"role": "assistant", "content": None, "reasoning_content": "hm"}, TURN[0])
+    assert rendered(only_thoughts, "openai") == [TURN[0], TURN[0]]
+    for format in ("openai-responses", "anthropic"):
+        assert rendered(history(*turn), format) == rendered(history(*TURN), format)
 
 
 def test_cache_breakpoints_of_earlier_requests_are_left_out() -> None:

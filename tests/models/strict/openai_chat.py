@@ -33,6 +33,10 @@ def validate(body: dict[str, Any]) -> None:
 
 
 def _check_message(message: Any, where: str) -> None:
+    if message.get("role") == "assistant" and "reasoning_content" in message:
+        # Servers of this API that return it accept it.
+        require(isinstance(message["reasoning_content"], str), "expected a string", f"{where}.reasoning_content")
+        message = {key: value for key, value in message.items() if key != "reasoning_content"}
     check_type(_MESSAGE, message, where)
     role, content = message["role"], message.get("content")
     require(role != "function", "the role 'function' is no longer supported", f"{where}.role")

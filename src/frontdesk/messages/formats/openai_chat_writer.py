@@ -95,6 +95,9 @@ class _Writer:
             if not step.is_blank:
                 return []  # reasoning, or what an application keeps for itself
             message["content"] = NO_TEXT
+        if step.message.shape == NAME and text_at(step.message.raw, "reasoning_content"):
+            # OpenAI never returns it. Servers that do ignore it or, like DeepSeek after a tool call, insist on it.
+            message["reasoning_content"] = step.message.raw["reasoning_content"]
         return [message, *(self._result(*call) for call in step.calls())]
 
     def _as_given(self, step: CallStep) -> dict[str, Any] | None:
