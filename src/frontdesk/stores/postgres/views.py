@@ -23,13 +23,26 @@ from frontdesk.stores.postgres.rows import (
 from frontdesk.tree.tree import stored_items
 
 _OPTIMISTIC_READS = 3
+_TAIL = 256
+"""messages that are read together with their session, at most"""
 _decode_overlay = msgspec.json.Decoder(OverlayRow).decode
 
-_VIEW = (
-    f"SELECT {SESSION}, v.items FROM {{schema}}.sessions s"
-    " LEFT JOIN {schema}.views v ON v.ns = s.ns AND v.session = s.number"
-    f" WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> ''"
-)
+# A session with the end of its tail, and the message before that: all of the view, or of the part that is wanted, where
+# no summary or edit is in it. That saves most readers the second statement.
+_VIEW = f"""
+SELECT {SESSION}, v.items, t.* FROM {{schema}}.sessions s
+LEFT JOIN {{schema}}.views v ON v.ns = s.ns AND v.session = s.number
+LEFT JOIN LATERAL (
+    SELECT array_agg(y.position), array_agg(y.id), array_agg(y.role), array_agg(y.tokens), array_agg(y.created_at),
+        array_agg(y.raw), array_agg(y.derived)
+    FROM (
+        SELECT * FROM {{schema}}.messages x WHERE x.ns = s.ns AND x.segment = s.head_segment
+            AND x.position BETWEEN greatest(s.tail, s.head_position - $3 + 1) - 1 AND s.head_position
+            AND (s.view = 'plain' OR (s.view = 'stored' AND s.head_position - s.tail >= $3 - 1))
+        ORDER BY x.position
+    ) y
+) t ON true
+WHERE s.ns = {HERE} AND s.id = $2 AND s.id <> ''"""
 _SUMS = """
 SELECT m.tokens, m.running
 FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY i(segment, position, index) LEFT JOIN LATERAL (
@@ -77,7 +90,7 @@ FROM {schema}.sessions x WHERE x.ns = ({0}::bigint >> 39)::integer AND x.number 
 
 
 async def view(connection: Connection, namespace: str, session_id: str, last: int | None = None) -> ViewRead | None:
-    """Optimistic: two statements, repeated if the session was changed (not only appended to) between them."""
+    """Optimistic: one statement, or two, repeated if the session was changed (not only appended to) between them."""
     for _ in range(_OPTIMISTIC_READS):
         found, revision = await _view_once(connection, namespace, session_id, last)
         if found is None or found.session.revision == revision:
@@ -89,7 +102,7 @@ async def view(connection: Connection, namespace: str, session_id: str, last: in
 async def _view_once(
     connection: Connection, namespace: str, session_id: str, last: int | None = None
 ) -> tuple[ViewRead | None, int | None]:
-    row = await connection.fetch_row(_VIEW, namespace, session_id)
+    row = await connection.fetch_row(_VIEW, namespace, session_id, _TAIL if last is None else max(1, min(last, _TAIL)))
     if row is None:
         return None, None
     session = session_row(namespace, row)
@@ -97,8 +110,26 @@ async def _view_once(
     items = tuple(stored_items(session, stored, last))
     if not items:
         return ViewRead(session, stored, (), ()), session.revision
+    piece = _tail_piece(items, row[SESSION_WIDTH + 1 :])
+    if piece is not None:
+        return ViewRead(session, stored, items, (piece,)), session.revision
     pieces, revision = await _read(connection, items, session.number)
     return ViewRead(session, stored, items, pieces), revision
+
+
+def _tail_piece(items: Sequence[Item], columns: Sequence[Any]) -> Piece | None:
+    """The rows of a view that is nothing but a part of its tail, if they were read with the session."""
+    span, positions = items[0], columns[0]
+    if len(items) > 1 or not isinstance(span, Span) or not positions or positions[-1] < span.first:
+        return None
+    has_before = positions[0] < span.first
+    if positions[has_before:] != list(range(span.first, span.last + 1)):
+        return None  # only the end of it was read
+    messages = tuple(map(StoredMessage, *(column[has_before:] for column in columns[1:])))
+    if span.before is None:
+        return Piece(None, messages, None)
+    is_read = has_before and span.before == Place(span.segment, positions[0])
+    return Piece(columns[1][0], messages, None) if is_read else None
 
 
 async def read(connection: Connection, items: Sequence[Item]) -> tuple[Piece, ...]:
