@@ -1787,8 +1787,9 @@ class States(Generic[T]):
         `InvalidStateError`, `StateMismatchError`, and `ConcurrentChangeError` if other changes came first every time.
         """
 
-    def delete(self, id: str) -> bool:
-        """Remove the state; False if there was none."""
+    def delete(self, id: str, *, if_version: int | None = None, if_created_at: datetime | None = None) -> bool:
+        """Remove the state; False if there was none. Raises `StateVersionError`, and removes nothing, if the version of
+        the state is not `if_version`, or it was not created at `if_created_at`: see `set`."""
 
     def touch(self, id: str) -> None:
         """Postpone the expiry of the state without reading it. Raises `StateNotFoundError`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from frontdesk import SessionKey, SessionManager, StateStoreMissingError, Store
+from frontdesk import SessionKey, SessionManager, StateStoreMissingError, StateVersionError, Store
 from tests.public_api.steps import say
 
 
@@ -36,6 +36,20 @@ class StatesTests:
         await notes.create(session.id)
         assert await manager.delete(key)
         assert await notes.get(session.id) is None
+
+    async def test_a_state_is_deleted_only_in_the_version_that_the_caller_saw(self, manager: SessionManager) -> None:
+        notes = manager.states(Note)
+        await notes.create("chat")
+        seen = await notes.info("chat")
+        await notes.set("chat", Note("new"))
+        with pytest.raises(StateVersionError) as caught:
+            await notes.delete("chat", if_version=seen.version)
+        assert (caught.value.expected, caught.value.version) == (1, 2)
+        assert await notes.get("chat") == Note("new")
+        assert await notes.delete("chat", if_version=2, if_created_at=seen.created_at)
+        with pytest.raises(StateVersionError):
+            await notes.delete("chat", if_version=2)
+        assert not await notes.delete("chat", if_version=0)
 
     async def test_states_of_an_id_without_a_session_are_deleted_with_the_id(self, manager: SessionManager) -> None:
         notes = manager.states(Note)

@@ -159,6 +159,20 @@ async def test_states_have_etags(http: httpx.AsyncClient) -> None:
     assert (await http.get(path)).json()["value"] == {"items": ["another"]}
 
 
+async def test_a_state_is_deleted_only_in_the_version_that_if_match_names(http: httpx.AsyncClient) -> None:
+    path = "v1/states/carts/ana"
+    await http.put(path, json={"value": {"items": [1]}})
+    seen = {"If-Match": (await http.get(path)).headers["etag"]}
+    await http.put(path, json={"value": {"items": [1, 2]}})
+    late = await http.delete(path, headers=seen)
+    assert (late.status_code, late.json()["code"], late.json()["details"]["version"]) == (412, "state_version", 2)
+    assert (await http.get(path)).json()["value"] == {"items": [1, 2]}
+    now = {"If-Match": (await http.get(path)).headers["etag"]}
+    assert (await http.delete(path, headers=now)).json() == {"deleted": True}
+    gone = await http.delete(path, headers=now)
+    assert (gone.status_code, gone.json()["details"]["version"]) == (412, 0)
+
+
 async def test_the_same_idempotency_key_does_it_once(manager: SessionManager, http: httpx.AsyncClient) -> None:
     body = {"message": {"role": "user", "content": "no id of its own"}}
     headers = {"Idempotency-Key": "k1"}

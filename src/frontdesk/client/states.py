@@ -104,8 +104,13 @@ class RemoteStateStore:
         count: int = await self._remote.ask(Request("GET", f"/count-states/{write_id(name)}"), int, "count")
         return count
 
-    async def delete_state(self, key: StateKey) -> bool:
-        deleted: bool = await self._remote.ask(Request("DELETE", _path(key), keyed=True), bool, "deleted")
+    async def delete_state(self, key: StateKey, seen: str | None = None) -> bool:
+        condition = {} if seen is None else {"If-Match": seen}
+        request = Request("DELETE", _path(key), headers=condition, keyed=True)
+        try:
+            deleted: bool = await self._remote.ask(request, bool, "deleted")
+        except StateVersionError:
+            return False
         return deleted
 
     async def clear_states(self, namespace: str, name: str, limit: int) -> Swept:

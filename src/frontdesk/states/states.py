@@ -192,10 +192,7 @@ class States(Generic[T]):
         async with self._queues.join(await self._writable_store(), key) as update:
             for attempt in range(_ATTEMPTS):
                 present = await self._store.peek_state(key)
-                version = 0 if present is None else present.version
-                same = if_created_at is None or present is None or to_datetime(present.created_at) == if_created_at
-                if if_version is not None and (version != if_version or not same):
-                    raise StateVersionError(key.id, key.name, if_version, version)
+                _check_version(key, present, if_version, if_created_at)
                 usual = self._ttl if present is None else present.ttl
                 write = self._write_after(present, text, self._ttl_or(ttl, usual), belongs_to)
                 if await self._put(update, key, present, write):
@@ -243,9 +240,21 @@ class States(Generic[T]):
                 cached = current = None
         raise _too_many_conflicts(key)
 
-    async def delete(self, id: str) -> bool:
-        """Remove the state; False if there was none."""
-        return await self._store.delete_state(self._key(id))
+    async def delete(self, id: str, *, if_version: int | None = None, if_created_at: datetime | None = None) -> bool:
+        """Remove the state; False if there was none. Raises `StateVersionError`, and removes nothing, if the version of
+        the state is not `if_version`, or it was not created at `if_created_at`: see `set`."""
+        key = self._key(id)
+        if if_version is None:
+            return await self._store.delete_state(key)
+        for attempt in range(_ATTEMPTS):
+            present = await self._store.peek_state(key)
+            _check_version(key, present, if_version, if_created_at)
+            if present is None:
+                return False
+            if await self._store.delete_state(key, present.mark):
+                return True
+            await _back_off(attempt)
+        raise _too_many_conflicts(key)
 
     async def touch(self, id: str) -> None:
         """Postpone the expiry of the state without reading it. Raises `StateNotFoundError`."""
@@ -379,6 +388,16 @@ class States(Generic[T]):
         queue.hand_on(written, asked_at)
         self._queues.cache(store, key, written)
         return True
+
+
+def _check_version(
+    key: StateKey, present: StateRow | None, if_version: int | None, if_created_at: datetime | None
+) -> None:
+    """Raises `StateVersionError` if a state is not the one that the caller has seen."""
+    version = 0 if present is None else present.version
+    same = if_created_at is None or present is None or to_datetime(present.created_at) == if_created_at
+    if if_version is not None and (version != if_version or not same):
+        raise StateVersionError(key.id, key.name, if_version, version)
 
 
 async def _resolve(result: Any) -> Any:

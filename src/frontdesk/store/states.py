@@ -149,8 +149,8 @@ class StateStore(Protocol):
     async def count_states(self, namespace: str, name: str) -> int:
         """How many states there are under a name."""
 
-    async def delete_state(self, key: StateKey) -> bool:
-        """Remove a state. False if there was none."""
+    async def delete_state(self, key: StateKey, seen: str | None = None) -> bool:
+        """Remove a state. Returns False, and changes nothing, if there was none, or its mark is not `seen`."""
 
     async def delete_states(self, namespace: str, id: str) -> int:
         """Remove the states with this id, under all names. Returns how many were removed."""

@@ -99,9 +99,18 @@ async def clear_states(access: AccessOf, name: Name) -> Response:
     return answer({"deleted": await _states(access, name).clear()})
 
 
-@routes.delete("/states/{name}/{id}", response_model=Deleted, description=words(States.delete))
-async def delete_state(access: AccessOf, name: Name, id: StateId) -> Response:
-    return answer({"deleted": await _states(access, name).delete(id)})
+@routes.delete(
+    "/states/{name}/{id}",
+    response_model=Deleted,
+    description=words(States.delete) + "\n\n`If-Match` is the ETag of the version to delete.",
+)
+async def delete_state(request: Request, access: AccessOf, name: Name, id: StateId) -> Response:
+    expected, created_at = if_match_created(request)
+    try:
+        deleted = await _states(access, name).delete(id, if_version=expected, if_created_at=created_at)
+    except StateVersionError as error:
+        return failure(error, request.state.request_id, status=412)
+    return answer({"deleted": deleted})
 
 
 @routes.post("/states/{name}/{id}/touch", response_model=dict[str, Any], description=words(States.touch))

@@ -98,10 +98,12 @@ class StateRows:
     def count(self, namespace: str, name: str) -> int:
         return len(self.page(StateQuery(namespace, name, len(self._ids.get((namespace, name), [])))))
 
-    def delete(self, key: StateKey) -> bool:
-        was_there = self._live(key) is not None
+    def delete(self, key: StateKey, seen: str | None = None) -> bool:
+        found = self._live(key)
+        if seen is not None and (found is None or found[1].mark != seen):
+            return False
         self._drop(key)
-        return was_there
+        return found is not None
 
     def delete_all(self, namespace: str, id: str) -> int:
         return sum(self.delete(StateKey(namespace, id, name)) for name in [*self._states.get((namespace, id), {})])

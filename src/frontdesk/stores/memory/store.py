@@ -176,8 +176,8 @@ class MemoryStore:
     async def count_states(self, namespace: str, name: str) -> int:
         return self.run(lambda rows: rows.states.count(namespace, name))
 
-    async def delete_state(self, key: StateKey) -> bool:
-        return self.run(lambda rows: rows.states.delete(key))
+    async def delete_state(self, key: StateKey, seen: str | None = None) -> bool:
+        return self.run(lambda rows: rows.states.delete(key, seen))
 
     async def delete_states(self, namespace: str, id: str) -> int:
         return self.run(lambda rows: rows.states.delete_all(namespace, id))

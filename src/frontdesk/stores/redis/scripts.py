@@ -116,12 +116,13 @@ return {ARGV[3], row[2], ARGV[4], row[4], row[5], ARGV[5], ARGV[6], row[7]}
     changes=True,
 )
 
-# If ARGV[2] is given, only a state with this owner is deleted, or a damaged one: the index alone knows who owns that.
-# Returns whether there was one, and its owner.
+# If ARGV[2] is "owner", only a state with the owner ARGV[3] is deleted, or a damaged one: the index alone knows its
+# owner. If ARGV[4] is not empty, only a state with this mark is deleted. Returns whether there was one, and its owner.
 DELETE = _for_state(
     """
 local owner = not damaged and row[7] or ''
-if #ARGV > 1 and not damaged and owner ~= ARGV[2] then return {0, ''} end
+if ARGV[2] == 'owner' and not damaged and owner ~= ARGV[3] then return {0, ''} end
+if ARGV[4] ~= '' and (damaged or not there or row[1] ~= ARGV[4]) then return {0, ''} end
 redis.call('DEL', KEYS[1])
 redis.call('SREM', KEYS[2], ARGV[1])
 return {(there or damaged) and 1 or 0, owner}

@@ -125,9 +125,9 @@ class RedisStore:
             count += sum(row is not None for row in await asyncio.gather(*map(self._peek_facts, keys)))
         return count
 
-    async def delete_state(self, key: StateKey) -> bool:
+    async def delete_state(self, key: StateKey, seen: str | None = None) -> bool:
         with self._engine.one_call():
-            return await self._delete(key) == 1
+            return await self._delete(key, seen=seen) == 1
 
     async def delete_states(self, namespace: str, id: str) -> int:
         names_key = _names(namespace, id)
@@ -161,10 +161,12 @@ class RedisStore:
         """The server removes expired states. This removes their entries from the index."""
         return Swept(0, await self._index.sweep(limit))
 
-    async def _delete(self, key: StateKey, owner: StateOwner | None = None) -> int:
-        """Delete a state, if it has this owner (None: any); returns how many were deleted."""
-        only = [] if owner is None else [_owner_text(owner)]
-        deleted, found = await self._run(scripts.DELETE, key, *only, repeatable=False)
+    async def _delete(self, key: StateKey, owner: StateOwner | None = None, *, seen: str | None = None) -> int:
+        """Delete a state, if it has this owner and this mark (None: any); returns how many were deleted."""
+        only = ("", "") if owner is None else ("owner", _owner_text(owner))
+        deleted, found = await self._run(scripts.DELETE, key, *only, seen or "", repeatable=False)
+        if seen is not None and not deleted:
+            return 0
         with _after_change():
             await self._index.settle(entries_of(key, _owner(found)))
         return int(deleted)

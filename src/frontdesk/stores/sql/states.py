@@ -82,8 +82,10 @@ async def count(db: Database, namespace: str, name: str) -> int:
     return int(await db.fetch_value(_COUNT, namespace=namespace, name=name))
 
 
-async def delete(db: Database, key: StateKey) -> bool:
-    return bool(await db.fetch_value(f"{_DELETE} AND s.name = :name RETURNING {_WAS_LIVE}", **key._asdict()))
+async def delete(db: Database, key: StateKey, seen: str | None = None) -> bool:
+    marked, values = ("", {}) if seen is None else (f" AND s.mark = :seen AND {_LIVE}", {"seen": seen})
+    statement = f"{_DELETE} AND s.name = :name{marked} RETURNING {_WAS_LIVE}"
+    return bool(await db.fetch_value(statement, **key._asdict(), **values))
 
 
 async def delete_all(db: Database, namespace: str, id: str) -> int:

@@ -60,6 +60,16 @@ class UpdateContract:
         assert len(winners) == 1
         assert await store.peek_state(key) == winners[0]
 
+    async def test_a_state_is_deleted_only_as_it_was_seen(self, store: StateStore, key: StateKey) -> None:
+        old = await make(store, key, '"old"')
+        new = await store.replace_state(key, written('"new"'), old.mark)
+        assert new is not None
+        assert not await store.delete_state(key, old.mark)
+        assert await store.peek_state(key) == new
+        assert await store.delete_state(key, new.mark)
+        assert not await store.delete_state(key, new.mark)
+        assert await store.peek_state(key) is None
+
     async def test_of_many_concurrent_deletes_one_succeeds(self, store: StateStore, key: StateKey) -> None:
         await make(store, key)
         deleted = await asyncio.gather(*(store.delete_state(key) for _ in range(20)))
