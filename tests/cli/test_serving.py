@@ -106,10 +106,11 @@ def test_serve_logs_each_request_as_json_without_what_was_said(demo: Path, tmp_p
     assert "nobody" not in str(records)
 
 
-def test_a_port_that_is_taken_is_named(frontdesk: Run, demo: Path) -> None:
+@pytest.mark.parametrize("command", [("serve",), ("mcp", "--all", "--http")])
+def test_a_port_that_is_taken_is_named(frontdesk: Run, demo: Path, command: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused = frontdesk("serve", "--port", port, store=demo)
+        refused = frontdesk(*command, "--port", port, store=demo)
     assert (refused.code, refused.out) == (2, "")  # no address is printed before it answers
     why = f"cannot listen on port {port} of 127.0.0.1: Address already in use. Choose another one"
     assert refused.err == f"frontdesk: {why}\n"

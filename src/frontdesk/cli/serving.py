@@ -156,8 +156,7 @@ async def mcp(
     if not http:
         await serve_stdio(server)
         return
-    desk.out.note(f"MCP at http://{host}:{port}/mcp")
-    await serve_http(server, host, port)
+    await serve_http(server, host, port, on_listening=lambda address: desk.out.note(f"MCP at {address}"))
 
 
 def _reach(guest: str | None, agent: str | None, *, everything: bool) -> Reach:

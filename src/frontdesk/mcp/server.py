@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
@@ -10,6 +11,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
 from frontdesk.errors import ConfigurationError, FrontdeskError
+from frontdesk.listening import address_of, listen
 from frontdesk.manager import SessionManager
 from frontdesk.mcp.reach import Reach
 from frontdesk.mcp.resources import Resources
@@ -78,13 +80,19 @@ async def serve_stdio(server: Server[Any]) -> None:
         await server.run(received, sent, server.create_initialization_options())
 
 
-async def serve_http(server: Server[Any], host: str, port: int) -> None:
-    """Serve over HTTP, at /mcp, until the process is asked to stop. Raises `ConfigurationError` unless `host` is a
-    loopback address: nobody is asked for a key."""
+async def serve_http(
+    server: Server[Any], host: str, port: int, *, on_listening: Callable[[str], None] | None = None
+) -> None:
+    """Serve over HTTP, at /mcp, until the process is asked to stop. `on_listening` is called with the address once
+    connections are accepted. Raises `ConfigurationError` for an address that cannot be listened on, and unless `host`
+    is a loopback address: nobody is asked for a key."""
     import uvicorn
 
     if host not in _LOOPBACK:
         raise ConfigurationError(f"MCP over HTTP asks for no key, so it listens on loopback only, not on {host!r}")
     app = server.streamable_http_app(host=host)
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
-    await uvicorn.Server(config).serve()
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
+    with listen(host, port) as listener:
+        if on_listening is not None:
+            on_listening(f"{address_of(host, listener)}/mcp")
+        await uvicorn.Server(config).serve(sockets=[listener])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from frontdesk.errors import ConfigurationError
+from frontdesk.listening import address_of, listen
 from frontdesk.manager.manager import SessionManager
 from frontdesk.server.app import create_app
 from frontdesk.server.keys import ApiKeys
@@ -19,10 +18,6 @@ from frontdesk.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
-
-
-_BACKLOG = 2048
-"""connections that wait to be accepted"""
 
 
 class Server(uvicorn.Server):
@@ -70,16 +65,7 @@ async def serve(
         server_header=False,
         timeout_graceful_shutdown=round(shutdown_timeout),
     )
-    with _listen(host, port) as listener:
+    with listen(host, port) as listener:
         if on_listening is not None:
-            on_listening(f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}")
+            on_listening(address_of(host, listener))
         await Server(config, managers).serve(sockets=[listener])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)  # below 0: no such host
-        raise ConfigurationError(f"cannot listen on port {port} of {host}: {why}. Choose another one") from None
