@@ -24,7 +24,7 @@ async def doctor(
     ] = None,
 ) -> None:
     """Check the store, and repair it with --fix. It checks counters, views, compactions, missing messages, records that
-    cannot be read, and the index."""
+    cannot be read, what a killed import has left, and the index."""
     if fix:
         await _back_up(desk, backup or _backup_name(desk))
     total = (await desk.manager.stats()).sessions

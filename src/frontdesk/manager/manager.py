@@ -813,9 +813,10 @@ class SessionManager(Configurable):
 
     async def check(self, *, fix: bool = False, on_progress: Callable[[int, int], Any] | None = None) -> CheckReport:
         """Check the namespace: counters, views, usage totals of sessions, heads, places of compactions, missing
-        messages, and records that cannot be read. Reads everything.
+        messages, records that cannot be read, and what an import that was killed has left. Reads everything.
 
-        With `fix`, counters and totals are written again as the rows add up to; make a `backup` first. Sessions that
+        With `fix`, counters and totals are written again as the rows add up to, and what an import has left is removed;
+        make a `backup` first, and do it while no import is running. Sessions that
         change meanwhile are left alone. `on_progress(done, total)` is called with the number of families of sessions
         that are done."""
         from frontdesk.transfer.checking import check_namespace

@@ -119,6 +119,7 @@ from frontdesk.store.transfer import (
     RestoredSession,
     ShelfRow,
     TransferStore,
+    UnfinishedSession,
 )
 from frontdesk.store.vectors import Near, NewVector, VectorRow, VectorStore
 
@@ -224,6 +225,7 @@ __all__ = [
     "TextKind",
     "TransferStore",
     "TreeRows",
+    "UnfinishedSession",
     "UsageQuery",
     "UsageRow",
     "VectorRow",

@@ -3,6 +3,7 @@ without it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -52,6 +53,13 @@ class LoggedChange(NamedTuple):
     change: NewChange
 
 
+class UnfinishedSession(NamedTuple):
+    """A session whose family is being written."""
+
+    id: str
+    number: int
+
+
 class ShelfRow(NamedTuple):
     """A shelf, without what is on it."""
 
@@ -64,11 +72,14 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True):
     """Rows to write exactly as they are, in one transaction. Their numbers were drawn from the store. A row that is
     there already, by its number or its name, is replaced.
 
-    The rows of a family can be written by several requests: nobody sees them before the sessions are there."""
+    The rows of a family can be written by several requests: nobody sees them before the sessions are there. The store
+    notes such a family before the first of them (`begin_family`), until the request with its sessions."""
 
     namespace: str
     family: int = 0
     """the family of the messages"""
+    is_noted: bool = False
+    """whether the family was begun with `begin_family`"""
     segments: tuple[SegmentRow, ...] = ()
     messages: tuple[PlacedMessage, ...] = ()
     overlays: tuple[OverlayRow, ...] = ()
@@ -116,8 +127,18 @@ class TransferStore(Protocol):
     async def draw_numbers(self, namespace: str, kind: NumberKind, count: int) -> list[int]:
         """Numbers that nothing ever had, each larger than the one before it."""
 
+    async def begin_family(self, namespace: str, family: int, sessions: Sequence[UnfinishedSession]) -> None:
+        """Note a family that several requests will write, and remove what is left of others with one of its ids."""
+
+    async def unfinished_families(self, namespace: str) -> list[tuple[int, str]]:
+        """The families that are noted, in their order, each with the first of its ids."""
+
+    async def remove_unfinished(self, namespace: str, family: int) -> None:
+        """Remove a family that is noted: the note, and all that was written of it."""
+
     async def restore(self, rows: Restore) -> None:
-        """Write rows. Raises `SessionExistsError` if a session with another number has the id or the key."""
+        """Write rows. Raises `SessionExistsError` if a session with another number has the id or the key, and
+        `ConcurrentChangeError` if the family should be noted and is not any more."""
 
 
 @runtime_checkable

@@ -32,6 +32,7 @@ async def check_namespace(runtime: Runtime, *, fix: bool, on_progress: Callable[
             if on_progress is not None:
                 on_progress(done, done)
         after = numbers[-1]
+    await checker.check_unfinished()
     return checker.report()
 
 
@@ -65,6 +66,15 @@ class Checker:
         for session in family.sessions:
             await self._check_session(session, positions)
         self._sessions += len(family.sessions)
+
+    async def check_unfinished(self) -> None:
+        """Find what an import that was killed has left."""
+        namespace = self._runtime.namespace
+        for family, session_id in await self._store.unfinished_families(namespace):
+            if self._fix:
+                await self._store.remove_unfinished(namespace, family)
+            problem = "an import has written a part of the session: if it was interrupted, import again"
+            self._report(session_id, "unfinished import", problem, fixed=self._fix)
 
     async def _check_segment(self, name: str, segment: SegmentRow) -> set[int]:
         """Check the messages of a segment, and return their positions."""

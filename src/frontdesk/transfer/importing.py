@@ -27,6 +27,7 @@ from frontdesk.store import (
     StateKey,
     StateRow,
     StateStore,
+    UnfinishedSession,
     UsageRow,
     ViewRow,
 )
@@ -76,6 +77,8 @@ class _Open:
     messages: list[PlacedMessage] = field(default_factory=list)
     usage: list[tuple[int, UsageRow]] = field(default_factory=list)
     message_count: int = 0
+    is_noted: bool = False
+    """whether a part of it was written, and the store has a note of that"""
 
 
 class Importer:
@@ -89,7 +92,6 @@ class Importer:
         self._numbers = SessionNumbers(runtime)
         self._shelves = ShelfImporter(runtime, dry_run=dry_run)
         self._open: _Open | None = None
-        self._leaving_out = False
         self._began = self._complete = False
         self._problems: list[ImportProblem] = []
         self._counts = dict.fromkeys(("sessions", "messages", "skipped", "documents", "states"), 0)
@@ -103,7 +105,7 @@ class Importer:
             await self._dispatch(line)
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
             self._report(number, error)
-            self._leave_out()
+            await self._leave_out()
             await self._shelves.leave_out()
 
     async def finish(self, count: int) -> ImportReport:
@@ -112,6 +114,7 @@ class Importer:
             await self._shelves.leave_out()
             self._report(count, "the file ends in the middle of a shelf: it was cut off, and the shelf was left out")
         elif self._open is not None:
+            await self._leave_out()
             self._report(count, "the file ends in the middle of a family: it was cut off, and the family was left out")
         elif not self._complete:
             self._report(count, "the last line is missing: the file was cut off")
@@ -123,10 +126,12 @@ class Importer:
             what = "unknown number" if isinstance(problem, KeyError) else str(problem)
             self._problems.append(ImportProblem(number, what))
 
-    def _leave_out(self) -> None:
-        """Leave out the open family: what was written of it belongs to no session, and is never seen."""
-        self._leaving_out = self._open is not None
-        self._open = None
+    async def _leave_out(self) -> None:
+        """Leave out the open family, and remove what was written of it."""
+        family, self._open = self._open, None
+        if family is not None and family.is_noted:
+            number = family.numbers.session(family.line.number)
+            await self._store.remove_unfinished(self._runtime.namespace, number)
 
     async def _dispatch(self, line: lines.AnyLine) -> None:
         if isinstance(line, lines.Header):
@@ -154,7 +159,7 @@ class Importer:
             await self._shared_document(line)
         elif self._open is not None:
             self._add(self._open, line)
-            await self._flush(self._open, BATCH)
+            await self._flush(self._open)
 
     async def _take_of_shelf(self, line: lines.AnyLine) -> None:
         if isinstance(line, lines.EndLine):
@@ -172,8 +177,7 @@ class Importer:
     # families
 
     async def _begin_family(self, line: lines.FamilyLine) -> None:
-        self._leaving_out = False
-        self._open = None
+        await self._leave_out()
         known = [id for id in line.ids if await self._runtime.store.get(self._runtime.namespace, id) is not None]
         if known:
             self._counts["skipped"] += len(line.ids)
@@ -230,23 +234,27 @@ class Importer:
         nothing = UsageRow(day=entry.day, model=entry.model, agent=session.agent, channel=session.channel)
         self._added[key] = add_entry(self._added.get(key) or nothing, entry)
 
-    async def _flush(self, family: _Open, least: int) -> None:
+    async def _flush(self, family: _Open) -> None:
         """Write messages and usage entries, as soon as there are enough of them."""
         if self._dry:
             family.messages, family.usage = [], []
-        if len(family.messages) + len(family.usage) < max(least, 1):
+        if len(family.messages) + len(family.usage) < BATCH:
             return
         await self._reach(family)
+        number, namespace = family.numbers.session, self._runtime.namespace
+        of = number(family.line.number)
+        if not family.is_noted:
+            sessions = [UnfinishedSession(row.id, number(row.number)) for row in family.sessions]
+            await self._store.begin_family(namespace, of, sessions)
+            family.is_noted = True
+        await self._store.restore(Restore(namespace=namespace, family=of, is_noted=True, **self._unwritten(family)))
+
+    def _unwritten(self, family: _Open) -> dict[str, Any]:
+        """The messages and usage entries that are to be written next."""
         number = family.numbers.session
-        await self._store.restore(
-            Restore(
-                namespace=self._runtime.namespace,
-                family=number(family.line.number),
-                messages=tuple(family.messages),
-                usage=tuple((number(session), entry) for session, entry in family.usage),
-            )
-        )
-        family.messages, family.usage = [], []
+        usage = tuple((number(session), entry) for session, entry in family.usage)
+        messages, family.messages, family.usage = tuple(family.messages), [], []
+        return {"messages": messages, "usage": usage}
 
     async def _reach(self, family: _Open) -> None:
         """Have numbers for all sessions and trees of a family."""
@@ -257,7 +265,6 @@ class Importer:
         family, self._open = self._open, None
         if family is None:
             return
-        await self._flush(family, 1)
         if not self._dry:
             await self._reach(family)
             whole = Family(
@@ -271,7 +278,8 @@ class Importer:
                 prompts=family.prompts,
                 documents={row.id: tuple(family.documents.get(row.id, ())) for row in family.sessions},
             )
-            await self._store.restore(family_rows(whole, family.numbers, self._runtime.namespace, self._runtime.now()))
+            rows = family_rows(whole, family.numbers, self._runtime.namespace, self._runtime.now())
+            await self._store.restore(replace(rows, is_noted=family.is_noted, **self._unwritten(family)))
         self._counts["sessions"] += len(family.sessions)
         self._counts["messages"] += family.message_count
 

@@ -30,7 +30,7 @@ class SessionNumbers:
 
 
 def family_rows(family: Family, numbers: Renumbering, namespace: str, now: int) -> Restore:
-    """What makes a family visible: all of it except its messages and usage entries, which are written before."""
+    """What makes a family visible: all of it except its messages and usage entries."""
     new = renumbered(family, numbers, namespace)
     by_id = {row.id: row.number for row in new.sessions}
     return Restore(

@@ -26,6 +26,7 @@ from frontdesk.store import (
     ShelfKey,
     ShelfVersion,
     StateOwner,
+    UnfinishedSession,
     UsageRow,
     ViewRow,
 )
@@ -84,6 +85,8 @@ class Rows:
         self.lineage: dict[int, Lineage] = {}
         self.forks_of: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self.usage: dict[int, dict[str, UsageRow]] = {}
+        self.unfinished: dict[tuple[str, int], tuple[UnfinishedSession, ...]] = {}
+        """namespace and family -> the sessions of a family that an import is writing"""
         self.days: dict[str, dict[tuple[str | None, ...], UsageRow]] = {}
         self.documents: dict[tuple[str, int, str], dict[str, list[DocumentRow]]] = {}
         """namespace, session number or minus that of another owner, and label -> key -> versions, oldest first"""

@@ -130,6 +130,9 @@ class MemoryStore:
     states_after = _step(transfer.states_after)
     shelves_after = _step(shelves.after)
     draw_numbers = _step(transfer.draw_numbers)
+    begin_family = _step(transfer.begin_family)
+    unfinished_families = _step(transfer.unfinished_families)
+    remove_unfinished = _step(transfer.remove_unfinished)
     restore = _step(transfer.restore)
 
     index_state = _step(index.state)

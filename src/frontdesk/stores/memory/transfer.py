@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 
-from frontdesk.errors import SessionExistsError
+from frontdesk.errors import ConcurrentChangeError, SessionExistsError
 from frontdesk.store import (
     DocumentRow,
     NumberKind,
@@ -16,6 +17,7 @@ from frontdesk.store import (
     SessionRow,
     StateKey,
     StateRow,
+    UnfinishedSession,
     UsageRow,
 )
 from frontdesk.stores.memory import documents, log, sessions, shelves
@@ -55,9 +57,33 @@ def draw_numbers(rows: Rows, namespace: str, kind: NumberKind, count: int) -> li
     return [*islice(rows.numbers, count)]
 
 
+def begin_family(rows: Rows, namespace: str, family: int, sessions: Sequence[UnfinishedSession]) -> None:
+    ids = {session.id for session in sessions}
+    for (known, other), noted in [*rows.unfinished.items()]:
+        if known == namespace and not ids.isdisjoint(session.id for session in noted):
+            remove_unfinished(rows, namespace, other)
+    rows.unfinished[namespace, family] = tuple(sessions)
+
+
+def unfinished_families(rows: Rows, namespace: str) -> list[tuple[int, str]]:
+    return sorted((family, noted[0].id) for (known, family), noted in rows.unfinished.items() if known == namespace)
+
+
+def remove_unfinished(rows: Rows, namespace: str, family: int) -> None:
+    for session in rows.unfinished.pop((namespace, family), ()):
+        rows.usage.pop(session.number, None)
+    for name in [name for name in rows.places if name[0] == family]:
+        for place in rows.places.pop(name):
+            del rows.messages[place.segment][place.position]
+
+
 def restore(rows: Rows, given: Restore) -> None:
     for session in given.sessions:
         _check_free(rows, session.row)
+    if given.is_noted and (given.namespace, given.family) not in rows.unfinished:
+        raise ConcurrentChangeError("another import or a check has removed the sessions that were being written")
+    if given.sessions:
+        rows.unfinished.pop((given.namespace, given.family), None)
     for segment in given.segments:
         if segment.number not in rows.segments:
             rows.segments_of[segment.tree].append(segment.number)

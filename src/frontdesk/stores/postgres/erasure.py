@@ -11,6 +11,7 @@ TABLES = (
     *("sessions", "session_tags", "session_metadata", "views", "segments", "messages", "overlays", "edits", "lineage"),
     *(
         "usage_entries",
+        "unfinished_sessions",
         "document_owners",
         "documents",
         "prompts",

@@ -213,6 +213,16 @@ CREATE TABLE {schema}.usage_entries (
     PRIMARY KEY (ns, session, id)
 );
 
+-- The sessions of a family that an import writes in several transactions, until the last one. Another import of the same
+-- ids removes what is there of it.
+CREATE TABLE {schema}.unfinished_sessions (
+    ns integer NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    number bigint NOT NULL,
+    family bigint NOT NULL,
+    PRIMARY KEY (ns, id)
+);
+
 -- Totals of all entries, which stay when a session is deleted. `digest` replaces model, agent and channel in the key,
 -- since they may be absent or too long for an index.
 CREATE TABLE {schema}.usage_days (

@@ -39,7 +39,7 @@ from frontdesk.stores.postgres.lanes import Lane
 from frontdesk.stores.postgres.notices import NOTIFY, Notices, channel_of
 from frontdesk.stores.postgres.schema import migrate, quote_schema
 from frontdesk.stores.postgres.url import check_options, describe, hosts_to_choose, parse_url, public_url, settings_of
-from frontdesk.stores.sql import directory, documents, leases, prompts, sessions, shelves, states, usage
+from frontdesk.stores.sql import directory, documents, leases, prompts, sessions, shelves, states, unfinished, usage
 from frontdesk.stores.sql import erasure as shared_erasure
 from frontdesk.stores.sql import transfer as shared_transfer
 
@@ -331,6 +331,9 @@ class PostgresStore:
     states_after = _read(shared(shared_transfer.states_after))
     shelves_after = _read(shared(shelves.after))
     draw_numbers = _read(shared(shared_transfer.draw_numbers))
+    begin_family = _transaction(shared(unfinished.begin))
+    unfinished_families = _read(shared(unfinished.families))
+    remove_unfinished = _transaction(shared(unfinished.remove))
     restore = _logged(_transaction(transfer.restore))
 
     # usage and totals

@@ -41,13 +41,13 @@ async def placed_messages(
 
 async def restore(connection: Connection, rows: Restore) -> None:
     """Needs a transaction."""
+    await _restore(connection, rows)
     if rows.messages:
         ns = namespace_of(rows.messages[0].place.segment)
         values = [
             (ns, *one.place, rows.family, _RESTORED_CALL, one.running, *astuple(one.message)) for one in rows.messages
         ]
         await connection.execute_many(_WRITE, values)
-    await _restore(connection, rows)
     for session in rows.sessions:
         number = session.row.number
         await connection.execute(_FORGET_HEAD, namespace_of(number), number)

@@ -21,7 +21,7 @@ from frontdesk.store import (
     StateRow,
     UsageRow,
 )
-from frontdesk.stores.sql import documents, sessions, shelves
+from frontdesk.stores.sql import documents, sessions, shelves, unfinished
 from frontdesk.stores.sql.database import Database
 from frontdesk.stores.sql.digests import group_digest, key_digest, tag_digests
 from frontdesk.stores.sql.rows import (
@@ -97,6 +97,8 @@ async def draw_numbers(db: Database, namespace: str, kind: NumberKind, count: in
 async def restore(db: Database, rows: Restore) -> None:
     """Write all rows except the messages. Needs a transaction."""
     ns = await db.namespace(rows.namespace)
+    if rows.is_noted:
+        await unfinished.check(db, rows.namespace, rows.family, finished=bool(rows.sessions))
     await _restore_tree(db, ns, rows)
     for session in rows.sessions:
         await _restore_session(db, ns, session)

@@ -170,6 +170,16 @@ CREATE TABLE usage_entries (
     PRIMARY KEY (session, id)
 ) STRICT, WITHOUT ROWID;
 
+-- The sessions of a family that an import writes in several transactions, until the last one. Another import of the same
+-- ids removes what is there of it.
+CREATE TABLE unfinished_sessions (
+    ns TEXT NOT NULL,
+    id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    family INTEGER NOT NULL,
+    PRIMARY KEY (ns, id)
+) STRICT, WITHOUT ROWID;
+
 -- Totals of all entries, which stay when a session is deleted. `digest` replaces model, agent and channel in the key,
 -- since they may be absent.
 CREATE TABLE usage_days (

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from frontdesk.errors import StoreURLError
 from frontdesk.store import Append, AppendResult, ShelfVersion, ShelfWrite
 from frontdesk.stores.sql import database as sql
-from frontdesk.stores.sql import directory, documents, leases, prompts, sessions, shelves, states, usage
+from frontdesk.stores.sql import directory, documents, leases, prompts, sessions, shelves, states, unfinished, usage
 from frontdesk.stores.sql import erasure as shared_erasure
 from frontdesk.stores.sql import transfer as shared_transfer
 from frontdesk.stores.sqlite import append, erasure, index, log, plans, reading, transfer, vectors
@@ -205,6 +205,9 @@ class SQLiteStore:
     states_after = _shared_read(shared_transfer.states_after)
     shelves_after = _shared_read(shelves.after)
     draw_numbers = _shared_write(shared_transfer.draw_numbers)
+    begin_family = _shared_write(unfinished.begin)
+    unfinished_families = _shared_read(unfinished.families)
+    remove_unfinished = _shared_write(unfinished.remove)
     restore = _write(transfer.restore)
 
     index_state = _read(index.state)

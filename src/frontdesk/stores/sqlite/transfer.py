@@ -27,5 +27,5 @@ def placed_messages(
 
 def restore(connection: Connection, rows: Restore) -> None:
     messages = [(pack(*one.place), rows.family, one.running, *astuple(one.message)) for one in rows.messages]
-    connection.executemany(_WRITE, messages)
     _restore(connection, rows)
+    connection.executemany(_WRITE, messages)
