@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+import typing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ import pytest
 import frontdesk
 from frontdesk import SessionKey, sync
 from frontdesk.context import StoreSearch
-from frontdesk.store import TURN, Item, Piece, SessionQuery, SessionRow
+from frontdesk.shelves import one
+from frontdesk.store import TURN, Blob, Item, Piece, SessionQuery, SessionRow
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.sync import Session, SessionManager, StandaloneSession, Tool
 from tests.waiting import PATIENCE
@@ -107,6 +110,45 @@ def test_signatures_have_plain_iterators_and_sync_classes() -> None:
     assert Session.append.__doc__ == frontdesk.Session.append.__doc__
     assert SessionManager.__doc__ is not None
     assert "async" not in SessionManager.__doc__
+
+
+def parts(hint: Any) -> Iterator[Any]:
+    """A type and all types in it, except those of callbacks, which run on the loop."""
+    yield typing.get_origin(hint) or hint
+    if typing.get_origin(hint) is not Callable:
+        for part in typing.get_args(hint):
+            yield from parts(part)
+
+
+@pytest.mark.parametrize("kind", [sync.SessionManager, sync.Session])
+def test_no_member_returns_something_async(kind: type) -> None:
+    for name in public(kind):
+        member = getattr(kind, name)
+        assert not inspect.iscoroutinefunction(member)
+        assert not inspect.isasyncgenfunction(member)
+        if isinstance(member, property):
+            continue
+        for part in parts(inspect.signature(member).return_annotation):
+            if isinstance(part, type) and not getattr(part, "_is_protocol", False):
+                assert not issubclass(part, Awaitable | AsyncIterator | AbstractAsyncContextManager), name
+                methods = [getattr(part, each, None) for each in public(part)]
+                assert not any(inspect.iscoroutinefunction(each) for each in methods), (name, part)
+                assert not any(inspect.isasyncgenfunction(each) for each in methods), (name, part)
+
+
+def test_a_generic_class_takes_its_type_in_annotations_that_are_evaluated() -> None:
+    assert typing.get_origin(inspect.signature(SessionManager.states).return_annotation) is sync.States
+    assert typing.get_args(sync.States[Any]) == (Any,)
+
+
+def test_shelves_are_read_and_written_without_an_event_loop() -> None:
+    with sync.SessionManager("memory://") as manager:
+        shelves = manager.shelves("checkpoints")
+        assert isinstance(shelves, sync.Shelves)
+        shelves.write("t", put={b"k": b"v"})
+        assert shelves.read("t", one(b"k")).found == [[Blob(b"k", b"v")]]
+        assert list(shelves.ids()) == ["t"]
+        assert shelves.delete("t")
 
 
 def test_the_stub_is_current() -> None:

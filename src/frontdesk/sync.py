@@ -260,6 +260,10 @@ class _Twin:
 
     _inner: Any
 
+    def __class_getitem__(cls, types_of: Any) -> types.GenericAlias:
+        """`States[Cart]`, in annotations that are evaluated."""
+        return types.GenericAlias(cls, types_of)
+
     def __repr__(self) -> str:
         return repr(self._inner)
 
@@ -343,7 +347,7 @@ def _sync_type(hint: Any) -> Any:
         return _SYNC_TYPES[origin][plain[0]]
     if origin in (types.UnionType, typing.Union):
         return functools.reduce(operator.or_, plain)
-    return hint if plain == arguments else origin[plain]
+    return hint if plain == arguments and origin not in _twins else _twins.get(origin, origin)[plain]
 
 
 def _sync_text(text: str | None) -> str | None:
