@@ -51,6 +51,14 @@ def check_list(value: Any, what: str) -> list[Any]:
     return list(value)
 
 
+def check_texts(value: Any, what: str) -> list[str]:
+    """One text or several, as a list."""
+    texts = [value] if isinstance(value, str) else check_list(value, what)
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInputError(f"{what} must be a text, or a list of texts")
+    return texts
+
+
 def check_count(value: int | None, what: str, *, most: int | None = None) -> None:
     """None, or a whole number from 1 (to `most`)."""
     if value is None:

@@ -622,20 +622,22 @@ class Session:
         *,
         limit: int = 20,
         cursor: str | None = None,
-        role: str | None = None,
+        role: str | Sequence[str] | None = None,
         author: str | None = None,
         before: datetime | None = None,
         after: datetime | None = None,
         context: int = 0,
         newest: bool = False,
+        meaning: bool = True,
     ) -> SearchResults:
         """Search the messages on all branches, and the summaries. Any of the words may match. The best hits come first,
         or with `newest` the latest. Each has `context` messages before and after it.
 
         Any text is a valid query. It can be words or a question, and can contain "exact phrases", -excluded, prefix*,
-        role:user, from:ana, after:2025-01 and before:2025-06-30. `role`, `author`, `after` (inclusive) and `before`
-        narrow the search further. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next
-        page. Raises `InvalidInputError`, `InvalidCursorError`."""
+        role:user, from:ana, after:2025-01 and before:2025-06-30. `role` (one or several), `author`, `after`
+        (inclusive) and `before` narrow the search further. With embeddings, texts that are near in meaning are found,
+        too, unless `meaning` is False. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the
+        next page. Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def rename(self, name: str) -> None:
         """Set the session's name."""
@@ -1120,26 +1122,29 @@ class SessionManager:
         limit: int = 20,
         cursor: str | None = None,
         session: str | None = None,
-        role: str | None = None,
+        role: str | Sequence[str] | None = None,
         author: str | None = None,
         agent: str | None = None,
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
         status: AnyStatus | None = None,
+        archived: bool = True,
         tag: str | None = None,
         before: datetime | None = None,
         after: datetime | None = None,
         context: int = 0,
         group: bool = False,
         newest: bool = False,
+        meaning: bool = True,
     ) -> SearchResults:
         """Search all sessions of the namespace, in the same way as `Session.search`, and also the names and summaries
         of sessions. A message that forks share is found once.
 
-        `session` (an id or a name), `agent`, `channel`, `peer`, `thread`, `status` and `tag` choose sessions. A query
-        can also contain session:trip and tag:work. With `group`, the hits of a session come together, and the session
-        with the best hit comes first. Raises `InvalidInputError`, `InvalidCursorError`."""
+        `session` (an id or a name), `agent`, `channel`, `peer`, `thread`, `status` and `tag` choose sessions, and
+        `archived=False` leaves out those that have ended. A query can also contain session:trip and tag:work. With
+        `group`, the hits of a session come together, and the session with the best hit comes first. Raises
+        `InvalidInputError`, `InvalidCursorError`."""
 
     def search_info(self) -> SearchInfo:
         """How the namespace is searched, and how far its index is."""

@@ -116,6 +116,11 @@ class SearchTests:
         await late.delete_messages(["m4"])
         await ready()
         hits = await manager.search("lamp", limit=50)
+        assert {hit.session_id: hit.parent_session_id for hit in hits} == {
+            "chat": None,
+            "early": "chat",
+            "late": "chat",
+        }
         shown = sorted((hit.message_id, hit.session_id, hit.snippet) for hit in hits)
         own = [(f"m{number}", "chat", f"**lamp** {number}") for number in range(6)]
         assert shown == sorted([*own, ("e1", "early", "**lamp** e"), ("m1", "late", "**lamp** changed")])
@@ -216,10 +221,13 @@ class SearchTests:
             ({"agent": "nobody"}, []),
             ({"status": "archived"}, ["b1"]),
             ({"status": "active"}, ["a1", "a2", "c1"]),
+            ({"archived": False}, ["a1", "a2", "c1"]),
             ({"tag": "x"}, ["a1", "a2", "b1"]),
             ({"tag": "x", "status": "archived"}, ["b1"]),
             ({"role": "assistant"}, ["a2"]),
             ({"role": "ASSISTANT", "agent": "bot"}, ["a2"]),
+            ({"role": ["tool", "assistant"]}, ["a2"]),
+            ({"role": ("user", "assistant"), "archived": False}, ["a1", "a2", "c1"]),
             ({"after": april}, ["b1"]),
             ({"after": march, "before": april}, ["a1", "a2"]),
             ({"before": march}, ["c1"]),
@@ -310,7 +318,7 @@ class SearchTests:
 
     async def test_invalid_arguments_are_refused(self, manager: SessionManager, session: Session) -> None:
         limits: list[dict[str, Any]] = [{"limit": 0}, {"limit": None}]
-        wrong = [*limits, {"context": -1}, {"context": True}, {"role": 5}, {"after": "May"}]
+        wrong = [*limits, {"context": -1}, {"context": True}, {"role": 5}, {"role": [5]}, {"after": "May"}]
         for given in wrong:
             with pytest.raises(InvalidInputError):
                 await manager.search("lamp", **given)

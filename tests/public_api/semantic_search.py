@@ -111,6 +111,11 @@ class SemanticSearchTests:
         results = found(await garden.search("rose"))
         assert results[:2] == ["m-rose", "m-tomato"]
 
+    async def test_a_search_can_be_by_words_only(self, knowing: SessionManager, garden: Session) -> None:
+        for search in (knowing.search, garden.search):
+            assert found(await search("rose", meaning=False)) == ["m-rose"]
+            assert found(await search("sea", meaning=False)) == []
+
     async def test_the_scope_is_part_of_a_search_by_meaning(self, knowing: SessionManager) -> None:
         """More texts of others are nearer than are compared with the filters."""
         for number in range(300):

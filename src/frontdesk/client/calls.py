@@ -6,12 +6,13 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from frontdesk.addresses import write_ref
+from frontdesk.checks import check_texts
 from frontdesk.client.connection import Request
 from frontdesk.client.values import to_body, to_query
 from frontdesk.errors import InvalidCursorError, InvalidInputError
@@ -192,6 +193,8 @@ def _check(name: str, value: Any, hint: Any, *, in_query: bool) -> None:
 
 def _check_plain(name: str, value: Any, kinds: set[Any]) -> None:
     """In an address, a number is a text, and nothing is left out: so types are checked here."""
+    if kinds == {str, Sequence[str]}:
+        check_texts(value, name)
     for kind in (str, int, bool, datetime):
         is_other = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
         if kinds == {kind} and is_other:

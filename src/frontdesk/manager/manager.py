@@ -563,26 +563,29 @@ class SessionManager(Configurable):
         limit: int = 20,
         cursor: str | None = None,
         session: str | None = None,
-        role: str | None = None,
+        role: str | Sequence[str] | None = None,
         author: str | None = None,
         agent: str | None = None,
         channel: str | None = None,
         peer: str | None = None,
         thread: str | None = None,
         status: AnyStatus | None = None,
+        archived: bool = True,
         tag: str | None = None,
         before: datetime | None = None,
         after: datetime | None = None,
         context: int = 0,
         group: bool = False,
         newest: bool = False,
+        meaning: bool = True,
     ) -> SearchResults:
         """Search all sessions of the namespace, in the same way as `Session.search`, and also the names and summaries
         of sessions. A message that forks share is found once.
 
-        `session` (an id or a name), `agent`, `channel`, `peer`, `thread`, `status` and `tag` choose sessions. A query
-        can also contain session:trip and tag:work. With `group`, the hits of a session come together, and the session
-        with the best hit comes first. Raises `InvalidInputError`, `InvalidCursorError`."""
+        `session` (an id or a name), `agent`, `channel`, `peer`, `thread`, `status` and `tag` choose sessions, and
+        `archived=False` leaves out those that have ended. A query can also contain session:trip and tag:work. With
+        `group`, the hits of a session come together, and the session with the best hit comes first. Raises
+        `InvalidInputError`, `InvalidCursorError`."""
         request = await parse_request(
             self._runtime,
             query,
@@ -592,12 +595,14 @@ class SessionManager(Configurable):
             role=role,
             author=author,
             status=status,
+            archived=archived,
             tag=tag,
             before=before,
             after=after,
             context=context,
             group=group,
             newest=newest,
+            meaning=meaning,
             agent=agent,
             channel=channel,
             peer=peer,

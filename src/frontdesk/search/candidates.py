@@ -300,12 +300,12 @@ async def find_nearest(
     """The texts in the index that are nearest to a query and pass its filters, as far as `keep` returns them. If the
     search `is_narrowed`, many of them may not be shown.
 
-    Nothing without `with_embeddings`, for a search by time, and if the embedding fails. A failure is logged, and
-    shown by `search_info`."""
+    Nothing without `with_embeddings`, for a search by words or by time, and if the embedding fails. A failure is
+    logged, and shown by `search_info`."""
     health = runtime.shared(EmbeddingHealth)
-    if runtime.settings.embeddings.embed is None or snapshot.row is None or request.newest or not request.query.words:
+    if runtime.settings.embeddings.embed is None or snapshot.row is None or health.pause:
         return Nearest()
-    if health.pause:
+    if request.newest or not request.meaning or not request.query.words:
         return Nearest()
     try:
         row = await vector_row(runtime)

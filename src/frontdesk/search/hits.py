@@ -43,7 +43,7 @@ class SearchHit(Record):
     it is empty. `position` counts the messages before the hit on the path to the head. It is None on another branch,
     and then `branch` is the last message of that branch. `visible` says whether the history at the head shows the
     message: if it was compacted or is on another branch, it does not. `context_before` and `context_after` are the
-    messages around it, if they were requested.
+    messages around it, if they were requested. `parent_session_id` is that of the session, such as a fork.
 
     `corrected` are pairs of a word of the query that no text contains, and a similar word that this text contains."""
 
@@ -61,6 +61,7 @@ class SearchHit(Record):
     branch: str | None = None
     author: str | None = None
     corrected: tuple[tuple[str, str], ...] = ()
+    parent_session_id: str | None = None
     context_before: tuple[Message, ...] = ()
     context_after: tuple[Message, ...] = ()
 
@@ -283,6 +284,7 @@ def _hit(
         branch=branch[-1].id if branch else None,
         author=source.author,
         corrected=tuple((typed, term) for term, typed in request.query.corrected if term in entry.match.places),
+        parent_session_id=row.parent_session_id,
         context_before=read.messages(location.before),
         context_after=read.messages(location.after),
     )

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from frontdesk import cursors
-from frontdesk.checks import check_count
+from frontdesk.checks import check_count, check_texts
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
-from frontdesk.lifecycle.transitions import StatusFilter, current_status_filter
+from frontdesk.lifecycle.transitions import ARCHIVED, StatusFilter, current_status_filter
 from frontdesk.moments import to_datetime, to_microseconds
 from frontdesk.search.fields import AUTHOR_MARK
 from frontdesk.search.query import Query, parse
@@ -63,6 +63,10 @@ class Request:
     """the required values of columns of the session's row"""
     status: StatusFilter | None
     """the required status of the session"""
+    archived: bool
+    """whether archived sessions are searched, too"""
+    meaning: bool
+    """whether texts that are near in meaning are found, too"""
     returned: int
     """the number of hits on earlier pages"""
     last_hit: Address | None
@@ -80,7 +84,7 @@ class Request:
 
     @property
     def narrows_sessions(self) -> bool:
-        return bool(self.query.sessions or self.query.tags or self.where or self.status)
+        return bool(self.query.sessions or self.query.tags or self.where or self.status or not self.archived)
 
     def accepts(self, row: SessionRow) -> bool:
         """Whether a session passes the filters."""
@@ -88,6 +92,8 @@ class Request:
         if query.sessions and row.id not in query.sessions and fold(row.name) not in map(fold, query.sessions):
             return False
         if self.status is not None and not self.status.matches(row):
+            return False
+        if not self.archived and row.status == ARCHIVED:
             return False
         if any(getattr(row, name) != value for name, value in self.where.items()):
             return False
@@ -119,15 +125,17 @@ async def parse_request(
     cursor: str | None,
     within: str | None = None,
     session: str | None = None,
-    role: str | None = None,
+    role: str | Sequence[str] | None = None,
     author: str | None = None,
     status: str | None = None,
+    archived: bool = True,
     tag: str | None = None,
     before: datetime | None = None,
     after: datetime | None = None,
     context: int = 0,
     group: bool = False,
     newest: bool = False,
+    meaning: bool = True,
     for_model: bool = False,
     choose: Choose | None = None,
     **key: str | None,
@@ -135,15 +143,16 @@ async def parse_request(
     """Parse the arguments of a search. Filters apply in addition to those in the query.
 
     Raises `InvalidInputError`, and `InvalidCursorError` for a cursor of another call."""
-    words = {"session": session, "role": role, "author": author, "status": status, "tag": tag, **key}
+    words = {"session": session, "author": author, "status": status, "tag": tag, **key}
     _check(text, limit, context, words)
+    roles = frozenset(each.lower() for each in check_texts(() if role is None else role, "role"))
     session, status, tag = _storable(session), _storable(status), _storable(tag)
     key = {name: _storable(value) for name, value in key.items()}
     today = to_datetime(runtime.now()).date()
     query = parse(_storable(text) or "", tokeniser_for(runtime.settings.search.language), today)
     query = replace(
         query,
-        roles=frozenset((role.lower(),)) if role is not None else query.roles,
+        roles=roles or query.roles,
         authors=frozenset((fold(author),)) if author is not None else query.authors,
         sessions=frozenset((session,)) if session is not None else query.sessions,
         tags=query.tags if tag is None else query.tags | {tag},
@@ -151,7 +160,8 @@ async def parse_request(
         before=_earlier(query.before, None if before is None else to_microseconds(before)),
     )
     where = {name: value for name, value in key.items() if value is not None}
-    call = ["search", runtime.namespace, within, text, words, query.after, query.before, group, newest, for_model]
+    order = [group, newest, for_model, archived, meaning]
+    call = ["search", runtime.namespace, within, text, words, sorted(roles), query.after, query.before, *order]
     start: list[Any] = [0, None, None, 0] if cursor is None else cursors.unseal(cursor, call)
     returned, last, resume, counted = start
     return Request(
@@ -162,6 +172,8 @@ async def parse_request(
         newest=newest,
         where=where,
         status=None if status is None else await current_status_filter(runtime, status),
+        archived=archived,
+        meaning=meaning,
         returned=returned,
         last_hit=Address(*last) if last else None,
         resume=Address(*resume) if resume else None,

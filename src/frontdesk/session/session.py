@@ -451,20 +451,22 @@ class Session:
         *,
         limit: int = 20,
         cursor: str | None = None,
-        role: str | None = None,
+        role: str | Sequence[str] | None = None,
         author: str | None = None,
         before: datetime | None = None,
         after: datetime | None = None,
         context: int = 0,
         newest: bool = False,
+        meaning: bool = True,
     ) -> SearchResults:
         """Search the messages on all branches, and the summaries. Any of the words may match. The best hits come first,
         or with `newest` the latest. Each has `context` messages before and after it.
 
         Any text is a valid query. It can be words or a question, and can contain "exact phrases", -excluded, prefix*,
-        role:user, from:ana, after:2025-01 and before:2025-06-30. `role`, `author`, `after` (inclusive) and `before`
-        narrow the search further. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next
-        page. Raises `InvalidInputError`, `InvalidCursorError`."""
+        role:user, from:ana, after:2025-01 and before:2025-06-30. `role` (one or several), `author`, `after`
+        (inclusive) and `before` narrow the search further. With embeddings, texts that are near in meaning are found,
+        too, unless `meaning` is False. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the
+        next page. Raises `InvalidInputError`, `InvalidCursorError`."""
         handle = self._parts.handle
         request = await parse_request(
             self._runtime,
@@ -478,6 +480,7 @@ class Session:
             after=after,
             context=context,
             newest=newest,
+            meaning=meaning,
         )
         session_id = await handle.readable_id()
         own = AccessRule(ids=frozenset(() if session_id is None else (session_id,)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Query
 from starlette.responses import Response
 
 from frontdesk.manager.manager import SessionManager
@@ -16,6 +17,7 @@ from frontdesk.session import Session
 
 routes = router("search")
 Text = str | None
+Roles = Annotated[list[str] | None, Query(description="one role, or several by repeating the parameter")]
 
 
 @routes.get("/search", response_model=SearchResults, description=words(SessionManager.search))
@@ -25,19 +27,21 @@ async def search(
     limit: int = 20,
     cursor: Text = None,
     session: Text = None,
-    role: Text = None,
+    role: Roles = None,
     author: Text = None,
     agent: Text = None,
     channel: Text = None,
     peer: Text = None,
     thread: Text = None,
     status: Text = None,
+    archived: bool = True,
     tag: Text = None,
     before: Text = None,
     after: Text = None,
     context: int = 0,
     group: bool = False,
     newest: bool = False,
+    meaning: bool = True,
 ) -> Response:
     where = access.narrow({"agent": agent, "channel": channel, "peer": peer, "thread": thread})
     options: dict[str, Any] = {"session": session, "role": role, "author": author, "status": status}
@@ -47,12 +51,14 @@ async def search(
         cursor=cursor,
         **where,
         **options,
+        archived=archived,
         tag=tag,
         before=moment(before, "before"),
         after=moment(after, "after"),
         context=context,
         group=group,
         newest=newest,
+        meaning=meaning,
     )
     return answer(results)
 
@@ -63,12 +69,13 @@ async def search_in_session(
     query: str,
     limit: int = 20,
     cursor: Text = None,
-    role: Text = None,
+    role: Roles = None,
     author: Text = None,
     before: Text = None,
     after: Text = None,
     context: int = 0,
     newest: bool = False,
+    meaning: bool = True,
 ) -> Response:
     results = await session.search(
         query,
@@ -80,6 +87,7 @@ async def search_in_session(
         after=moment(after, "after"),
         context=context,
         newest=newest,
+        meaning=meaning,
     )
     return answer(results)
 
