@@ -111,7 +111,7 @@ def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
     script = tmp_path / "block.py"
     script.write_text(block)
     for shown in (run(script, tmp_path), run(script, tmp_path)):
-        assert "2 messages sent, and the tools ['read_session', 'session_search', 'update_context']" in shown
+        assert "2 messages sent, with the tools ['read_session', 'session_search', 'update_context']" in shown
         assert "You are helpful." in shown
         assert shown.count("Ana likes geography.") == 1  # in the prompt of the new conversation
 
