@@ -53,8 +53,8 @@ EXAMPLES: list[tuple[FrontdeskError, str, dict[str, Any]]] = [
     ),
     (
         TurnBusyError("s", "host/1/x", datetime(2026, 1, 2, tzinfo=UTC)),
-        "session 's' is busy, host/1/x has had its turn since 2026-01-02 00:00:00+00:00: try again, wait longer,"
-        " or choose another `on_busy`",
+        "session 's' is busy, because host/1/x has had its turn since 2026-01-02 00:00:00+00:00: try again, wait"
+        " longer, or choose another `on_busy`",
         {"session_id": "s", "holder": "host/1/x", "since": datetime(2026, 1, 2, tzinfo=UTC)},
     ),
     (

@@ -22,7 +22,7 @@ import pytest
 import frontdesk
 from frontdesk import SessionKey, sync
 from frontdesk.context import StoreSearch
-from frontdesk.shelves import one
+from frontdesk.states.shelves import one
 from frontdesk.store import TURN, Blob, Item, Piece, SessionQuery, SessionRow
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.sync import Session, SessionManager, StandaloneSession, Tool
@@ -518,7 +518,7 @@ def test_hooks_are_passed_the_sync_session() -> None:
     hook, other = Hook(), Hook()
     with SessionManager("memory://") as manager:
         manager.register_hook(hook=hook)
-        with pytest.raises(frontdesk.ConfigurationError, match="registered already"):
+        with pytest.raises(frontdesk.ConfigurationError, match="already registered"):
             manager.register_hook(hook, timeout=2)
         assert not manager.unregister_hook(other)
         manager.append("chat", {"id": "m1", "role": "user", "content": "Hi"})

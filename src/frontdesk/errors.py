@@ -117,7 +117,7 @@ class StoreURLError(ConfigurationError):
 
 
 class AccessDeniedError(FrontdeskError):
-    """A server does not accept the API key of a client, or the key does not allow this call; nothing was done."""
+    """A server does not accept the API key of a client, or the key does not allow this call; nothing happened."""
 
 
 class InvalidInputError(FrontdeskError, ValueError):
@@ -228,8 +228,8 @@ class ChangesTrimmedError(FrontdeskError):
 
 class ChangesRewoundError(ChangesTrimmedError):
     """The change log no longer contains this position: it was restored from a backup or copied, or a standby without
-    the last changes took over. What was read after `position` is not in the log any more, and a reader that continued
-    would miss what is there instead.
+        the last changes took over. What was read after `position` is no longer in the log, and a reader that continued
+    would miss what replaced it.
 
     `position` is where to continue: pass it as `after`. Events before it may be returned again."""
 
@@ -279,7 +279,7 @@ class SessionExistsError(ConflictError):
 
     name: str
     namespace: str
-    template = "session {name!r} exists in namespace {namespace!r}: use `get_or_create` to get the existing one"
+    template = "session {name!r} already exists in namespace {namespace!r}: use `get_or_create` to get the existing one"
 
 
 @_declared
@@ -289,7 +289,10 @@ class StateExistsError(ConflictError):
     id: str
     name: str
     namespace: str
-    template = "state {id!r} exists in {name!r} of namespace {namespace!r}: use `get_or_create` to get the existing one"
+    template = (
+        "state {id!r} already exists in {name!r} of namespace {namespace!r}: use `get_or_create` to get the existing"
+        " one"
+    )
 
 
 @_declared
@@ -336,9 +339,13 @@ class TurnBusyError(ConflictError):
 
     def _text(self) -> str:
         who = (
-            "others wait for its turn" if self.holder is None else f"{self.holder} has had its turn since {self.since}"
+            "others are waiting for its turn"
+            if self.holder is None
+            else f"{self.holder} has had its turn since {self.since}"
         )
-        return f"session {self.session_id!r} is busy, {who}: try again, wait longer, or choose another `on_busy`"
+        return (
+            f"session {self.session_id!r} is busy, because {who}: try again, wait longer, or choose another `on_busy`"
+        )
 
 
 @_declared
@@ -452,9 +459,9 @@ class StateStoreMissingError(StoreUnavailableError):
     url: str
     reason: str
     template = (
-        "namespace {namespace!r} keeps states in {url}, which this manager cannot open ({reason}): name it as the"
-        " `store` of `manager.states(...)` or in FRONTDESK_STATE_URL, and call again; if the store does not exist any"
-        " more, call `forget_state_store`"
+        "namespace {namespace!r} keeps states in {url}, which this manager cannot open ({reason}): nothing was deleted;"
+        " pass it as the `store` of `manager.states(...)` or in FRONTDESK_STATE_URL, and call again; if the store no"
+        " longer exists, call `forget_state_store`"
     )
 
 
@@ -482,8 +489,8 @@ class DamagedRecordError(StoreCorruptError):
     def _text(self) -> str:
         name = f"{self.record} number {self.number}" if self.id is None else f"{self.record} {self.id!r}"
         return (
-            f"{name} is damaged and cannot be read: restore a copy of the store, or delete what is damaged; everything"
-            " else can still be read"
+            f"{name} is damaged and cannot be read: restore a backup of the store, or delete what is damaged;"
+            " everything else can still be read"
         )
 
 

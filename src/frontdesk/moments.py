@@ -24,7 +24,7 @@ def to_datetime(microseconds: int) -> datetime:
     try:
         return _EPOCH + microseconds * _MICROSECOND
     except (OverflowError, TypeError):
-        raise StoreCorruptError("a stored time is damaged: restore a copy of the store") from None
+        raise StoreCorruptError("a stored time is damaged: restore a backup of the store") from None
 
 
 def to_day(microseconds: int) -> str:

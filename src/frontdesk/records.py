@@ -250,7 +250,7 @@ UsageField: TypeAlias = Literal["day", "session", "agent", "channel", "peer", "m
 @dataclass(frozen=True, slots=True)
 class UsageGroup(Record):
     """Tokens and cost of one group. A field is None if the totals are not grouped by it, or if it is not known: a
-    session without a key has no agent, and of deleted sessions neither the session nor the peer is kept."""
+    session without a key has no agent, and a deleted session has neither its id nor its peer."""
 
     day: date | None
     session_id: str | None
@@ -371,8 +371,8 @@ class SweepReport(Record):
 class ErasureReport(Record):
     """How much an erasure removed. Messages that another session shares are not removed, and not counted.
 
-    `remaining` counts sessions that others started during the erasure, and that are still there because others did not
-    stop writing: call `erase` again. Everything that existed when the erasure began is gone."""
+    `remaining` counts sessions that others started during the erasure, and that still exist because others did not stop
+    writing: call `erase` again. Everything that existed when the erasure began is gone."""
 
     sessions: int = 0
     messages: int = 0
@@ -391,8 +391,8 @@ class ErasureReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport(Record):
-    """What dead processes had left behind: how many leases were released, which sessions are no longer `compacting`
-    because of that, and roughly how many texts were not in the search index."""
+    """What was cleaned up after dead processes: how many leases were released, which sessions are no longer
+    `compacting` because of that, and roughly how many texts were not in the search index."""
 
     leases_freed: int
     sessions: tuple[str, ...]
@@ -409,7 +409,7 @@ class ImportProblem(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport(Record):
-    """What an import added, or would add (`dry_run`). `skipped` counts sessions that were there already, and those that
+    """What an import added, or would add (`dry_run`). `skipped` counts sessions that already existed, and those that
     share messages with them: they stay as they are. `problems` are at most 1,000."""
 
     dry_run: bool
@@ -436,7 +436,7 @@ class TranscriptProblem(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptReport(Record):
     """What an import of transcripts added, or would add (`dry_run`): sessions, messages, compactions and usage entries.
-    `known` counts messages that were there already, and `skipped` the records that are no messages, by their type.
+    `known` counts messages that already existed, and `skipped` the records that are not messages, by their type.
     `problems` are at most 1,000."""
 
     dry_run: bool

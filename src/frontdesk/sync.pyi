@@ -406,11 +406,11 @@ class Session:
 
     @property
     def key(self) -> SessionKey | None:
-        """The key of the session, as `SessionInfo.key` has it; None if it has none, or if it is not known yet: a handle
-        made from an id knows the key once it has read it, for example with `info`. No I/O."""
+        """The key of the session, as in `SessionInfo.key`. None if the session has none, or if it is not known yet: a
+        handle made from an id knows the key once it has read it, for example with `info`. No I/O."""
 
     def info(self) -> SessionInfo:
-        """Information about the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
+        """Information about the session. Raises `SessionNotFoundError` if nothing was written to it yet."""
 
     @overload
     def turn(
@@ -464,13 +464,13 @@ class Session:
         `append`."""
 
     def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id, in its position, or append it if the id is new. Atomic; `inserted` says
-        which of the two happened. Raises the same errors as `append`."""
+        """Replace the message that has this id, in its position, or append it if the id is new. Atomic. `inserted` says
+        whether it was appended. Raises the same errors as `append`."""
 
     def update_message(self, message: Given) -> Message:
         """Replace the content of the message that has this id. If the content is the same, nothing is written.
 
-        Summaries and extracted facts that were made from the old content are made again at the next occasion.
+        Summaries and facts that were made from the old content are made again with the next compaction or extraction.
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
 
     def delete_messages(self, ids: Iterable[str], *, expected_head: str | AnyHead | None = ...) -> int:
@@ -490,12 +490,12 @@ class Session:
     def replace_messages(
         self, messages: Iterable[Given], *, expected_head: str | AnyHead | None = ...
     ) -> list[Message]:
-        """Make these messages all that the session has, in their order, in one transaction, and return them. Readers
-        see the old messages or the new ones.
+        """Make this list the whole session, in one transaction, and return it. Readers see the old messages or the new
+        ones.
 
-        The messages that both lists begin with stay as they are, so a list with one more message writes only that one.
-        All others, on any branch, are deleted permanently, with every compaction that covers one of them. A message
-        without an id counts as the stored one if its content is the same. Raises the same errors as `append`, and
+        Messages that both lists begin with are left alone, so a list with one more message writes only that one. All
+        others, on any branch, are deleted permanently, with every compaction that covers one of them. A message without
+        an id matches the stored one if its content is the same. Raises the same errors as `append`, and
         `InvalidMessageError` if an id is in the list twice."""
 
     def clear_messages(self, *, expected_head: str | AnyHead | None = ...) -> None:
@@ -652,7 +652,7 @@ class Session:
         """Set values of the metadata; None removes a value. Returns all metadata."""
 
     def set_summary(self, text: str | None) -> None:
-        """Set the summary that `SessionInfo` has. It is independent of the summaries of compactions."""
+        """Set `SessionInfo.summary`. It has nothing to do with the summaries of compactions."""
 
     def set_lifecycle(
         self,
@@ -661,14 +661,14 @@ class Session:
         archive_after: timedelta | ManagerDefault | None = ...,
         delete_after: timedelta | ManagerDefault | None = ...,
     ) -> None:
-        """Set the thresholds of this session in place of those of `with_lifecycle`. None means never. A threshold that
-        is not given goes back to that of the manager. Raises `InvalidInputError`."""
+        """Set thresholds for this session that override those of `with_lifecycle`. None means never. A threshold that
+        is not passed is reset to that of the manager. Raises `InvalidInputError`."""
 
     def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
         """Replace the messages from `from_id` to `to_id` with a summary whenever history is read. They stay stored.
 
-        Either id may be that of a summary, and then means the range that the summary covers. Leading system messages
-        stay visible. Raises `InvalidRangeError`, `MessageNotFoundError`."""
+        The id of a summary means the range that it covers. Leading system messages stay visible. Raises
+        `InvalidRangeError`, `MessageNotFoundError`."""
 
     def compactions(self) -> list[Compaction]:
         """All compactions of the session, oldest first, including those inside newer ones."""
@@ -703,7 +703,7 @@ class Session:
     def on_overflow(self, error: BaseException) -> bool:
         """Call this with the error of a model call. If the error means that the context was too long, the view is
         compacted further, with a shorter tail and no protected head. Returns True if that made the view shorter, so
-        that another attempt is worthwhile, and False for any other error."""
+        that the call is worth repeating, and False for any other error."""
 
     def needs_memory_refresh(self) -> bool:
         """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
@@ -794,11 +794,11 @@ class Session:
         is a compaction; and `session_search` and `read_session`, which search and read earlier conversations.
 
         `scope` says which conversations these two reach. By default it is "guest": those under keys with the same
-        agent, channel and peer (as far as `with_isolation` distinguishes them), in all threads, ended ones too. A
-        session without a key reaches only itself, with what it inherited as a fork. "session" is the session alone,
-        "agent" means all sessions of its agent, and "namespace" all sessions. Filters such as {"agent": "concierge",
-        "tag": "public"} choose sessions, and so does a function from `SessionInfo` to a bool, sync or async. None
-        leaves the two tools out.
+        agent, channel and peer (as far as `with_isolation` distinguishes them), in all threads, including ended ones. A
+        session without a key reaches only itself, with what it inherited as a fork. "session" means this session,
+        "agent" all sessions of its agent, and "namespace" all sessions. Filters such as {"agent": "concierge", "tag":
+        "public"} choose sessions, and so does a function from `SessionInfo` to a bool, sync or async. None leaves the
+        two tools out.
 
         They show user, assistant and tool messages, and names and summaries of sessions, never system messages. What is
         out of scope looks as if it did not exist. The tools belong to this session: if it is deleted and its id is used
@@ -808,7 +808,7 @@ class SessionManager:
     """All sessions of one namespace of a store. `store` is a URL or a `Store`.
 
     Set it up with the `with_...` calls, which return the manager. Then use it in `with`, or close it. A store
-    that was given as a URL is closed with it. `with` opens a closed manager again."""
+    that was passed as a URL is closed with it. `with` opens a closed manager again."""
 
     def __init__(
         self,
@@ -824,8 +824,8 @@ class SessionManager:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
-        """End all `events()` iterators, give background work two seconds to finish and then cancel it, and close the
-        store if it was given as a URL. Idempotent. Afterwards calls raise `StoreClosedError`, until `with` opens
+        """End all `events()` iterators, wait up to two seconds for background work and then cancel it, and close the
+        store if it was passed as a URL. Idempotent. Afterwards calls raise `StoreClosedError`, until `with` opens
         the manager again."""
 
     @property
@@ -891,9 +891,9 @@ class SessionManager:
         same arguments, for the next page.
 
         `order` is "recent", with the newest activity first, or "created", with the newest session first. A session that
-        becomes active between two pages changes its position in "recent". Its position in "created" never changes: the
-        pages contain every session that existed at the first one. `metadata` are values that sessions must have at the
-        top level of their metadata, all of them: texts, numbers or bools. `id_prefix` is how their ids begin.
+        becomes active between two pages changes its position in "recent", but never in "created": there, the pages
+        contain every session that existed at the first one. `metadata` selects sessions that have all these values
+        (texts, numbers or bools) at the top level of their metadata. `id_prefix` selects ids that begin with it.
         `created_after` and `created_before` are exclusive. `exclude` leaves out sessions with any of these values of
         agent, channel, peer, thread, tag, model or source, such as {"channel": "cron"}. `min_usage` is the least share
         of their window that they must use (their `token_usage`), such as 0.8. Raises `InvalidInputError`,
@@ -917,7 +917,7 @@ class SessionManager:
         min_usage: float | None = None,
         most: int = 1000,
     ) -> int:
-        """How many sessions match the filters of `list`, but no more than `most`, so that the cost is bounded. `stats`
+        """How many sessions match the filters of `list`. Counting stops at `most`, so that the cost is bounded. `stats`
         counts all sessions of the namespace. Raises `InvalidInputError`."""
 
     def iterate(
@@ -1021,10 +1021,10 @@ class SessionManager:
         expected_head: str | AnyHead | None = ...,
         reopen: bool = False,
     ) -> AppendedList:
-        """`Session.append_all` by id."""
+        """`Session.append_all`, by id or key."""
 
     def upsert(self, id: str | SessionKey, message: Given, *, reopen: bool = False) -> Appended:
-        """`Session.upsert` by id."""
+        """`Session.upsert`, by id or key."""
 
     @overload
     def history(
@@ -1053,21 +1053,21 @@ class SessionManager:
     def delete_messages(
         self, id: str | SessionKey, ids: Iterable[str], *, expected_head: str | AnyHead | None = ...
     ) -> int:
-        """`Session.delete_messages` by id."""
+        """`Session.delete_messages`, by id or key."""
 
     def clear_messages(self, id: str | SessionKey, *, expected_head: str | AnyHead | None = ...) -> None:
-        """`Session.clear_messages` by id."""
+        """`Session.clear_messages`, by id or key."""
 
     def add_compaction(self, id: str | SessionKey, summary: str, from_id: str, to_id: str) -> Compaction:
-        """`Session.add_compaction` by id."""
+        """`Session.add_compaction`, by id or key."""
 
     def needs_compaction(self, id: str | SessionKey) -> bool:
-        """`Session.needs_compaction` by id."""
+        """`Session.needs_compaction`, by id or key."""
 
     def compact(
         self, id: str | SessionKey, *, instructions: str | None = None, prompt: str | None = None
     ) -> CompactionResult | None:
-        """`Session.compact` by id."""
+        """`Session.compact`, by id or key."""
 
     def add_usage(
         self,
@@ -1103,10 +1103,10 @@ class SessionManager:
         """Totals of the usage ledger, grouped by any of `day` (UTC), `session`, `agent`, `channel`, `peer` and `model`.
 
         `session` (an id, or a key for its current session), `agent`, `channel`, `peer` and `model` select entries, and
-        so do the days `since` and `until`, both included; of a datetime its day in UTC counts. One query.
+        so do the days `since` and `until`, both included; a datetime counts as its day in UTC. One query.
 
-        The totals include sessions that have been deleted or erased since, without their session and peer. So they are
-        not among the rows that `session` or `peer` selects. Raises `SessionNotFoundError`, `InvalidInputError`."""
+        The totals include calls of sessions that were deleted or erased, without their session and peer, so a filter by
+        `session` or `peer` does not find these. Raises `SessionNotFoundError`, `InvalidInputError`."""
 
     def usage_entries(self, id: str | SessionKey, *, limit: int = 50, cursor: str | None = None) -> Page[UsageEntry]:
         """The usage ledger of a session: a page of its model calls, the newest first, with what was read from and
@@ -1147,13 +1147,13 @@ class SessionManager:
         `InvalidInputError`, `InvalidCursorError`."""
 
     def search_info(self) -> SearchInfo:
-        """How the namespace is searched, and how far its index is."""
+        """How the namespace is searched, and how much of it is indexed."""
 
     def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
-        """Build the search index again while it is in use. Meanwhile searches return correct results, and nothing
-        waits.
+        """Build the search index again while it is in use. Meanwhile, searches return correct results, and nothing is
+        blocked.
 
-        With embeddings, all vectors are computed again, too, with the current model. Until then, a text without a
+        With embeddings, all vectors are also computed again, with the current model. Until then, a text without a
         vector is found by its words. `on_progress(done, total)` is called with the number of texts that are done and
         the approximate total, first for the index, then for the vectors. Raises `EmbeddingError` and the errors of the
         embedding."""
@@ -1183,11 +1183,11 @@ class SessionManager:
         stream starts with the oldest event in the log. Without `after`, it starts with the first change after the
         iteration begins. With `follow=False`, the stream ends with the events that existed when it began.
 
-        `session` selects the events of a session by id, or of all sessions under a key, also those that `new` starts
-        later. `agent`, `channel` and `peer` select the sessions under keys with all of these parts. None of them needs
-        to exist yet.
+        `session` selects the events of a session by id, or of all sessions under a key, including those that `new`
+        starts later. `agent`, `channel` and `peer` select the sessions under keys with all of these parts. None of them
+        needs to exist yet.
 
-        Of a deleted session, only "session.deleted" is reported. A message that has been deleted meanwhile is not
+        When a session was deleted, only "session.deleted" is reported. A message that was deleted meanwhile is not
         reported as appended. Arguments are checked at the call: it raises `InvalidInputError`, or `InvalidCursorError`
         for a position that was altered or belongs to another namespace. The iterator raises `ChangesTrimmedError` if
         the log no longer reaches back that far, and `ChangesRewoundError` if it has gone back: its `position` is where
@@ -1203,8 +1203,7 @@ class SessionManager:
         peer: str | None = None,
     ) -> EventList:
         """The last `count` (at most 1,000) events until now, newest first, of the sessions that `events` would report
-        with the same arguments. Fewer if the log has no more: `sweep` removes old entries. Raises
-        `InvalidInputError`."""
+        with the same arguments. There may be fewer, because `sweep` removes old entries. Raises `InvalidInputError`."""
 
     def position(self) -> str:
         """The current position, for `events(after=...)`. Take it, then load what you want to show, then follow: no
@@ -1225,21 +1224,21 @@ class SessionManager:
         version: int = 1,
         migrate: Migrate[T] | None = None,
     ) -> States[T]:
-        """Typed states under `name`, one value per id, which may be that of a session. No I/O.
+        """Typed states under `name`, one value per id. The id may be that of a session. No I/O.
 
         `kind` is a dataclass, a pydantic model, a msgspec Struct, a TypedDict or a NamedTuple. A new state is
         `default(id)`, or `kind()`. A state expires `ttl` after it was last used; None means never. Without `ttl`, the
-        environment variable SESSION_TTL_SECONDS applies, or else 30 minutes. `store` is a URL or a `StateStore`.
-        Without `store`, the environment variable FRONTDESK_STATE_URL applies, or else the manager's own store is used.
+        environment variable SESSION_TTL_SECONDS applies, otherwise 30 minutes. `store` is a URL or a `StateStore`.
+        Without `store`, the environment variable FRONTDESK_STATE_URL applies, otherwise the manager's own store.
 
-        `version` is stored with each value. A value that was written with a lower version, or that does not fit
-        `kind`, is read as `migrate(stored, version)` makes it (sync or async): `stored` is its JSON, and the result is
-        a `kind`, or JSON that fits it. The next write stores it as the current version.
-        Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
+        `version` is stored with each value. A value that was written with a lower version, or that does not fit `kind`,
+        is passed to `migrate(stored, version)` (sync or async), where `stored` is its JSON. The result is a `kind`, or
+        JSON that fits it. The next write stores it as the current version. Raises `ConfigurationError`,
+        `StoreURLError`, `InvalidInputError`."""
 
     def shelves(self, name: str) -> Shelves:
-        """Bytes under ordered keys, on one shelf per id, for data that is not a conversation. `name` says what they are
-        for. No I/O. Raises `InvalidIdError` and `InvalidInputError`."""
+        """Bytes under ordered keys, on one shelf per id, for data that is not a conversation. `name` separates them
+        from the shelves of other features. No I/O. Raises `InvalidIdError` and `InvalidInputError`."""
 
     def forget_state_store(self, url: str) -> bool:
         """Forget that the namespace keeps states in another store, because that store no longer exists. `url` is
@@ -1252,8 +1251,8 @@ class SessionManager:
         with all versions, prompts, usage, states, shelves. Sessions that share messages are read as of one moment.
         Leases and the search index are not part of it.
 
-        The memory that it takes does not grow with the namespace. `on_progress(done, total)` is called with the number
-        of families of sessions that are done; the total is not known before the end. Raises `ConcurrentChangeError` if
+        Its use of memory does not grow with the namespace. `on_progress(done, total)` is called with the number of
+        families of sessions that are done; the total is not known before the end. Raises `ConcurrentChangeError` if
         sessions change every time they are read."""
 
     def import_lines(
@@ -1264,8 +1263,8 @@ class SessionManager:
         on_progress: Callable[[int, int], Any] | None = None,
     ) -> ImportReport:
         """Import the lines of an export: exactly what was exported, with the same ids, times, branches, forks and
-        compactions. What is there already stays as it is, so importing again changes nothing. Sessions appear when all
-        that belongs to them is there.
+        compactions. What already exists stays as it is, so importing again changes nothing. Sessions appear when they
+        are complete.
 
         A line that cannot be read is reported, and the sessions that it belongs to are left out. With `dry_run`,
         nothing is written. `on_progress(lines, bytes)` is called with how much was read. Raises `InvalidInputError` if
@@ -1283,11 +1282,11 @@ class SessionManager:
         ChatGPT (`conversations.json`) or Hermes (`state.db`), with branches, compactions, usage, tool calls and times.
         `format` ("claude-code", "codex", "pi", "chatgpt", "hermes") is recognised if it is not given.
 
-        Sessions keep their ids, have no key, and their `source` is the format. What is there already stays as it is, so
+        Sessions keep their ids, have no key, and their `source` is the format. What already exists stays as it is, so
         importing again changes nothing, and importing a transcript that has grown adds what is new. A session that was
         not imported from the same format is not written to. What cannot be read is reported, and the rest is imported.
-        No hook and no model is called. The memory that it takes does not grow with a JSONL file or a database; of
-        ChatGPT's export, it holds one conversation. With `dry_run`, nothing is written. `on_progress(done, total)` is
+        No hook and no model is called. Its use of memory does not grow with a JSONL file or a database; ChatGPT's
+        export is read one conversation at a time. With `dry_run`, nothing is written. `on_progress(done, total)` is
         called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format, and `OSError`s."""
 
     def copy_to(
@@ -1296,23 +1295,22 @@ class SessionManager:
         """Make the namespace of another manager, in any store, the same as this one, while this one is in use. The
         target must not be in use, and what this one does not have is deleted from it.
 
-        What is the same already is skipped, so a copy that was interrupted is started again with the same call. When
-        all is copied, what has changed meanwhile is copied, too; with `follow`, until the call is cancelled. Of a
-        conversation that goes on, new messages are copied; after any other change, the sessions that share its messages
-        are copied again as a whole. `on_progress(report)` is called after each family of sessions."""
+        What is already the same is skipped, so a copy that was interrupted continues with the same call. Then what has
+        changed meanwhile is copied; with `follow`, this continues until the call is cancelled. After appends, only new
+        messages are copied; after any other change, the session is copied again with all sessions that share its
+        messages. `on_progress(report)` is called after each family of sessions."""
 
     def check(self, *, fix: bool = False, on_progress: Callable[[int, int], Any] | None = None) -> CheckReport:
         """Check the namespace: counters, views, usage totals of sessions, heads, places of compactions, missing
         messages, records that cannot be read, and what an import that was killed has left. Reads everything.
 
-        With `fix`, counters and totals are written again as the rows add up to, and what an import has left is removed;
-        make a `backup` first, and do it while no import is running. Sessions that
-        change meanwhile are left alone. `on_progress(done, total)` is called with the number of families of sessions
-        that are done."""
+        With `fix`, counters and totals are computed again from the rows, and what an import has left is removed; make a
+        `backup` first, and let no import run meanwhile. Sessions that change meanwhile are left alone.
+        `on_progress(done, total)` is called with the number of families of sessions that are done."""
 
     def backup(self, path: str | Path) -> None:
-        """Write a backup to a file that does not exist yet, while everything continues: of SQLite, a copy of the whole
-        file as of one moment, which can be opened like it; of any other store, an `export` of the namespace.
+        """Write a backup of a store in use to a file that does not exist yet: for SQLite, a copy of the whole file as
+        of one moment, which can be opened like the original; for any other store, an `export` of the namespace.
 
         Raises `FileExistsError` and other `OSError`s."""
 
@@ -1335,7 +1333,7 @@ class SessionManager:
     def archive(self, id: str | SessionKey) -> None:
         """End a session (reason `archive`). It stays listed and searchable, and its key still points at it.
 
-        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has ended already."""
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has already ended."""
 
     def suspend(self, id: str | SessionKey) -> None:
         """Suspend a session until `resume`: appends are refused, and sweeps skip it.
@@ -1351,8 +1349,8 @@ class SessionManager:
     def reset(self, id: str | SessionKey) -> None:
         """Hide everything in the view of a session except the leading system messages. Nothing is deleted: the
         transcript and search still have all messages, and `undo_compaction` makes them visible again. The prompt,
-        blocks and status do not change. Hooks are called as for an end with reason `reset`. If the view is empty
-        already, nothing happens. Raises `SessionNotFoundError`."""
+        blocks and status do not change. Hooks are called as for an end with reason `reset`. If the view is already
+        empty, nothing happens. Raises `SessionNotFoundError`."""
 
     def new(
         self, key: SessionKey, *, on_busy: Literal["wait", "reject", "interrupt"] = "wait", wait: Duration | None = None
@@ -1376,7 +1374,7 @@ class SessionManager:
         """Delete a session and all its data permanently, except messages that its forks still see. False if there was
         none.
 
-        Its states are deleted, too: in the same transaction if they are in the same store, otherwise right after it.
+        Its states are deleted as well: in the same transaction if they are in the same store, otherwise right after it.
         States with this id are deleted even if there was no session. Hooks are called as for an end (reason `delete`)
         if the session had not ended before."""
 
@@ -1409,13 +1407,12 @@ class SessionManager:
         `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
         parts, and their forks. Reads all messages of these sessions.
 
-        Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others start
-        meanwhile are removed, too; `remaining` counts those that are left if others do not stop.
-        If an erasure is interrupted, call it again: it continues with what is left. Hooks are called for ends (reason
-        `erase`). Usage totals per day stay, and so do the blocks of the namespace. Raises `InvalidInputError`
-        without a filter, with both a key and parts, or for a part that does not distinguish sessions
-        (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if another reader of the store prevents the
-        removal of the last bytes."""
+        Everything that existed when it began is removed, whatever others write meanwhile. So are sessions that others
+        start meanwhile; `remaining` counts those that are left if others do not stop. If an erasure is interrupted,
+        call it again: it continues with what is left. Hooks are called for ends (reason `erase`). Usage totals per day
+        stay, and so do the blocks of the namespace. Raises `InvalidInputError` without a filter, with both a key and
+        parts, or for a part that does not distinguish sessions (`with_isolation`); `InvalidKeyError`; and
+        `StoreUnavailableError` if another reader of the store prevents the removal of the last bytes."""
 
     def with_token_counter(self, counter: TokenCounter) -> Self:
         """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
@@ -1433,9 +1430,9 @@ class SessionManager:
     ) -> Self:
         """Declare a context block for every session.
 
-        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key
-        without its thread) or `agent`, or one for the whole `namespace`. A session without a key has its own block
-        instead of one of a key, guest or agent.
+        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key without
+        its thread) or `agent`, or one for the whole `namespace`. For a session without a key, the scopes `key`, `guest`
+        and `agent` mean the session itself.
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
         provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
@@ -1460,7 +1457,7 @@ class SessionManager:
         and is abandoned after `timeout` seconds. Raises `ConfigurationError` without numpy."""
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
-        """Store frozen prompts, so that all workers use the same text, also after a restart: in the store of the
+        """Store frozen prompts, so that all workers use the same text, even after a restart: in the store of the
         sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
@@ -1567,14 +1564,16 @@ class Shelves:
         if_edition: int | None = None,
         if_empty: Sequence[BlobRange] = (),
     ) -> ShelfVersion | None:
-        """Change a shelf in one step: delete ranges, then `put` blobs in place of those with the same keys, and `add`
-        those whose keys are not there. A shelf that does not exist is created. Without an `owner`, its owner stays.
+        """Change a shelf in one transaction: delete ranges, then `put` blobs, replacing those with the same keys, and
+        `add` those whose keys do not exist yet. A shelf that does not exist is created. Without an `owner`, its owner
+        stays.
 
-        Returns the new version. Returns None, and changes nothing, if the shelf has another version than `if_number`,
-        if something was deleted from it since `if_edition`, or if there is something in a range of `if_empty`."""
+        Returns the new version. Returns None, and changes nothing, if the number of the shelf's version is not
+        `if_number`, if something was deleted from it since `if_edition`, or if there is something in a range of
+        `if_empty`."""
 
     def delete(self, id: str) -> bool:
-        """Delete a shelf with all that is on it. False if there is none."""
+        """Delete a shelf with everything on it. False if there is none."""
 
     def ids(self, prefix: str = "") -> Iterator[str]:
         """The ids of all shelves that begin with `prefix`, in order."""
@@ -1591,7 +1590,7 @@ class StandaloneSession(Session):
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
-        """Give background work two seconds to finish and then cancel it, and close the store if it was given as a URL.
+        """Wait up to two seconds for background work, then cancel it, and close the store if it was passed as a URL.
         Idempotent. `with` opens the session again."""
 
     def with_token_counter(self, counter: TokenCounter) -> Self:
@@ -1610,9 +1609,9 @@ class StandaloneSession(Session):
     ) -> Self:
         """Declare a context block for every session.
 
-        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key
-        without its thread) or `agent`, or one for the whole `namespace`. A session without a key has its own block
-        instead of one of a key, guest or agent.
+        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key without
+        its thread) or `agent`, or one for the whole `namespace`. For a session without a key, the scopes `key`, `guest`
+        and `agent` mean the session itself.
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
         provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
@@ -1637,7 +1636,7 @@ class StandaloneSession(Session):
         and is abandoned after `timeout` seconds. Raises `ConfigurationError` without numpy."""
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
-        """Store frozen prompts, so that all workers use the same text, also after a restart: in the store of the
+        """Store frozen prompts, so that all workers use the same text, even after a restart: in the store of the
         sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
@@ -1756,8 +1755,8 @@ class States(Generic[T]):
         Raises `StateExistsError`, and `InvalidStateError` for a value that cannot be stored."""
 
     def get_or_create(self, id: str, *, owner: SessionKey | None = None) -> T:
-        """The state; created with the default value, for this owner, if there is none. A state without an owner gets
-        this one. Concurrent callers get the same state. Raises `StateMismatchError`."""
+        """The state. If there is none, it is created with the default value, for this owner. A state without an owner
+        gets this one. Concurrent callers get the same state. Raises `StateMismatchError`."""
 
     def get(self, id: str) -> T | None:
         """The state, or None. Reading it postpones its expiry, unless the store is read-only or full, and writes
@@ -1779,7 +1778,7 @@ class States(Generic[T]):
         """Replace the state with this value, whatever it is now, or create it. `ttl=None` means that it never expires;
         without `ttl`, a state keeps the one it has. Raises `InvalidStateError`, and `StateVersionError` if the version
         of the state is not `if_version` (0: there is none). A state that was deleted and created again counts its
-        versions from 1 again: `if_created_at` tells the two apart."""
+        versions from 1 again: `if_created_at` distinguishes the two."""
 
     def update(
         self, id: str, fn: Callable[[T], T | Awaitable[T]], *, create: bool = False, owner: SessionKey | None = None
@@ -1844,8 +1843,8 @@ class Tool:
 class Turn(Session):
     """A turn of a session. It has every call of a `Session`, but once the turn is over, writes raise `TurnLostError`.
 
-    Made by `Session.turn`. A turn taken inside it is the same turn. This also holds for writes of context blocks and
-    the frozen prompt."""
+    This includes writes of context blocks and the frozen prompt. Made by `Session.turn`. A turn taken inside a turn is
+    the same turn."""
 
     def __init__(self, outside: Components, holding: Holding) -> None: ...
     @property
@@ -1854,8 +1853,8 @@ class Turn(Session):
 
     @property
     def lost(self) -> bool:
-        """Whether the turn is known to be over: it ended, expired, was taken over, or the store was unreachable too
-        long."""
+        """Whether the turn is known to be over: it ended, expired or was taken over, or the store could not be reached
+        for too long."""
 
     @property
     def interrupted(self) -> bool:

@@ -154,7 +154,7 @@ def test_json_escapes_what_a_terminal_would_act_on(frontdesk: Run, demo: Path) -
 
 
 def test_help_lists_the_commands(frontdesk: Run) -> None:
-    assert re.search(r"^  tail +Show what happens", frontdesk("--help").out, re.MULTILINE)
+    assert re.search(r"^  tail +Follow the events", frontdesk("--help").out, re.MULTILINE)
     assert "..." not in frontdesk("--help").out.partition("Commands:")[2]  # every sentence fits
     assert frontdesk().code == 2
 

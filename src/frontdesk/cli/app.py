@@ -9,7 +9,7 @@ from frontdesk.cli.desk import command
 
 app = typer.Typer(
     name="frontdesk",
-    help="Look at, search, move and serve the sessions of your agents.",
+    help="Inspect, search, move and serve the sessions of your agents.",
     no_args_is_help=True,
     rich_markup_mode=None,  # drawing help with rich takes twice as long as everything else together
     pretty_exceptions_enable=False,
@@ -36,7 +36,9 @@ app.command("mcp")(command(serving.mcp, configure=serving.with_blocks))
 app.command("serve")(command(serving.serve, creates=True, configure=serving.with_blocks))
 app.command("demo")(serving.demo)
 
-_keys = typer.Typer(help="Make, list and revoke the API keys of a server.", no_args_is_help=True, rich_markup_mode=None)
+_keys = typer.Typer(
+    help="Create, list and revoke the API keys of a server.", no_args_is_help=True, rich_markup_mode=None
+)
 _keys.command("create")(command(keys.create, creates=True))
 _keys.command("list")(command(keys.list_keys))
 _keys.command("revoke")(command(keys.revoke))

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from frontdesk.keys import SessionKey
     from frontdesk.manager import SessionManager
 
-KeyOption = Annotated[str | None, typer.Option("--key", metavar="KEY", help="agent:channel:peer[:thread]")]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="A session key: agent:channel:peer[:thread].")
+]
 
 
 def with_summariser(manager: SessionManager, *, model: str = "extractive", **others: Any) -> SessionManager:
@@ -35,11 +37,11 @@ async def compact(
     desk: Desk,
     ref: RefArgument,
     model: Annotated[
-        str, typer.Option("--model", help="Who writes the summary: extractive, openai:NAME or anthropic:NAME.")
+        str, typer.Option("--model", help="What writes the summary: extractive, openai:NAME or anthropic:NAME.")
     ] = "extractive",
     instructions: Annotated[str | None, typer.Option("--instructions", help="What the summary must keep.")] = None,
 ) -> None:
-    """Compact what the model sees of a session. The messages stay, and it can be undone."""
+    """Compact what the model sees of a session. No message is deleted, and it can be undone."""
     result = await desk.manager.compact(await _existing(desk, ref), instructions=instructions)
     if desk.out.json:
         desk.out.record({"result": None if result is None else result.to_dict()})
@@ -59,7 +61,7 @@ async def fork(
     new_id: Annotated[str | None, typer.Option("--id", help="The id of the fork.")] = None,
     key: KeyOption = None,
 ) -> None:
-    """Fork a session, and print the id of the fork. Both share their past, and nothing is copied."""
+    """Fork a session, and print the id of the fork. The two share their past, and nothing is copied."""
     made = await desk.manager.fork(parse_ref(ref), at, name=name, new_id=new_id, key=_key(key))
     if desk.out.json:
         desk.out.record((await made.info()).to_dict())

@@ -28,7 +28,7 @@ NamespaceOption = Annotated[
     str, typer.Option("--namespace", "-n", envvar="FRONTDESK_NAMESPACE", help="The namespace in the store.")
 ]
 JSONOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 RefArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="The id of a session, or @agent:channel:peer[:thread].")
 ]
@@ -115,7 +115,7 @@ def parse_ref(text: str) -> str | SessionKey:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is destroyed. Without a terminal there is nobody to ask, so `--yes` is needed."""
+    """Ask before something is destroyed. Without a terminal, `--yes` is needed."""
     import sys
 
     from frontdesk.cli.escaping import visible
@@ -123,5 +123,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody can be asked without a terminal: pass --yes", param_hint="--yes")
+        raise typer.BadParameter(
+            "there is no terminal to confirm on, and nothing was changed: pass --yes", param_hint="--yes"
+        )
     typer.confirm(visible(question), abort=True, err=True)

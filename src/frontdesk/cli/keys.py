@@ -21,7 +21,7 @@ async def create(
         str | None, typer.Option("--guest", metavar="KEY", help="Only for the guest agent:channel:peer.")
     ] = None,
 ) -> None:
-    """Make a key for the namespace, and print it. It is shown only once."""
+    """Create an API key for the namespace, and print it. It is shown only once."""
     from frontdesk.keys import SessionKey
     from frontdesk.server import ApiKeys
 
@@ -41,7 +41,7 @@ async def create(
 
 
 async def list_keys(desk: Desk) -> None:
-    """List the keys of all namespaces of the store."""
+    """List the API keys of all namespaces in the store."""
     from frontdesk.server import ApiKeys
 
     async with ApiKeys(desk.store) as keys:
@@ -64,8 +64,12 @@ async def list_keys(desk: Desk) -> None:
     desk.out.table(("id", "name", "role", "namespace", "bound to", "made"), rows)
 
 
-async def revoke(desk: Desk, key_id: Annotated[str, typer.Argument(metavar="KEY_ID")], yes: YesOption = False) -> None:
-    """Revoke a key. Servers refuse it within seconds."""
+async def revoke(
+    desk: Desk,
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The id of the key: `keys list` shows it.")],
+    yes: YesOption = False,
+) -> None:
+    """Revoke an API key. Running servers refuse it within seconds."""
     from frontdesk.server import ApiKeys
 
     confirm(f"Revoke the key {key_id!r}?", yes=yes)

@@ -17,7 +17,7 @@ _FAILED = 1
 
 async def doctor(
     desk: Desk,
-    fix: Annotated[bool, typer.Option("--fix", help="Repair what can be repaired, after a backup.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Make a backup, then repair what can be computed again.")] = False,
     backup: Annotated[
         Path | None,
         typer.Option("--backup", help="With --fix: where to write the backup. Default: this folder."),
@@ -50,7 +50,7 @@ async def doctor(
 
 
 async def backup(desk: Desk, file: Annotated[Path, typer.Argument(help="A file that does not exist yet.")]) -> None:
-    """Write a backup while everything continues. It is a SQLite file, or for another store an export."""
+    """Write a backup of a store in use. It is a SQLite file, or for other stores an export."""
     await _back_up(desk, file)
     if desk.out.json:
         desk.out.record({"file": str(file), "bytes": file.stat().st_size})

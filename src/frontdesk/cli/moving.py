@@ -24,7 +24,7 @@ _LONGEST_HEADER = 1 << 16
 async def export(
     desk: Desk,
     file: Annotated[Path | None, typer.Argument(help="Where to write it. Default: standard output.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write the whole namespace as JSON lines."""
     total = (await desk.manager.stats()).sessions
@@ -54,14 +54,19 @@ async def export(
 
 async def import_file(
     desk: Desk,
-    file: Annotated[Path, typer.Argument(help='An export, a transcript or a folder of them; "-": an export.')],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help='An export, a transcript, or a folder of transcripts; "-" reads an export from standard input.'
+        ),
+    ],
     format: Annotated[
         str | None,
         typer.Option("--format", help="The format of transcripts: claude-code, codex, pi, chatgpt or hermes."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, and write nothing.")] = False,
 ) -> None:
-    """Import an export, or transcripts of other tools. What is there already stays as it is."""
+    """Import an export, or transcripts of other tools. What already exists is not changed."""
     if format is None and (str(file) == "-" or _is_export(file)):
         await _import_export(desk, file, dry_run=dry_run)
     else:
@@ -129,9 +134,15 @@ def _verb(dry_run: bool) -> str:
 
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The store to copy: a URL, or a SQLite file.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The store to make the same. It must not be in use.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO",
+            help="The store to copy to. It must not be in use. What FROM does not have is deleted from it.",
+        ),
+    ],
     namespace: NamespaceOption = "default",
-    follow: Annotated[bool, typer.Option("--follow", help="Go on copying what changes, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Then keep copying changes, until Ctrl-C.")] = False,
     yes: YesOption = False,
     json: JSONOption = False,
 ) -> None:

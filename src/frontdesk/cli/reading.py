@@ -23,7 +23,7 @@ StatusOption = Annotated[
 ]
 TagOption = Annotated[str | None, typer.Option("--tag", help="Only sessions with this tag.")]
 LimitOption = Annotated[int, typer.Option("--limit", "-l", min=1, max=1000, help="At most this many.")]
-CursorOption = Annotated[str | None, typer.Option("--cursor", help="Continue after the page that ended with it.")]
+CursorOption = Annotated[str | None, typer.Option("--cursor", help="Print the next page: the cursor of the last one.")]
 
 _STATUS_STYLES = {"active": "green", "compacting": "yellow", "suspended": "magenta", "archived": "dim"}
 _NEARLY_FULL = 0.8
@@ -39,12 +39,12 @@ async def list_sessions(
     tag: TagOption = None,
     id_prefix: Annotated[str | None, typer.Option("--id-prefix", help="Only ids that begin with this.")] = None,
     order: Annotated[
-        Literal["recent", "created"], typer.Option("--order", help="By the last activity, or by creation.")
+        Literal["recent", "created"], typer.Option("--order", help="Sort by the last activity, or by creation.")
     ] = "recent",
     limit: LimitOption = 50,
     cursor: CursorOption = None,
 ) -> None:
-    """List sessions, those with the newest activity first."""
+    """List sessions, the most recently active first."""
     page = await desk.manager.list(
         agent=agent,
         channel=channel,
@@ -110,7 +110,7 @@ async def search(
     channel: ChannelOption = None,
     peer: PeerOption = None,
     tag: TagOption = None,
-    newest: Annotated[bool, typer.Option("--newest", help="The latest first, instead of the best.")] = False,
+    newest: Annotated[bool, typer.Option("--newest", help="The newest first, instead of the best.")] = False,
     limit: LimitOption = 20,
     cursor: CursorOption = None,
 ) -> None:
@@ -161,7 +161,7 @@ async def tail(
     ] = None,
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for new events.")] = True,
 ) -> None:
-    """Show what happens in the sessions, live, until Ctrl-C."""
+    """Follow the events of sessions, live, until Ctrl-C."""
     wanted = None if ref is None else parse_ref(ref)
     events = desk.manager.events(after=after, session=wanted, agent=agent, channel=channel, peer=peer, follow=follow)
     async for event in events:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SCOPES = ("session", "key", "guest", "agent", "namespace")
 BlockOption = Annotated[
     list[str] | None,
-    typer.Option("--block", metavar="LABEL[:SCOPE]", help="A context block of the application, for update_context."),
+    typer.Option("--block", metavar="LABEL[:SCOPE]", help="A context block that update_context may write."),
 ]
 
 
@@ -40,9 +40,7 @@ PortOption = Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help=
 
 TelemetryOption = Annotated[
     bool,
-    typer.Option(
-        "--telemetry", help="Record spans with the OpenTelemetry of the process: see opentelemetry-instrument."
-    ),
+    typer.Option("--telemetry", help="Record OpenTelemetry spans; run it under opentelemetry-instrument."),
 ]
 
 
@@ -98,8 +96,10 @@ def demo(
     file: Annotated[Path, typer.Argument(help="The SQLite file of the demo.")] = Path("frontdesk-demo.db"),
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
-    only_fill: Annotated[bool, typer.Option("--only-fill", help="Write the file, and do not serve it.")] = False,
-    messages: Annotated[int, typer.Option("--messages", min=1, help="The messages of the longest session.")] = 100_000,
+    only_fill: Annotated[bool, typer.Option("--only-fill", help="Only write the file.")] = False,
+    messages: Annotated[
+        int, typer.Option("--messages", min=1, help="How many messages the longest session has.")
+    ] = 100_000,
     json: JSONOption = False,
 ) -> None:
     """Fill a SQLite file with a demo, and serve it. It has several agents, languages, branches, forks, compactions and

@@ -199,7 +199,7 @@ def _check_plain(name: str, value: Any, kinds: set[Any]) -> None:
         is_other = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
         if kinds == {kind} and is_other:
             if name == "cursor":
-                raise InvalidCursorError("a cursor is the text that `next_cursor` of a page has")
+                raise InvalidCursorError("a cursor must be the `next_cursor` of a page")
             raise InvalidInputError(f"{name} must be of the type {kind.__name__}, not {type(value).__name__}")
 
 

@@ -46,9 +46,9 @@ class Client(SessionManager):
     close it. Set-up and hooks belong to the server: `with_...`, `add_context` and `register_hook` raise
     `ConfigurationError`.
 
-    Errors are those of `SessionManager`. A request that is lost on the way is sent up to `retries` times more, so that
-    it is done once: messages have ids, and other changes an `Idempotency-Key`. If there is still no answer, or none
-    within `timeout` seconds, `StoreUnavailableError` is raised, and `uncertain` says whether it may have been done.
+    Errors are those of `SessionManager`. A request without an answer is sent again, up to `retries` times, and takes
+    effect once: messages have ids, and other changes an `Idempotency-Key`. If there is still no answer, or none within
+    `timeout` seconds, `StoreUnavailableError` is raised, and `uncertain` says whether the change may have happened.
     `AccessDeniedError` means that the server does not accept `api_key`, or that the key does not allow the call."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Client(SessionManager):
     ) -> None:
         """`transport` is how requests are sent, such as through a proxy; see httpx2."""
         if not url.startswith(("http://", "https://")):
-            raise ConfigurationError("the url of a server begins with http:// or https://")
+            raise ConfigurationError("the URL of a server must begin with http:// or https://")
         self._connection = Connection(url, namespace, api_key, timeout, retries, transport)
         self._remote = Remote(self._connection)
         self._local = Runtime("memory://", namespace, DEFAULT_MAX_MESSAGE_BYTES)
@@ -101,8 +101,8 @@ class Client(SessionManager):
         peer: str | None = None,
         follow: bool = True,
     ) -> AsyncIterator[Event]:
-        """`SessionManager.events`. If the connection is lost, or the server is started again, the stream continues
-        after the last event that arrived."""
+        """`SessionManager.events`. If the connection is lost, or the server restarts, the stream continues after the
+        last event that arrived."""
         parse_filter(self._local, session, agent, channel, peer)
         check_position(after, self.namespace)
         where = {"after": after, "session": session, "agent": agent, "channel": channel, "peer": peer}
@@ -152,11 +152,11 @@ class Client(SessionManager):
 
     def shelves(self, name: str) -> NoReturn:
         """Raises `ConfigurationError`: shelves are not sent over HTTP."""
-        raise ConfigurationError("shelves are only used where the store is: use a SessionManager there")
+        raise ConfigurationError("a client has no shelves: use a SessionManager where the store is")
 
     def register_hook(self, hook: Any, **_: Any) -> None:
         """Raises `ConfigurationError`: hooks belong to the server."""
-        raise ConfigurationError("hooks are called by the server: register them at its manager, or follow `events`")
+        raise ConfigurationError("hooks are called by the server: register them on its manager, or follow `events`")
 
     def unregister_hook(self, hook: Any) -> bool:
         return False

@@ -139,10 +139,10 @@ class Connection:
                 request.method, path, content=request.body, headers=headers, timeout=limits
             )
         except httpx2.InvalidURL as error:
-            raise InvalidInputError(f"the arguments do not fit into an address: {error}") from None
+            raise InvalidInputError(f"the arguments do not fit into a URL: {error}") from None
 
     def _lost(self, error: Exception, *, uncertain: bool) -> StoreUnavailableError:
-        done = "the request may have been done: read before you send it again" if uncertain else "nothing was done"
+        done = "the change may have happened: check before trying again" if uncertain else "nothing was written"
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return StoreUnavailableError(f"no answer from {self.url} ({reason}); {done}", uncertain=uncertain)
 

@@ -134,4 +134,4 @@ def _request(message: Any, options: dict[str, Any]) -> tuple[TurnRequest, dict[s
 
 
 def _set_up(name: str) -> ConfigurationError:
-    return ConfigurationError(f"{name} is part of the set-up, which belongs to the server: declare it at its manager")
+    return ConfigurationError(f"{name} is part of the set-up, which belongs to the server: declare it on its manager")

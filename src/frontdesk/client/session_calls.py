@@ -151,7 +151,7 @@ async def tools(remote: RemoteHandle, given: Given) -> dict[str, Tool]:
 def sendable(scope: Any) -> Any:
     """A scope that a request can have. Raises `ConfigurationError` for a function."""
     if callable(scope):
-        raise ConfigurationError("a function cannot be sent to a server: give the name of a scope, or filters")
+        raise ConfigurationError("a function cannot be sent to a server: pass the name of a scope, or filters")
     return scope
 
 

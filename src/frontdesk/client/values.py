@@ -52,7 +52,7 @@ def to_query(values: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return {name: _parameter(name, value) for name, value in values.items() if value is not None}
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidInputError(f"the arguments cannot be written into an address: {error}") from None
+        raise InvalidInputError(f"the arguments do not fit into a URL: {error}") from None
 
 
 def _parameter(name: str, value: Any) -> Any:
@@ -109,7 +109,9 @@ def read_answer(content: bytes, kind: Any, name: str | None) -> Any:
     try:
         decoded = _decoder(kind, name).decode(content)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise StoreError(f"the server answered something else than this version expects: {error}") from None
+        raise StoreError(
+            f"this client cannot read the server's answer: use the same version of Frontdesk on both sides ({error})"
+        ) from None
     return decoded if name is None else getattr(decoded, name)
 
 

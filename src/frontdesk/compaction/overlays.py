@@ -51,7 +51,7 @@ async def range_between(runtime: Runtime, tree: Tree, from_id: str, to_id: str) 
     start, end = _ends_of(tree, from_id)[0], _ends_of(tree, to_id)[1]
     if not tree.precedes(start, end):
         raise InvalidRangeError(
-            f"{from_id!r} does not come before {to_id!r} on one path: give the earlier one first",
+            f"{from_id!r} does not come before {to_id!r} on one path: pass the earlier one first",
             from_id=from_id,
             to_id=to_id,
         )
@@ -111,7 +111,7 @@ def _first_place(
     rest = drop_first(path, lead)
     if not rest:
         raise InvalidRangeError(
-            "leading system messages are never compacted, and the range holds nothing else",
+            "leading system messages are never compacted, and the range contains nothing else",
             from_id=given[0],
             to_id=given[1],
         )

@@ -82,7 +82,7 @@ def choose_range(
     first, last = Range(*chosen)
     first = max(first, leading_system(messages))
     if not first <= last < len(messages):
-        raise CompactionError(f"the planner chose {tuple(chosen)} of {len(messages)} messages: that is no range")
+        raise CompactionError(f"the planner chose {tuple(chosen)} of {len(messages)} messages, which is not a range")
     return Range(first, last)
 
 

@@ -83,7 +83,7 @@ class Summariser:
         Tried again if it fails or is no good. Raises `CompactionError`, and what the model raised the last time."""
         settings, self.answers, self._answered = self._settings, [], {}
         if settings.summarize is None:
-            raise CompactionError("there is no summariser: give one to `with_compaction(summarize=...)`")
+            raise CompactionError("there is no summariser: pass one to `with_compaction(summarize=...)`")
         room = _Room(settings.input_tokens, settings.summary_tokens)
         refused: str | None = None
         failure: Exception | None = None

@@ -70,9 +70,9 @@ class Configurable:
     ) -> Self:
         """Declare a context block for every session.
 
-        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key
-        without its thread) or `agent`, or one for the whole `namespace`. A session without a key has its own block
-        instead of one of a key, guest or agent.
+        Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key without
+        its thread) or `agent`, or one for the whole `namespace`. For a session without a key, the scopes `key`, `guest`
+        and `agent` mean the session itself.
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
         provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
@@ -111,7 +111,9 @@ class Configurable:
     def _declare(self, declaration: Declaration) -> Self:
         declarations = self._runtime.settings.context.declarations
         if any(declared.label == declaration.label for declared in declarations):
-            raise ConfigurationError(f"there is a context block {declaration.label!r} already")
+            raise ConfigurationError(
+                f"context block {declaration.label!r} is declared twice: give each block its own label"
+            )
         check_memory_scope(self._runtime.settings.memory, declaration)
         return self._configure_context(declarations=(*declarations, declaration))
 
@@ -120,7 +122,7 @@ class Configurable:
         return self
 
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
-        """Store frozen prompts, so that all workers use the same text, also after a restart: in the store of the
+        """Store frozen prompts, so that all workers use the same text, even after a restart: in the store of the
         sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
         return self._configure_context(caches_prompt=True, prompt_store=store)
 

@@ -67,7 +67,7 @@ class Hooks:
             raise ConfigurationError(f"timeout must be a number of seconds above 0, not {timeout!r}")
         with self._lock:
             if any(registered.hook is hook for registered in self._registered):
-                raise ConfigurationError("this hook is registered already")
+                raise ConfigurationError("this hook is already registered")
             self._registered = (*self._registered, _Registered(hook, timeout))
 
     def unregister(self, hook: Any) -> bool:

@@ -74,7 +74,7 @@ class SessionBlocks:
 
     def add(self, declaration: Declaration) -> None:
         if declaration.label in self.labels:
-            raise ConfigurationError(f"there is a context block {declaration.label!r} already: remove it first")
+            raise ConfigurationError(f"context block {declaration.label!r} is already declared: remove it first")
         self._added[declaration.label] = BlockSource(declaration)
 
     def remove(self, label: str) -> bool:
@@ -274,7 +274,7 @@ class SessionBlocks:
         Raises `SessionNotFoundError` if there is no session, unless `create_session`."""
         session_id = await self.ensure_session() if create_session else await self.session.readable_id()
         if session_id is None:
-            raise SessionNotFoundError("(under a key)", self._runtime.namespace)
+            raise SessionNotFoundError(self.session.name, self._runtime.namespace)
         return await self._put(Owner("session", session_id), self._version(label, version, content), keep_history=False)
 
     async def write_entry(self, label: str, key: str, content: str, description: str | None) -> None:
@@ -292,7 +292,7 @@ class SessionBlocks:
         """Remove an entry of a searchable block in the store, with its versions; False if there is none."""
         source = await self.source(label)
         if not isinstance(source.provider, StoredEntries):
-            raise InvalidInputError(f"block {label!r} has no entries in the store: its provider keeps what it shows")
+            raise InvalidInputError(f"block {label!r} has no entries in the store: its provider keeps them")
         return await source.provider.remove(key)
 
     # versions

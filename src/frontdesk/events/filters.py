@@ -55,6 +55,6 @@ def parse_filter(
     parts: dict[str, str | None] = {name: check_text(value, name) for name, value in given.items() if value is not None}
     if isinstance(session, SessionKey):
         if parts:
-            raise InvalidInputError("a key has an agent, a channel and a peer already: give the key or the parts")
+            raise InvalidInputError("a key already has an agent, a channel and a peer: pass the key or the parts")
         return EventFilter(runtime.namespace, None, dict(zip(KEY_PARTS, runtime.address(session).parts, strict=True)))
     return EventFilter(runtime.namespace, None if session is None else check_id(session, "session id"), parts)

@@ -52,8 +52,8 @@ class FrontdeskHistoryProvider(HistoryProvider):
         self._channel = channel
 
     def conversation(self, session_id: str | None) -> Session:
-        """The Frontdesk session of a session: use it for branches, forks, search, compaction and context blocks. Raises
-        `InvalidInputError` without an id: nothing tells such sessions apart."""
+        """The Frontdesk session behind a session of the framework: use it for branches, forks, search, compaction and
+        context blocks. Raises `InvalidInputError` without an id."""
         if not session_id:
             raise InvalidInputError("a session needs an id: run the agent with `session=agent.create_session()`")
         return self._manager.session(SessionKey(self._agent, self._channel, session_id))

@@ -52,7 +52,7 @@ def chat_routes(
 
     `open_session(request, chat_id)` returns the session of a chat. It decides who may use which: raise an
     `HTTPException` for others. `answer(turn)` yields the chunks of an answer to the last message; `turn` is the session
-    to read from. The answer goes on when its reader is cut off, and is stored as one message when it is complete."""
+    to read from. The answer continues when its reader disconnects, and is stored as one message when it is complete."""
     chat = _Chat(manager, open_session, answer)
     return [
         Route(path, chat.post, methods=["POST"]),

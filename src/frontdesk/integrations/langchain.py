@@ -37,11 +37,11 @@ class FrontdeskChatHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        """What the model sees, also of messages that other frameworks wrote."""
+        """What the model sees, including messages that other frameworks wrote."""
         return _LOOP.run(self.aget_messages)
 
     async def aget_messages(self) -> list[BaseMessage]:
-        """What the model sees, also of messages that other frameworks wrote."""
+        """What the model sees, including messages that other frameworks wrote."""
         found = await self.session.history()
         if all(message.is_summary or _own(message) for message in found):
             return [each for message in found for each in _to_langchain([message])]

@@ -19,8 +19,8 @@ _ID_PREFIX = "pydantic-ai-"
 
 
 class FrontdeskHistory:
-    """The history of one conversation, for `Agent.run(..., message_history=await history.load())`. Use one object for
-    each run at a time.
+    """The history of one conversation, for `Agent.run(..., message_history=await history.load())`. Use an object for
+    one run at a time.
 
     `session` is the Frontdesk session: use it for branches, forks, search, compaction and context blocks."""
 
@@ -29,8 +29,8 @@ class FrontdeskHistory:
         self._loaded: set[str] = set()
 
     async def load(self, *, max_tokens: int | None = None) -> list[ModelMessage]:
-        """What the model sees, also of messages that other frameworks wrote. Messages of Pydantic AI come back as they
-        were saved."""
+        """What the model sees, including messages that other frameworks wrote. Messages of Pydantic AI come back as
+        they were saved."""
         raws = await self.session.history(format="pydantic-ai", max_tokens=max_tokens)
         messages = ModelMessagesTypeAdapter.validate_python(raws)
         self._loaded.update(_id_of(raw) for raw in _dump(messages))
@@ -47,7 +47,7 @@ class FrontdeskHistory:
     async def process(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         """A history processor: `Agent(..., capabilities=[ProcessHistory(history.process)])`. Before every model request
         it saves what is new, and replaces the history by what the model should see. So nothing is lost if a run stops
-        halfway, and a long run is compacted while it goes on. Save the last answer with `save` after the run."""
+        halfway, and a long run is compacted while it continues. Save the last answer with `save` after the run."""
         await self.save(messages)
         return await self.load()
 

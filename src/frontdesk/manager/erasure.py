@@ -75,14 +75,13 @@ class Eraser:
         parts = {"agent": agent, "channel": channel, "peer": peer}
         given = {what: check_text(part, what) for what, part in parts.items() if part is not None}
         if (key is not None and given) or (is_whole and key is None and not given):
-            raise InvalidInputError("erase what? Give a key, or one or more of agent, channel and peer, or an author")
+            raise InvalidInputError("erase needs a key, or one or more of agent, channel and peer, or an author")
         if key is not None:
             return Whose(*key_columns(self._runtime, key))
         for what in given:
             if what not in self._runtime.settings.isolation:
                 raise InvalidInputError(
-                    f"this manager does not distinguish sessions by {what}:"
-                    " erase by a part that `with_isolation` names",
+                    f"this manager does not distinguish sessions by {what}: erase by one that `with_isolation` names",
                     part=what,
                 )
         return Whose(**given)

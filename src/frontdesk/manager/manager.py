@@ -82,7 +82,7 @@ class SessionManager(Configurable):
     """All sessions of one namespace of a store. `store` is a URL or a `Store`.
 
     Set it up with the `with_...` calls, which return the manager. Then use it in `async with`, or close it. A store
-    that was given as a URL is closed with it. `async with` opens a closed manager again."""
+    that was passed as a URL is closed with it. `async with` opens a closed manager again."""
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class SessionManager(Configurable):
         await self.close()
 
     async def close(self) -> None:
-        """End all `events()` iterators, give background work two seconds to finish and then cancel it, and close the
-        store if it was given as a URL. Idempotent. Afterwards calls raise `StoreClosedError`, until `async with` opens
+        """End all `events()` iterators, wait up to two seconds for background work and then cancel it, and close the
+        store if it was passed as a URL. Idempotent. Afterwards calls raise `StoreClosedError`, until `async with` opens
         the manager again."""
         self.end_events()
         await self._runtime.close()
@@ -209,9 +209,9 @@ class SessionManager(Configurable):
         same arguments, for the next page.
 
         `order` is "recent", with the newest activity first, or "created", with the newest session first. A session that
-        becomes active between two pages changes its position in "recent". Its position in "created" never changes: the
-        pages contain every session that existed at the first one. `metadata` are values that sessions must have at the
-        top level of their metadata, all of them: texts, numbers or bools. `id_prefix` is how their ids begin.
+        becomes active between two pages changes its position in "recent", but never in "created": there, the pages
+        contain every session that existed at the first one. `metadata` selects sessions that have all these values
+        (texts, numbers or bools) at the top level of their metadata. `id_prefix` selects ids that begin with it.
         `created_after` and `created_before` are exclusive. `exclude` leaves out sessions with any of these values of
         agent, channel, peer, thread, tag, model or source, such as {"channel": "cron"}. `min_usage` is the least share
         of their window that they must use (their `token_usage`), such as 0.8. Raises `InvalidInputError`,
@@ -251,7 +251,7 @@ class SessionManager(Configurable):
         min_usage: float | None = None,
         most: int = 1000,
     ) -> int:
-        """How many sessions match the filters of `list`, but no more than `most`, so that the cost is bounded. `stats`
+        """How many sessions match the filters of `list`. Counting stops at `most`, so that the cost is bounded. `stats`
         counts all sessions of the namespace. Raises `InvalidInputError`."""
         filters = Filters(
             agent,
@@ -401,7 +401,7 @@ class SessionManager(Configurable):
         expected_head: str | AnyHead | None = ANY_HEAD,
         reopen: bool = False,
     ) -> Appended:
-        """`Session.append` by id. `id` is that of the message."""
+        """`Session.append`, by id or key of the session. `id` is that of the message."""
         given = message if id is role is text is None else NewMessage(message, id, role, text)
         return await self.session(session).append(given, parent=parent, expected_head=expected_head, reopen=reopen)
 
@@ -414,11 +414,11 @@ class SessionManager(Configurable):
         expected_head: str | AnyHead | None = ANY_HEAD,
         reopen: bool = False,
     ) -> AppendedList:
-        """`Session.append_all` by id."""
+        """`Session.append_all`, by id or key."""
         return await self.session(id).append_all(messages, parent=parent, expected_head=expected_head, reopen=reopen)
 
     async def upsert(self, id: str | SessionKey, message: Given, *, reopen: bool = False) -> Appended:
-        """`Session.upsert` by id."""
+        """`Session.upsert`, by id or key."""
         return await self.session(id).upsert(message, reopen=reopen)
 
     @overload
@@ -458,7 +458,7 @@ class SessionManager(Configurable):
         notes: Notes = "user",
         alternate: bool = False,
     ) -> MessageList | DictList:
-        """`Session.history` by id."""
+        """`Session.history`, by id or key."""
         session = self.session(id)
         if format is None:
             return await session.history(leaf=leaf, last=last, max_tokens=max_tokens)
@@ -469,25 +469,25 @@ class SessionManager(Configurable):
     async def delete_messages(
         self, id: str | SessionKey, ids: Iterable[str], *, expected_head: str | AnyHead | None = ANY_HEAD
     ) -> int:
-        """`Session.delete_messages` by id."""
+        """`Session.delete_messages`, by id or key."""
         return await self.session(id).delete_messages(ids, expected_head=expected_head)
 
     async def clear_messages(self, id: str | SessionKey, *, expected_head: str | AnyHead | None = ANY_HEAD) -> None:
-        """`Session.clear_messages` by id."""
+        """`Session.clear_messages`, by id or key."""
         await self.session(id).clear_messages(expected_head=expected_head)
 
     async def add_compaction(self, id: str | SessionKey, summary: str, from_id: str, to_id: str) -> Compaction:
-        """`Session.add_compaction` by id."""
+        """`Session.add_compaction`, by id or key."""
         return await self.session(id).add_compaction(summary, from_id, to_id)
 
     async def needs_compaction(self, id: str | SessionKey) -> bool:
-        """`Session.needs_compaction` by id."""
+        """`Session.needs_compaction`, by id or key."""
         return await self.session(id).needs_compaction()
 
     async def compact(
         self, id: str | SessionKey, *, instructions: str | None = None, prompt: str | None = None
     ) -> CompactionResult | None:
-        """`Session.compact` by id."""
+        """`Session.compact`, by id or key."""
         return await self.session(id).compact(instructions=instructions, prompt=prompt)
 
     # usage
@@ -535,10 +535,10 @@ class SessionManager(Configurable):
         """Totals of the usage ledger, grouped by any of `day` (UTC), `session`, `agent`, `channel`, `peer` and `model`.
 
         `session` (an id, or a key for its current session), `agent`, `channel`, `peer` and `model` select entries, and
-        so do the days `since` and `until`, both included; of a datetime its day in UTC counts. One query.
+        so do the days `since` and `until`, both included; a datetime counts as its day in UTC. One query.
 
-        The totals include sessions that have been deleted or erased since, without their session and peer. So they are
-        not among the rows that `session` or `peer` selects. Raises `SessionNotFoundError`, `InvalidInputError`."""
+        The totals include calls of sessions that were deleted or erased, without their session and peer, so a filter by
+        `session` or `peer` does not find these. Raises `SessionNotFoundError`, `InvalidInputError`."""
         session_id = None if session is None else await self._id_of(session)
         filters = {"session_id": session_id, "agent": agent, "channel": channel, "peer": peer, "model": model}
         return await read_usage(self._runtime, filters, since, until, by)
@@ -611,14 +611,14 @@ class SessionManager(Configurable):
         return await search(self._runtime, request, Access(self._runtime))
 
     async def search_info(self) -> SearchInfo:
-        """How the namespace is searched, and how far its index is."""
+        """How the namespace is searched, and how much of it is indexed."""
         return await index.search_info(self._runtime)
 
     async def reindex(self, on_progress: Callable[[int, int], Any] | None = None) -> SearchInfo:
-        """Build the search index again while it is in use. Meanwhile searches return correct results, and nothing
-        waits.
+        """Build the search index again while it is in use. Meanwhile, searches return correct results, and nothing is
+        blocked.
 
-        With embeddings, all vectors are computed again, too, with the current model. Until then, a text without a
+        With embeddings, all vectors are also computed again, with the current model. Until then, a text without a
         vector is found by its words. `on_progress(done, total)` is called with the number of texts that are done and
         the approximate total, first for the index, then for the vectors. Raises `EmbeddingError` and the errors of the
         embedding."""
@@ -658,11 +658,11 @@ class SessionManager(Configurable):
         stream starts with the oldest event in the log. Without `after`, it starts with the first change after the
         iteration begins. With `follow=False`, the stream ends with the events that existed when it began.
 
-        `session` selects the events of a session by id, or of all sessions under a key, also those that `new` starts
-        later. `agent`, `channel` and `peer` select the sessions under keys with all of these parts. None of them needs
-        to exist yet.
+        `session` selects the events of a session by id, or of all sessions under a key, including those that `new`
+        starts later. `agent`, `channel` and `peer` select the sessions under keys with all of these parts. None of them
+        needs to exist yet.
 
-        Of a deleted session, only "session.deleted" is reported. A message that has been deleted meanwhile is not
+        When a session was deleted, only "session.deleted" is reported. A message that was deleted meanwhile is not
         reported as appended. Arguments are checked at the call: it raises `InvalidInputError`, or `InvalidCursorError`
         for a position that was altered or belongs to another namespace. The iterator raises `ChangesTrimmedError` if
         the log no longer reaches back that far, and `ChangesRewoundError` if it has gone back: its `position` is where
@@ -680,8 +680,7 @@ class SessionManager(Configurable):
         peer: str | None = None,
     ) -> EventList:
         """The last `count` (at most 1,000) events until now, newest first, of the sessions that `events` would report
-        with the same arguments. Fewer if the log has no more: `sweep` removes old entries. Raises
-        `InvalidInputError`."""
+        with the same arguments. There may be fewer, because `sweep` removes old entries. Raises `InvalidInputError`."""
         wanted = parse_filter(self._runtime, session, agent, channel, peer)
         return await feed.read_recent(self._runtime, count, wanted)
 
@@ -706,17 +705,17 @@ class SessionManager(Configurable):
         version: int = 1,
         migrate: Migrate[T] | None = None,
     ) -> States[T]:
-        """Typed states under `name`, one value per id, which may be that of a session. No I/O.
+        """Typed states under `name`, one value per id. The id may be that of a session. No I/O.
 
         `kind` is a dataclass, a pydantic model, a msgspec Struct, a TypedDict or a NamedTuple. A new state is
         `default(id)`, or `kind()`. A state expires `ttl` after it was last used; None means never. Without `ttl`, the
-        environment variable SESSION_TTL_SECONDS applies, or else 30 minutes. `store` is a URL or a `StateStore`.
-        Without `store`, the environment variable FRONTDESK_STATE_URL applies, or else the manager's own store is used.
+        environment variable SESSION_TTL_SECONDS applies, otherwise 30 minutes. `store` is a URL or a `StateStore`.
+        Without `store`, the environment variable FRONTDESK_STATE_URL applies, otherwise the manager's own store.
 
-        `version` is stored with each value. A value that was written with a lower version, or that does not fit
-        `kind`, is read as `migrate(stored, version)` makes it (sync or async): `stored` is its JSON, and the result is
-        a `kind`, or JSON that fits it. The next write stores it as the current version.
-        Raises `ConfigurationError`, `StoreURLError`, `InvalidInputError`."""
+        `version` is stored with each value. A value that was written with a lower version, or that does not fit `kind`,
+        is passed to `migrate(stored, version)` (sync or async), where `stored` is its JSON. The result is a `kind`, or
+        JSON that fits it. The next write stores it as the current version. Raises `ConfigurationError`,
+        `StoreURLError`, `InvalidInputError`."""
         return States(
             self._runtime,
             kind,
@@ -729,8 +728,8 @@ class SessionManager(Configurable):
         )
 
     def shelves(self, name: str) -> Shelves:
-        """Bytes under ordered keys, on one shelf per id, for data that is not a conversation. `name` says what they are
-        for. No I/O. Raises `InvalidIdError` and `InvalidInputError`."""
+        """Bytes under ordered keys, on one shelf per id, for data that is not a conversation. `name` separates them
+        from the shelves of other features. No I/O. Raises `InvalidIdError` and `InvalidInputError`."""
         return Shelves(self._runtime, name)
 
     async def forget_state_store(self, url: str) -> bool:
@@ -747,8 +746,8 @@ class SessionManager(Configurable):
         with all versions, prompts, usage, states, shelves. Sessions that share messages are read as of one moment.
         Leases and the search index are not part of it.
 
-        The memory that it takes does not grow with the namespace. `on_progress(done, total)` is called with the number
-        of families of sessions that are done; the total is not known before the end. Raises `ConcurrentChangeError` if
+        Its use of memory does not grow with the namespace. `on_progress(done, total)` is called with the number of
+        families of sessions that are done; the total is not known before the end. Raises `ConcurrentChangeError` if
         sessions change every time they are read."""
         from frontdesk.transfer.exporting import export_lines
 
@@ -763,8 +762,8 @@ class SessionManager(Configurable):
         on_progress: Callable[[int, int], Any] | None = None,
     ) -> ImportReport:
         """Import the lines of an export: exactly what was exported, with the same ids, times, branches, forks and
-        compactions. What is there already stays as it is, so importing again changes nothing. Sessions appear when all
-        that belongs to them is there.
+        compactions. What already exists stays as it is, so importing again changes nothing. Sessions appear when they
+        are complete.
 
         A line that cannot be read is reported, and the sessions that it belongs to are left out. With `dry_run`,
         nothing is written. `on_progress(lines, bytes)` is called with how much was read. Raises `InvalidInputError` if
@@ -785,11 +784,11 @@ class SessionManager(Configurable):
         ChatGPT (`conversations.json`) or Hermes (`state.db`), with branches, compactions, usage, tool calls and times.
         `format` ("claude-code", "codex", "pi", "chatgpt", "hermes") is recognised if it is not given.
 
-        Sessions keep their ids, have no key, and their `source` is the format. What is there already stays as it is, so
+        Sessions keep their ids, have no key, and their `source` is the format. What already exists stays as it is, so
         importing again changes nothing, and importing a transcript that has grown adds what is new. A session that was
         not imported from the same format is not written to. What cannot be read is reported, and the rest is imported.
-        No hook and no model is called. The memory that it takes does not grow with a JSONL file or a database; of
-        ChatGPT's export, it holds one conversation. With `dry_run`, nothing is written. `on_progress(done, total)` is
+        No hook and no model is called. Its use of memory does not grow with a JSONL file or a database; ChatGPT's
+        export is read one conversation at a time. With `dry_run`, nothing is written. `on_progress(done, total)` is
         called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format, and `OSError`s."""
         from frontdesk.transfer.transcripts.importing import import_transcripts
 
@@ -807,10 +806,10 @@ class SessionManager(Configurable):
         """Make the namespace of another manager, in any store, the same as this one, while this one is in use. The
         target must not be in use, and what this one does not have is deleted from it.
 
-        What is the same already is skipped, so a copy that was interrupted is started again with the same call. When
-        all is copied, what has changed meanwhile is copied, too; with `follow`, until the call is cancelled. Of a
-        conversation that goes on, new messages are copied; after any other change, the sessions that share its messages
-        are copied again as a whole. `on_progress(report)` is called after each family of sessions."""
+        What is already the same is skipped, so a copy that was interrupted continues with the same call. Then what has
+        changed meanwhile is copied; with `follow`, this continues until the call is cancelled. After appends, only new
+        messages are copied; after any other change, the session is copied again with all sessions that share its
+        messages. `on_progress(report)` is called after each family of sessions."""
         from frontdesk.transfer.copying import Copier
 
         copier = Copier(self._runtime, target._runtime, target.delete, on_progress)
@@ -820,17 +819,16 @@ class SessionManager(Configurable):
         """Check the namespace: counters, views, usage totals of sessions, heads, places of compactions, missing
         messages, records that cannot be read, and what an import that was killed has left. Reads everything.
 
-        With `fix`, counters and totals are written again as the rows add up to, and what an import has left is removed;
-        make a `backup` first, and do it while no import is running. Sessions that
-        change meanwhile are left alone. `on_progress(done, total)` is called with the number of families of sessions
-        that are done."""
+        With `fix`, counters and totals are computed again from the rows, and what an import has left is removed; make a
+        `backup` first, and let no import run meanwhile. Sessions that change meanwhile are left alone.
+        `on_progress(done, total)` is called with the number of families of sessions that are done."""
         from frontdesk.transfer.checking import check_namespace
 
         return await check_namespace(self._runtime, fix=fix, on_progress=on_progress)
 
     async def backup(self, path: str | Path) -> None:
-        """Write a backup to a file that does not exist yet, while everything continues: of SQLite, a copy of the whole
-        file as of one moment, which can be opened like it; of any other store, an `export` of the namespace.
+        """Write a backup of a store in use to a file that does not exist yet: for SQLite, a copy of the whole file as
+        of one moment, which can be opened like the original; for any other store, an `export` of the namespace.
 
         Raises `FileExistsError` and other `OSError`s."""
         from frontdesk.transfer.backups import write_backup
@@ -860,7 +858,7 @@ class SessionManager(Configurable):
     async def archive(self, id: str | SessionKey) -> None:
         """End a session (reason `archive`). It stays listed and searchable, and its key still points at it.
 
-        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has ended already."""
+        Raises `SessionNotFoundError`, and `InvalidTransitionError` if it has already ended."""
         await self._lifecycle.archive(id)
 
     async def suspend(self, id: str | SessionKey) -> None:
@@ -879,8 +877,8 @@ class SessionManager(Configurable):
     async def reset(self, id: str | SessionKey) -> None:
         """Hide everything in the view of a session except the leading system messages. Nothing is deleted: the
         transcript and search still have all messages, and `undo_compaction` makes them visible again. The prompt,
-        blocks and status do not change. Hooks are called as for an end with reason `reset`. If the view is empty
-        already, nothing happens. Raises `SessionNotFoundError`."""
+        blocks and status do not change. Hooks are called as for an end with reason `reset`. If the view is already
+        empty, nothing happens. Raises `SessionNotFoundError`."""
         await self._lifecycle.reset(id)
 
     async def new(
@@ -910,7 +908,7 @@ class SessionManager(Configurable):
         """Delete a session and all its data permanently, except messages that its forks still see. False if there was
         none.
 
-        Its states are deleted, too: in the same transaction if they are in the same store, otherwise right after it.
+        Its states are deleted as well: in the same transaction if they are in the same store, otherwise right after it.
         States with this id are deleted even if there was no session. Hooks are called as for an end (reason `delete`)
         if the session had not ended before."""
         return await self._lifecycle.delete(id)
@@ -946,11 +944,10 @@ class SessionManager(Configurable):
         `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
         parts, and their forks. Reads all messages of these sessions.
 
-        Everything that existed when it began is removed, whatever others write meanwhile. Sessions that others start
-        meanwhile are removed, too; `remaining` counts those that are left if others do not stop.
-        If an erasure is interrupted, call it again: it continues with what is left. Hooks are called for ends (reason
-        `erase`). Usage totals per day stay, and so do the blocks of the namespace. Raises `InvalidInputError`
-        without a filter, with both a key and parts, or for a part that does not distinguish sessions
-        (`with_isolation`); `InvalidKeyError`; and `StoreUnavailableError` if another reader of the store prevents the
-        removal of the last bytes."""
+        Everything that existed when it began is removed, whatever others write meanwhile. So are sessions that others
+        start meanwhile; `remaining` counts those that are left if others do not stop. If an erasure is interrupted,
+        call it again: it continues with what is left. Hooks are called for ends (reason `erase`). Usage totals per day
+        stay, and so do the blocks of the namespace. Raises `InvalidInputError` without a filter, with both a key and
+        parts, or for a part that does not distinguish sessions (`with_isolation`); `InvalidKeyError`; and
+        `StoreUnavailableError` if another reader of the store prevents the removal of the last bytes."""
         return await self._eraser.erase(key, agent, channel, peer, author)

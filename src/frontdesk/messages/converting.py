@@ -40,7 +40,7 @@ class Loss(Record):
 
 @dataclass(frozen=True, slots=True)
 class Conversion(Record):
-    """Messages in another format, and what they do not contain any more."""
+    """Messages in another format, and what was lost."""
 
     messages: list[dict[str, Any]]
     losses: tuple[Loss, ...]
@@ -53,8 +53,8 @@ def convert(
     notes: Notes = "user",
     alternate: bool = False,
 ) -> Conversion:
-    """Convert messages of any format that can be appended, also of several, into one format, and say what is lost. The
-    result is valid for the provider or framework; see `Session.history` for `notes` and `alternate`.
+    """Convert messages of any format that can be appended, even a mixture, into one format, and report what is lost.
+    The result is valid for the provider or framework; see `Session.history` for `notes` and `alternate`.
 
     Ids of messages and calls, and times, may change, and are not reported. Raises `InvalidInputError`,
     `InvalidMessageError`."""

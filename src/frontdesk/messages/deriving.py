@@ -70,7 +70,7 @@ def _check_content(given: dict[str, Any]) -> None:
 
 def check_role(role: object) -> str:
     if role is None:
-        raise InvalidMessageError("role is missing", path="role")
+        raise InvalidMessageError("role is missing: add it to the message, or pass `role=`", path="role")
     try:
         return check_id(role, "role")
     except InvalidIdError as error:
@@ -82,7 +82,7 @@ def own_id_of(given: dict[str, Any]) -> str | None:
     if id is None or id == PLACEHOLDER_ID:
         return None
     if type(id) is not str:
-        raise InvalidIdError(f"id must be a string, not {type(id).__name__}: give the id to store it under as `id=`")
+        raise InvalidIdError(f"id must be a string, not {type(id).__name__}: pass the id to store it under as `id=`")
     return refuse_summary(check_id(id))
 
 
@@ -104,7 +104,7 @@ def time_of(given: dict[str, Any], now_us: int) -> int:
                 return _microseconds(value)
             except (ValueError, OverflowError):
                 raise InvalidMessageError(
-                    f"{key} is {value!r}, not a time: give an ISO 8601 text or seconds since 1970", path=key
+                    f"{key} is {value!r}, not a time: use an ISO 8601 text, or seconds since 1970", path=key
                 ) from None
     return now_us
 

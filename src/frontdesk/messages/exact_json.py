@@ -174,7 +174,7 @@ def _plain_model(value: Any, depth: int) -> Any:
             raise _NotJSONError(failed) from error
         return _plain(dumped, depth - 1)
     raise _NotJSONError(
-        f"is {kind.__module__}.{kind.__qualname__}, not JSON: give values that json.dumps takes, or models with"
+        f"is {kind.__module__}.{kind.__qualname__}, not JSON: pass values that json.dumps takes, or models with"
         " model_dump(); convert others first"
     )
 

@@ -96,7 +96,9 @@ class ApiKeys:
         if role not in get_args(Role):
             raise InvalidInputError(f"role must be one of {', '.join(get_args(Role))}, not {role!r}")
         if agent is not None and guest is not None:
-            raise InvalidInputError("a key is bound to an agent or to a guest, not to both: a guest names its agent")
+            raise InvalidInputError(
+                "restrict a key to an agent or to a guest, not to both: a guest already includes its agent"
+            )
         if not name.strip() or not namespace:
             raise InvalidInputError("a key needs a name and a namespace")
         key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)

@@ -175,7 +175,10 @@ class Compactor:
                 kind = "truncate" if result.summary is None else "summary"
                 await run.finish(_figures(result.to_dict()), id=result.id, kind=kind)
                 return result
-            raise CompactionError(f"the range changed {_TRIES} times while it was being summarised: try again later")
+            raise CompactionError(
+                f"the range changed {_TRIES} times while it was being summarised, and no summary was stored:"
+                " try again later"
+            )
 
     async def _replace(
         self, view: LoadedView, part: Range, summariser: Summariser, run: CompactionRun

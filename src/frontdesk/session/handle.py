@@ -281,7 +281,8 @@ class Handle:
 
     def _overtaken(self) -> ConcurrentChangeError:
         return ConcurrentChangeError(
-            f"session {self.name!r} was changed by others {_ATTEMPTS} times in a row: try again",
+            f"session {self.name!r} was changed by others {_ATTEMPTS} times in a row, and nothing was written:"
+            " try again",
             session_id=self.name,
         )
 

@@ -34,7 +34,7 @@ class Pager:
         """See `Session.page`."""
         check_page(limit, position)
         if position is not None and around is not None:
-            raise InvalidInputError("give a position, or a message to show the path around, not both")
+            raise InvalidInputError("pass `position` or `around`, not both")
 
         async def read() -> PathPage:
             path = await self._path(leaf, around)

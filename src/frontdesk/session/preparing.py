@@ -27,9 +27,7 @@ def check_rendering(notes: str, alternate: bool) -> None:
     if notes not in ("user", "system"):
         raise InvalidInputError(f'notes must be "user" or "system", not {notes!r}')
     if alternate and notes == "system":
-        raise InvalidInputError(
-            'alternate=True has no place for system messages in the middle: use notes="user" with it'
-        )
+        raise InvalidInputError('alternate=True allows no system messages in the middle: use notes="user" with it')
 
 
 class Preparer:

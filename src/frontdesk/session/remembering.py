@@ -74,7 +74,7 @@ class MemoryRefresher:
         """Extract facts from the messages since the last extraction, pass the new ones to the sink, and return them."""
         settings = self._runtime.settings.memory
         if settings.extract is None:
-            raise ConfigurationError("there is no extractor: give one to `with_memory_refresh(extract)`")
+            raise ConfigurationError("there is no extractor: pass one to `with_memory_refresh(extract)`")
         row = await self._handle.find_row()
         if row is None:
             return []

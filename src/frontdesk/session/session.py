@@ -76,12 +76,12 @@ class Session:
 
     @property
     def key(self) -> SessionKey | None:
-        """The key of the session, as `SessionInfo.key` has it; None if it has none, or if it is not known yet: a handle
-        made from an id knows the key once it has read it, for example with `info`. No I/O."""
+        """The key of the session, as in `SessionInfo.key`. None if the session has none, or if it is not known yet: a
+        handle made from an id knows the key once it has read it, for example with `info`. No I/O."""
         return self._parts.handle.known_key
 
     async def info(self) -> SessionInfo:
-        """Information about the session. Raises `SessionNotFoundError` if nobody has written to it yet."""
+        """Information about the session. Raises `SessionNotFoundError` if nothing was written to it yet."""
         return await self._parts.reader.info()
 
     # turns
@@ -117,10 +117,10 @@ class Session:
         needed.
 
         The turn is renewed in the background. If its holder dies, it passes to the next worker after `ttl` seconds.
-        `on_busy` says what to do while another worker has the turn: "wait" in the queue, for `wait` seconds or (None)
-        without a limit; "reject" raises at once; "interrupt" takes over from the holder at once; "queue" stores the
-        `message` for the holder, and you get None instead of a `Turn`. With "queue", the message is never appended
-        directly: `Turn.take_queued` appends it, even if this caller gets the turn. Raises `TurnBusyError`."""
+        `on_busy` says what to do while another worker has the turn: "wait" waits in the queue, for `wait` seconds or
+        (None) without a limit; "reject" raises at once; "interrupt" takes over from the holder at once; "queue" stores
+        the `message` for the holder, and returns None instead of a `Turn`. With "queue", `Turn.take_queued` appends the
+        message, even if this caller gets the turn. Raises `TurnBusyError`."""
         stored = None if message is None else self._parts.writer.ingest(message)
         return self._hold(turn_request(wait, ttl, on_busy, stored))
 
@@ -169,14 +169,14 @@ class Session:
         """Store a message after the head, after `parent`, or (`parent=None`) as a new root, and make it the head.
 
         A message is a dict in a known format, a `Message`, or an object of a provider's SDK. `id`, `role` and `text`
-        override what would be derived from it. With `role`, it may be any JSON value, such as an item of a framework;
-        it is stored exactly as it is. `text` is what search, token counts and summaries use.
+        override what would be derived from it. With `role`, it may be any JSON value, such as an item of a framework,
+        which is stored unchanged. Search, token counts and summaries use `text`.
 
         When it returns, the message is durable. If the session already has a message with this id, nothing happens and
         `inserted` is False. A session that a sweep archived becomes active again. One that was suspended, or ended in
-        another way, raises `SessionEndedError` unless `reopen` is True. `expected_head` means: only if this is still
-        the head (None: only if there is no head), otherwise `HeadMovedError` is raised.
-        Raises `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
+        another way, raises `SessionEndedError` unless `reopen` is True. With `expected_head`, the message is stored
+        only if this is still the head (None: only if there is no head); otherwise `HeadMovedError` is raised. Raises
+        `InvalidMessageError`, `MessageTooLargeError`, `HeadMovedError`, `MessageNotFoundError`."""
         given = message if id is role is text is None else NewMessage(message, id, role, text)
         (appended,) = await self._parts.writer.append(
             [given], parent=parent, expected_head=expected_head, reopen=reopen
@@ -200,14 +200,14 @@ class Session:
         return await self._parts.writer.append(messages, parent=parent, expected_head=expected_head, reopen=reopen)
 
     async def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id, in its position, or append it if the id is new. Atomic; `inserted` says
-        which of the two happened. Raises the same errors as `append`."""
+        """Replace the message that has this id, in its position, or append it if the id is new. Atomic. `inserted` says
+        whether it was appended. Raises the same errors as `append`."""
         return await self._parts.writer.upsert(message, FOLLOW_HEAD, reopen=reopen)
 
     async def update_message(self, message: Given) -> Message:
         """Replace the content of the message that has this id. If the content is the same, nothing is written.
 
-        Summaries and extracted facts that were made from the old content are made again at the next occasion.
+        Summaries and facts that were made from the old content are made again with the next compaction or extraction.
         Raises `MessageNotFoundError`, `InvalidMessageError`."""
         return await self._parts.writer.update(message)
 
@@ -230,12 +230,12 @@ class Session:
     async def replace_messages(
         self, messages: Iterable[Given], *, expected_head: str | AnyHead | None = ANY_HEAD
     ) -> list[Message]:
-        """Make these messages all that the session has, in their order, in one transaction, and return them. Readers
-        see the old messages or the new ones.
+        """Make this list the whole session, in one transaction, and return it. Readers see the old messages or the new
+        ones.
 
-        The messages that both lists begin with stay as they are, so a list with one more message writes only that one.
-        All others, on any branch, are deleted permanently, with every compaction that covers one of them. A message
-        without an id counts as the stored one if its content is the same. Raises the same errors as `append`, and
+        Messages that both lists begin with are left alone, so a list with one more message writes only that one. All
+        others, on any branch, are deleted permanently, with every compaction that covers one of them. A message without
+        an id matches the stored one if its content is the same. Raises the same errors as `append`, and
         `InvalidMessageError` if an id is in the list twice."""
         return await self._parts.replacer.replace(messages, expected_head)
 
@@ -256,8 +256,8 @@ class Session:
     async def switch(self, leaf: str | None, *, expected_head: str | AnyHead | None = ANY_HEAD) -> Message | None:
         """Make a message the head, so that the next append follows it, and return it.
 
-        None moves the head before the first message: history is empty, and the next append starts a new root. Nothing
-        is deleted. Raises `MessageNotFoundError`, `HeadMovedError`."""
+        None moves the head to before the first message: history is then empty, and the next append starts a new root.
+        Nothing is deleted. Raises `MessageNotFoundError`, `HeadMovedError`."""
         await self._parts.remover.switch(leaf, expected_head)
         return None if leaf is None else await self._parts.reader.message(leaf)
 
@@ -308,9 +308,8 @@ class Session:
         Returns `Message`s, or with `format` ("openai", "openai-responses", "anthropic", "gemini", "pydantic-ai", "adk",
         "ui", "raw") dicts that are valid for that provider or framework. No message is dropped: summaries, and system
         messages in the middle, are written as user messages, or with `notes="system"` as system messages where the
-        provider allows that (OpenAI).
-        `alternate=True` merges neighbours of one role, for chat templates that require alternation. "raw" is what
-        was appended, and shortens nothing.
+        provider allows that (OpenAI). `alternate=True` merges adjacent messages of one role, for chat templates that
+        require alternation. "raw" is what was appended, and is never shortened.
 
         Raises `InvalidInputError`, `MessageNotFoundError`, and `ContextOverflowError` if what must stay does not
         fit."""
@@ -367,13 +366,14 @@ class Session:
         notes: Notes = "user",
         alternate: bool = False,
     ) -> Any:
-        """The keyword arguments of a model call: the frozen prompt, history, and the definitions of tools. `tools` are
-        those of the session (True), none (False), or these, by name: add your own to what `tools()` returns.
+        """The keyword arguments of a model call: the frozen prompt, the history, and the definitions of tools. `tools`
+        is True (those of the session), False (none), or a dict by name: add your own to what `tools()` returns.
 
-        What has changed in the context since the prompt was frozen comes last, never between a tool call and its
-        result. No message is written, and no session is created. For "anthropic", `cache` sets cache breakpoints at the
-        ends of the stable parts: tools and system prompt, the last summary, and the last message. `max_tokens` limits
-        the whole request, with prompt and tools. `notes` and `alternate` are those of `history`.
+        A note on what has changed in the context since the prompt was frozen comes last, but never between a tool call
+        and its result. No message is written, and no session is created. For "anthropic", `cache` sets cache
+        breakpoints at the ends of the stable parts: tools and system prompt, the last summary, and the last message.
+        `max_tokens` limits the whole request, with prompt and tools. `notes` and `alternate` mean the same as in
+        `history`.
 
         Raises `InvalidInputError`, and `ContextOverflowError` if what must stay does not fit."""
         offered = (await self.tools() if tools else {}) if isinstance(tools, bool) else check_tools(tools)
@@ -505,7 +505,7 @@ class Session:
         return await self._parts.attributes.set_metadata(values)
 
     async def set_summary(self, text: str | None) -> None:
-        """Set the summary that `SessionInfo` has. It is independent of the summaries of compactions."""
+        """Set `SessionInfo.summary`. It has nothing to do with the summaries of compactions."""
         await self._parts.attributes.set_summary(text)
 
     async def set_lifecycle(
@@ -515,8 +515,8 @@ class Session:
         archive_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
         delete_after: timedelta | ManagerDefault | None = MANAGER_DEFAULT,
     ) -> None:
-        """Set the thresholds of this session in place of those of `with_lifecycle`. None means never. A threshold that
-        is not given goes back to that of the manager. Raises `InvalidInputError`."""
+        """Set thresholds for this session that override those of `with_lifecycle`. None means never. A threshold that
+        is not passed is reset to that of the manager. Raises `InvalidInputError`."""
         times = {"idle_after": idle_after, "archive_after": archive_after, "delete_after": delete_after}
         await self._parts.attributes.set_lifecycle(times)
 
@@ -525,8 +525,8 @@ class Session:
     async def add_compaction(self, summary: str, from_id: str, to_id: str) -> Compaction:
         """Replace the messages from `from_id` to `to_id` with a summary whenever history is read. They stay stored.
 
-        Either id may be that of a summary, and then means the range that the summary covers. Leading system messages
-        stay visible. Raises `InvalidRangeError`, `MessageNotFoundError`."""
+        The id of a summary means the range that it covers. Leading system messages stay visible. Raises
+        `InvalidRangeError`, `MessageNotFoundError`."""
         return await self._parts.overlays.add(summary, from_id, to_id)
 
     async def compactions(self) -> list[Compaction]:
@@ -569,7 +569,7 @@ class Session:
     async def on_overflow(self, error: BaseException) -> bool:
         """Call this with the error of a model call. If the error means that the context was too long, the view is
         compacted further, with a shorter tail and no protected head. Returns True if that made the view shorter, so
-        that another attempt is worthwhile, and False for any other error."""
+        that the call is worth repeating, and False for any other error."""
         return await self._parts.compactor.on_overflow(error)
 
     async def needs_memory_refresh(self) -> bool:
@@ -685,11 +685,11 @@ class Session:
         is a compaction; and `session_search` and `read_session`, which search and read earlier conversations.
 
         `scope` says which conversations these two reach. By default it is "guest": those under keys with the same
-        agent, channel and peer (as far as `with_isolation` distinguishes them), in all threads, ended ones too. A
-        session without a key reaches only itself, with what it inherited as a fork. "session" is the session alone,
-        "agent" means all sessions of its agent, and "namespace" all sessions. Filters such as {"agent": "concierge",
-        "tag": "public"} choose sessions, and so does a function from `SessionInfo` to a bool, sync or async. None
-        leaves the two tools out.
+        agent, channel and peer (as far as `with_isolation` distinguishes them), in all threads, including ended ones. A
+        session without a key reaches only itself, with what it inherited as a fork. "session" means this session,
+        "agent" all sessions of its agent, and "namespace" all sessions. Filters such as {"agent": "concierge", "tag":
+        "public"} choose sessions, and so does a function from `SessionInfo` to a bool, sync or async. None leaves the
+        two tools out.
 
         They show user, assistant and tool messages, and names and summaries of sessions, never system messages. What is
         out of scope looks as if it did not exist. The tools belong to this session: if it is deleted and its id is used
@@ -719,7 +719,7 @@ class StandaloneSession(Session, Configurable):
         await self.close()
 
     async def close(self) -> None:
-        """Give background work two seconds to finish and then cancel it, and close the store if it was given as a URL.
+        """Wait up to two seconds for background work, then cancel it, and close the store if it was passed as a URL.
         Idempotent. `async with` opens the session again."""
         await self._runtime.close()
 
@@ -727,8 +727,8 @@ class StandaloneSession(Session, Configurable):
 class Turn(Session):
     """A turn of a session. It has every call of a `Session`, but once the turn is over, writes raise `TurnLostError`.
 
-    Made by `Session.turn`. A turn taken inside it is the same turn. This also holds for writes of context blocks and
-    the frozen prompt."""
+    This includes writes of context blocks and the frozen prompt. Made by `Session.turn`. A turn taken inside a turn is
+    the same turn."""
 
     def __init__(self, outside: Components, holding: Holding) -> None:
         self._runtime = outside.handle.runtime
@@ -742,8 +742,8 @@ class Turn(Session):
 
     @property
     def lost(self) -> bool:
-        """Whether the turn is known to be over: it ended, expired, was taken over, or the store was unreachable too
-        long."""
+        """Whether the turn is known to be over: it ended, expired or was taken over, or the store could not be reached
+        for too long."""
         return self._holding.lost
 
     @property

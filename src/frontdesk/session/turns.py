@@ -66,7 +66,7 @@ def turn_request(wait: Duration | None, ttl: Duration, on_busy: OnBusy, message:
     if on_busy not in ON_BUSY:
         raise InvalidInputError(f"unknown on_busy {on_busy!r}: choose one of {', '.join(ON_BUSY)}")
     if (message is not None) != (on_busy == "queue"):
-        raise InvalidInputError('a message belongs to on_busy="queue", and on_busy="queue" wants a message')
+        raise InvalidInputError('pass a `message` with on_busy="queue", and only then')
     return TurnRequest(
         wait=None if wait is None else check_seconds(wait, "wait", least=0),
         ttl=check_seconds(ttl, "ttl", least=0.05),
@@ -82,7 +82,7 @@ class KeyMovedError(Exception):
 def new_request(on_busy: OnBusy, wait: Duration | None) -> TurnRequest:
     """The request that the arguments of `SessionManager.new` make. Raises `InvalidInputError`."""
     if on_busy == "queue":
-        raise InvalidInputError('on_busy="queue" is for a message: choose one of wait, reject, interrupt')
+        raise InvalidInputError('on_busy="queue" is only for messages: choose one of wait, reject, interrupt')
     # A message that was queued for this call would have to wait until somebody else takes a turn.
     return msgspec.structs.replace(turn_request(wait, DEFAULT_TTL, on_busy, None), intake=False)
 

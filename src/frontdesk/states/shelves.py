@@ -59,11 +59,13 @@ class Shelves:
         if_edition: int | None = None,
         if_empty: Sequence[BlobRange] = (),
     ) -> ShelfVersion | None:
-        """Change a shelf in one step: delete ranges, then `put` blobs in place of those with the same keys, and `add`
-        those whose keys are not there. A shelf that does not exist is created. Without an `owner`, its owner stays.
+        """Change a shelf in one transaction: delete ranges, then `put` blobs, replacing those with the same keys, and
+        `add` those whose keys do not exist yet. A shelf that does not exist is created. Without an `owner`, its owner
+        stays.
 
-        Returns the new version. Returns None, and changes nothing, if the shelf has another version than `if_number`,
-        if something was deleted from it since `if_edition`, or if there is something in a range of `if_empty`."""
+        Returns the new version. Returns None, and changes nothing, if the number of the shelf's version is not
+        `if_number`, if something was deleted from it since `if_edition`, or if there is something in a range of
+        `if_empty`."""
         if owner is not None and not isinstance(owner, SessionKey):
             raise InvalidKeyError(f"an owner is a SessionKey, not {type(owner).__name__}")
         return await self._store.write_shelf(
@@ -80,7 +82,7 @@ class Shelves:
         )
 
     async def delete(self, id: str) -> bool:
-        """Delete a shelf with all that is on it. False if there is none."""
+        """Delete a shelf with everything on it. False if there is none."""
         return await self._store.delete_shelf(self._key(id))
 
     async def ids(self, prefix: str = "") -> AsyncIterator[str]:

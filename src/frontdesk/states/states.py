@@ -138,8 +138,8 @@ class States(Generic[T]):
         return key.id, stored
 
     async def get_or_create(self, id: str, *, owner: SessionKey | None = None) -> T:
-        """The state; created with the default value, for this owner, if there is none. A state without an owner gets
-        this one. Concurrent callers get the same state. Raises `StateMismatchError`."""
+        """The state. If there is none, it is created with the default value, for this owner. A state without an owner
+        gets this one. Concurrent callers get the same state. Raises `StateMismatchError`."""
         key, belongs_to = self._key(id), self._owner(owner)
         for attempt in range(_ATTEMPTS):
             row = await self._store.get_state(key)
@@ -185,7 +185,7 @@ class States(Generic[T]):
         """Replace the state with this value, whatever it is now, or create it. `ttl=None` means that it never expires;
         without `ttl`, a state keeps the one it has. Raises `InvalidStateError`, and `StateVersionError` if the version
         of the state is not `if_version` (0: there is none). A state that was deleted and created again counts its
-        versions from 1 again: `if_created_at` tells the two apart."""
+        versions from 1 again: `if_created_at` distinguishes the two."""
         key, belongs_to = self._key(id), self._owner(owner)
         text, _ = self._codec.encode(value, key.id)
         self._ttl_or(ttl, None)
@@ -412,5 +412,7 @@ async def _back_off(attempt: int) -> None:
 
 def _too_many_conflicts(key: StateKey) -> ConcurrentChangeError:
     return ConcurrentChangeError(
-        f"the state {key.id!r} was changed by others {_ATTEMPTS} times in a row: try again", id=key.id, name=key.name
+        f"the state {key.id!r} was changed by others {_ATTEMPTS} times in a row, and nothing was written: try again",
+        id=key.id,
+        name=key.name,
     )

@@ -22,7 +22,7 @@ def open_url(url: str) -> Store:
     factory = _BUILT_IN.get(scheme) or _registered(scheme)
     if factory is None:
         if scheme in _STATES_ONLY:
-            raise StoreURLError(f"{scheme}:// keeps states only: name it as the `store` of `manager.states(...)`")
+            raise StoreURLError(f"{scheme}:// stores only states: pass it as the `store` of `manager.states(...)`")
         raise _unknown(scheme or url, [*_BUILT_IN])
     return factory(url)
 
@@ -38,7 +38,7 @@ def open_state_url(url: str) -> StateStore:
         raise _unknown(scheme or url, [*_BUILT_IN, *_STATES_ONLY])
     store = factory(url)
     if not isinstance(store, StateStore):
-        raise StoreURLError(f"the store of {scheme}:// keeps no states")
+        raise StoreURLError(f"{scheme}:// cannot store states: choose another store for them")
     return store
 
 
@@ -54,7 +54,7 @@ def reopen_state_url(url: str) -> StateStore:
 
 def _unknown(scheme: str, schemes: list[str]) -> StoreURLError:
     known = ", ".join(f"{name}://" for name in sorted(schemes))
-    return StoreURLError(f"{scheme!r} names no store: use one of {known} or install a package that adds it")
+    return StoreURLError(f"there is no store for {scheme!r}: use one of {known}, or install a package that adds it")
 
 
 def _registered(scheme: str) -> Callable[[str], Store] | None:

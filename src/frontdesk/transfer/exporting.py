@@ -73,7 +73,7 @@ async def export_family(runtime: Runtime, number: int, base: int) -> AsyncIterat
                 for line in file:
                     yield line.rstrip(b"\n")
                 return
-    raise ConcurrentChangeError("sessions changed each time that they were read: export again when less is written")
+    raise ConcurrentChangeError("sessions changed every time they were read: export again when less is written")
 
 
 async def _write_family(runtime: Runtime, family: Family, base: int, file: IO[bytes]) -> None:

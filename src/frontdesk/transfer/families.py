@@ -75,7 +75,7 @@ def transfer_store(runtime: Runtime) -> TransferStore:
     """The store, for rows as they are. Raises `ConfigurationError` if it cannot do that."""
     store: Store = runtime.store
     if not isinstance(store, TransferStore):
-        raise ConfigurationError(f"{type(store).__name__} has no export: it does not implement TransferStore")
+        raise ConfigurationError(f"{type(store).__name__} cannot be exported: it does not implement TransferStore")
     return store
 
 

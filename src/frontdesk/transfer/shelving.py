@@ -53,7 +53,7 @@ async def export_shelf(runtime: Runtime, row: ShelfRow) -> AsyncIterator[bytes]:
                     yield line.rstrip(b"\n")
                 return
         present = await _find(runtime, row.key)
-    raise ConcurrentChangeError("a shelf changed each time that it was read: export again when less is written")
+    raise ConcurrentChangeError("a shelf changed every time it was read: export again when less is written")
 
 
 async def _write_shelf(runtime: Runtime, row: ShelfRow, file: IO[bytes]) -> bool:

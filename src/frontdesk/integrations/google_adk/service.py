@@ -57,7 +57,7 @@ class FrontdeskSessionService(BaseSessionService):
         self._locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
 
     def conversation(self, session: Session) -> Conversation:
-        """The Frontdesk session behind a session: use it for branches, search, compaction and context blocks."""
+        """The Frontdesk session behind a session of ADK: use it for branches, search, compaction and context blocks."""
         if isinstance(session, StoredSession):
             return self._manager.session(session._place.conversation_id)
         return self._manager.session(self._key(session.app_name, session.user_id, session.id))

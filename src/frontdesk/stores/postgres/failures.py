@@ -55,7 +55,7 @@ def translate(error: BaseException, address: str, *, uncertain: bool = False) ->
     address of the server only if that cannot be reached."""
     if isinstance(error, FrontdeskError):
         return error
-    happened = "; the change may have happened: look before trying again" if uncertain else ""
+    happened = "; the change may have happened: check before trying again" if uncertain else "; nothing was written"
     if isinstance(error, TimeoutError):
         return StoreUnavailableError(
             f"PostgreSQL did not answer in time: it is overloaded, or another transaction holds a lock{happened}",
@@ -65,7 +65,7 @@ def translate(error: BaseException, address: str, *, uncertain: bool = False) ->
         return _refusal(error, happened, uncertain=uncertain)
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
         return StoreUnavailableError(
-            f"no server of {address} is what target_session_attrs asks for{happened}",
+            f"no server at {address} matches target_session_attrs{happened}",
             uncertain=uncertain,
             address=address,
         )
@@ -75,7 +75,9 @@ def translate(error: BaseException, address: str, *, uncertain: bool = False) ->
             uncertain=uncertain,
             address=address,
         )
-    return StoreError(f"PostgreSQL was given what it cannot take ({type(error).__name__})", uncertain=uncertain)
+    return StoreError(
+        f"PostgreSQL cannot take one of the values ({type(error).__name__}){happened}", uncertain=uncertain
+    )
 
 
 def _refusal(error: asyncpg.PostgresError, happened: str, *, uncertain: bool) -> StoreError:
@@ -83,7 +85,7 @@ def _refusal(error: asyncpg.PostgresError, happened: str, *, uncertain: bool) ->
     state = error.sqlstate or "unknown"
     reason = f" {error.message}" if state[:2] in _PLAIN_CLASSES and getattr(error, "message", None) else ""
     if state in _NAMES_LOST:
-        reason = ": there seems to be a transaction pooler in between; add pooler=transaction to the URL"
+        reason = ": this seems to go through a transaction pooler; add pooler=transaction to the URL"
     kind: type[StoreError] = StoreError
     if is_lost(error) or state[:2] in ("53", "57", "55") or state in _CONFLICTS:
         kind = StoreUnavailableError

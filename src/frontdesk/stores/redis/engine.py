@@ -32,6 +32,7 @@ _UNREACHED = 0.5
 _CONNECTION_LOST = (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError)
 _CLUSTER_CHANGING = (redis_errors.ClusterDownError, redis_errors.TryAgainError, redis_errors.MovedError)
 MAY_HAVE_HAPPENED = "; the change may have happened: check before trying again"
+NOTHING_WRITTEN = "; nothing was written"
 _FORBIDDEN = (
     redis_errors.AuthenticationError,
     redis_errors.AuthorizationError,
@@ -249,7 +250,7 @@ async def _honour_cancellation(work: Awaitable[Any]) -> Any:
 
 def translate(error: BaseException, address: str, *, uncertain: bool = False) -> StoreError:
     """The typed error for an error of the driver. Its text contains no keys, values or passwords."""
-    happened = MAY_HAVE_HAPPENED if uncertain else ""
+    happened = MAY_HAVE_HAPPENED if uncertain else NOTHING_WRITTEN
     name = type(error).__name__
     if isinstance(error, _FORBIDDEN):
         return StoreError(f"Redis denied access ({name}): check user, password and permissions")
@@ -263,5 +264,5 @@ def translate(error: BaseException, address: str, *, uncertain: bool = False) ->
         text = f"Redis at {address} cannot be reached ({name}){happened}"
         return StoreUnavailableError(text, uncertain=uncertain, address=address)
     if str(error).startswith((DAMAGED, "WRONGTYPE")):
-        return StoreCorruptError("Redis keeps something else than a state under this key: delete it")
+        return StoreCorruptError("the Redis key of this state contains something else: delete the state")
     return StoreError(f"Redis returned an error ({name}: {str(error).partition(' ')[0]})")

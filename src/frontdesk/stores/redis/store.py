@@ -12,7 +12,7 @@ from urllib.parse import quote
 from frontdesk.errors import StoreCorruptError, StoreUnavailableError
 from frontdesk.store import ListedState, OwnerFilter, StateKey, StateOwner, StateQuery, StateRow, StateWrite, Swept
 from frontdesk.stores.redis import scripts
-from frontdesk.stores.redis.engine import MAY_HAVE_HAPPENED, RedisEngine
+from frontdesk.stores.redis.engine import MAY_HAVE_HAPPENED, NOTHING_WRITTEN, RedisEngine
 from frontdesk.stores.redis.index import Entry, StateIndex, entries_of
 from frontdesk.stores.redis.url import check_options, parse_url
 
@@ -189,7 +189,7 @@ def _after_change() -> Iterator[None]:
     try:
         yield
     except StoreUnavailableError as error:
-        text = str(error).removesuffix(MAY_HAVE_HAPPENED) + MAY_HAVE_HAPPENED
+        text = str(error).removesuffix(NOTHING_WRITTEN).removesuffix(MAY_HAVE_HAPPENED) + MAY_HAVE_HAPPENED
         raise StoreUnavailableError(text, **{**error.details, "uncertain": True}) from error
 
 

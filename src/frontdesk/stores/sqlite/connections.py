@@ -148,7 +148,7 @@ class Database:
         are. `committing` says that a commit failed: what it wrote may be found when the file is opened again."""
         if isinstance(error, _UNREADABLE):
             translated: FrontdeskError = StoreCorruptError(
-                f"{self.path!r} contains a damaged record: restore a copy ({type(error).__name__})", path=self.path
+                f"{self.path!r} contains a damaged record: restore a backup ({type(error).__name__})", path=self.path
             )
         elif isinstance(error, apsw.Error):
             system_errno = 0 if connection is None else connection.system_errno
@@ -169,23 +169,27 @@ def roll_back(connection: apsw.Connection) -> None:
 def _translated(error: apsw.Error, path: str, system_errno: int, committing: bool) -> FrontdeskError:
     if isinstance(error, BUSY):
         return StoreUnavailableError(
-            f"{path!r} stayed locked by another process: try again, or raise busy_timeout ({error})", path=path
+            f"{path!r} stayed locked by another process, and nothing was written: try again, or raise"
+            f" busy_timeout ({error})",
+            path=path,
         )
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(error, system_errno)):
-        return StoreFullError(f"no space left for {path!r}: nothing of this was written ({error})", path=path)
+        return StoreFullError(
+            f"no space left for {path!r}, and nothing was written: free some space ({error})", path=path
+        )
     if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError):
         return StoreReadOnlyError(f"{path!r} cannot be written to: check its permissions ({error})", path=path)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return StoreCorruptError(f"{path!r} is not a sound database: restore a copy ({error})", path=path)
+        return StoreCorruptError(
+            f"{path!r} is damaged, or not a SQLite database: restore a backup ({error})", path=path
+        )
     if isinstance(error, apsw.CantOpenError) or os.path.isdir(path):
         return StoreError(f"{path!r} cannot be opened: {_obstacle(path)} ({error})", path=path)
     if isinstance(error, apsw.IOError):
-        happened = (
-            "the change may have happened: look before trying again" if committing else "nothing of this was written"
-        )
-        text = f"reading or writing {path!r} failed, check the disk; {happened} ({error})"
+        happened = "the change may have happened: check before trying again" if committing else "nothing was written"
+        text = f"reading or writing {path!r} failed; {happened}; check the disk ({error})"
         return StoreUnavailableError(text, uncertain=committing, path=path)
-    return StoreError(f"SQLite refused on {path!r}: {error}", path=path)
+    return StoreError(f"SQLite reported an error in {path!r}: {error}", path=path)
 
 
 def _is_full(error: apsw.Error, system_errno: int) -> bool:

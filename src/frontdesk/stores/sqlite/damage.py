@@ -16,7 +16,7 @@ def find_damaged(connection: Connection, first: int, last: int) -> StoreCorruptE
             connection.execute(_MESSAGE, place).fetchall()
         except UnicodeDecodeError:
             return DamagedRecordError("message", _id(connection, place), place[0])
-    return StoreCorruptError("a message could not be read, and could be afterwards: check the disk")
+    return StoreCorruptError("a message could not be read at first, but could be read again: check the disk")
 
 
 def _id(connection: Connection, place: tuple[int]) -> str | None:

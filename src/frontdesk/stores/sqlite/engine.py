@@ -16,13 +16,13 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from frontdesk.errors import StoreClosedError
-from frontdesk.pauses import sleep
 from frontdesk.stores.bell import Bell
 from frontdesk.stores.sqlite.checkpoints import Checkpointer
 from frontdesk.stores.sqlite.connections import Connection, Database
 from frontdesk.stores.sqlite.delivery import Delivery, Job, Outcome, resolve
 from frontdesk.stores.sqlite.workers import ReaderThread
 from frontdesk.stores.sqlite.writer import MAX_BATCH, WriterThread
+from frontdesk.unattended import sleep
 
 T = TypeVar("T")
 MAX_WAITING = 10_000

@@ -42,7 +42,7 @@ def _found(connection: apsw.Connection, path: str) -> FoundSchema | None:
     ).fetchall()
     if application != APPLICATION_ID and (application or user_version or tables):
         raise StoreError(
-            f"{path!r} is a database of another program: name a new file for Frontdesk",
+            f"{path!r} is the database of another program: choose a new file for Frontdesk",
             path=path,
             application=application,
         )

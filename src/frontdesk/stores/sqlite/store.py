@@ -81,9 +81,9 @@ class SQLiteStore:
     ) -> None:
         name = os.fspath(path)
         if name in ("", ":memory:"):
-            raise StoreURLError("SQLite wants the path of a file: for a store in memory use memory://")
+            raise StoreURLError("SQLite needs the path of a file: for a store in memory use memory://")
         if "\0" in name:
-            raise StoreURLError(f"{name!r} holds a NUL character: no file can have this name")
+            raise StoreURLError(f"{name!r} contains a NUL character: no file can have this name")
         if synchronous not in ("full", "normal"):
             raise StoreURLError(f"synchronous must be full or normal, not {synchronous!r}")
         if not 0 <= busy_timeout <= 86_400:
