@@ -20,7 +20,7 @@ def test_transcripts_are_imported_from_a_folder(frontdesk: Run, tmp_path: Path) 
     checked = frontdesk("import", "transcripts", "--dry-run", store="a.db")
     assert checked.code == 0
     assert checked.out.startswith("5 sessions, ")
-    assert "would be imported, from 5 files. 0 messages were there already." in checked.out
+    assert "would be imported, from 5 files. 0 messages already existed." in checked.out
     assert frontdesk("list", "--json", store="a.db").rows == []
     (report,) = frontdesk("import", "transcripts", "--json", store="a.db").rows
     assert report["sessions"] == 5
@@ -36,7 +36,7 @@ def test_what_is_not_imported_is_reported(frontdesk: Run, tmp_path: Path) -> Non
     done = frontdesk("import", "a.jsonl", store="a.db")
     assert done.code == 1
     assert "a.jsonl:16: the line is not JSON" in done.err
-    assert "Records that are no messages: file-history-snapshot (1), progress (1)" in done.err
+    assert "Records that are not messages: file-history-snapshot (1), progress (1)" in done.err
     samples.write_lines(tmp_path / "b.jsonl", [{"a": 1}])
     assert frontdesk("import", "b.jsonl", store="a.db").code == 2
     assert frontdesk("import", "a.jsonl", "--format", "word", store="a.db").code == 2

@@ -46,7 +46,7 @@ async def compact(
     if desk.out.json:
         desk.out.record({"result": None if result is None else result.to_dict()})
     elif result is None:
-        desk.out.line("There is too little to gain: nothing was compacted.")
+        desk.out.line("Nothing was compacted: there is too little to gain.")
     else:
         saved = f"{result.tokens_before:,} to {result.tokens_after:,} tokens"
         desk.out.line(f"{result.messages_covered:,} messages are covered by a summary: {saved}.")

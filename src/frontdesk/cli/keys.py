@@ -37,7 +37,7 @@ async def create(
         desk.out.record({"id": made.key.id, "secret": made.secret, "role": role, "namespace": made.key.namespace})
     else:
         desk.out.line(made.secret)
-        desk.out.note(f"Key {made.key.id} ({role}). It is stored as a digest, and cannot be shown again.")
+        desk.out.note(f"Key {made.key.id} ({role}). Only its digest is stored, so it cannot be shown again.")
 
 
 async def list_keys(desk: Desk) -> None:
@@ -61,7 +61,7 @@ async def list_keys(desk: Desk) -> None:
         )
         for key in found
     ]
-    desk.out.table(("id", "name", "role", "namespace", "bound to", "made"), rows)
+    desk.out.table(("id", "name", "role", "namespace", "restricted to", "created"), rows)
 
 
 async def revoke(

@@ -97,7 +97,7 @@ async def _import_export(desk: Desk, file: Path, *, dry_run: bool) -> None:
     else:
         desk.out.line(
             f"{report.sessions:,} sessions with {report.messages:,} messages {_verb(dry_run)},"
-            f" {report.skipped:,} were there already."
+            f" {report.skipped:,} already existed."
         )
         for problem in report.problems:
             desk.out.note(f"line {problem.line}: {problem.problem}")
@@ -116,11 +116,11 @@ async def _import_transcripts(desk: Desk, path: Path, format: str | None, *, dry
         desk.out.line(
             f"{report.sessions:,} sessions, {report.messages:,} messages, {report.compactions:,} compactions and"
             f" {report.usage_entries:,} usage entries {_verb(dry_run)}, from {report.files:,} files."
-            f" {report.known:,} messages were there already."
+            f" {report.known:,} messages already existed."
         )
         if report.skipped:
             kinds = ", ".join(f"{kind} ({count:,})" for kind, count in report.skipped.items())
-            desk.out.note(f"Records that are no messages: {kinds}")
+            desk.out.note(f"Records that are not messages: {kinds}")
         for problem in report.problems:
             where = f"{problem.file}:{problem.line}" if problem.line else problem.file
             desk.out.note(f"{where}: {problem.problem}")

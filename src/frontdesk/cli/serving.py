@@ -77,7 +77,9 @@ async def _serve(desk: Desk, host: str, port: int, *, telemetry: bool = False) -
                 return
             desk.out.line(Cell(address, "bold"))
             if not has_keys:
-                desk.out.note("There are no API keys: only this machine is answered, without asking for one.")
+                desk.out.note(
+                    "There are no API keys, so only this machine is answered. `frontdesk keys create` makes one."
+                )
             desk.out.flush()
 
         settings = ServerSettings(store_name=desk.store.rsplit("/", 1)[-1])
@@ -114,7 +116,7 @@ async def _demo(file: Path, host: str, port: int, messages: int, out: Output, *,
 
     url = store_url(str(file), creates=True)
     if file.exists():
-        out.note(f"{file} is there already, and is shown as it is. Delete it for a new demo.")
+        out.note(f"{file} already exists, and is shown as it is. Delete it for a new demo.")
     else:
         partial = file.with_name(f"{file.name}.partial")
         for left in (partial, *(partial.with_name(partial.name + end) for end in ("-wal", "-shm"))):
