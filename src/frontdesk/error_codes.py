@@ -1,4 +1,4 @@
-"""The table from each error to its HTTP status, its exit code, and what became of the call.
+"""The table from each error to its HTTP status, its exit code, and its outcome.
 
 The server, its client and the command line use this table, so that all of them say the same."""
 
@@ -13,9 +13,9 @@ Outcome = Literal["refused", "did not happen", "may have happened"]
 
 
 class ErrorCode(NamedTuple):
-    """What a program needs to know of an error. `code` is the name of its class as `session_not_found`.
+    """What a program needs to know about an error. `code` is the name of its class, such as `session_not_found`.
 
-    `outcome` is what became of the call: it was refused, and will be until something changes (the text says why); or
+    `outcome` says whether the call happened: it was refused, and will be until something changes (the text says why);
     it did not happen, and trying again may help; or it may have happened, and has to be checked first."""
 
     code: str

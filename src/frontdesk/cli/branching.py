@@ -70,7 +70,7 @@ async def load_branches(session: Session) -> tuple[list[Branch], int]:
         shared = [await _common(session, leaf, length, known) for known in branches]
         first = max(shared, default=0)
         if first == length:
-            continue  # the head is in the middle of this path, or the path of the head goes on
+            continue  # the head is in the middle of this path, or the path of the head continues
         parent = shared.index(first) if first else None
         begins = (await session.page(leaf=leaf, position=first, limit=1)).entries[0].message
         branches.append(Branch(leaf, first, length - 1, parent, begins))

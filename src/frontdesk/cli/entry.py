@@ -1,4 +1,4 @@
-"""The entry point of the command: what becomes of an error. No user sees a traceback for an error that has a name."""
+"""The entry point of the command, and how it shows errors. No user sees a traceback for an error that has a name."""
 
 from __future__ import annotations
 

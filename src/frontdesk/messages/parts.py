@@ -10,7 +10,7 @@ from frontdesk.record import Record
 
 
 class _Part(Record):
-    """`to_dict` of a part is its block in Frontdesk's own format: its fields, under a `type` that tells parts apart."""
+    """`to_dict` of a part is its block in Frontdesk's own format: its fields, and a `type` that distinguishes parts."""
 
     __slots__ = ()
 

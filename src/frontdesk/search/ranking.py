@@ -56,7 +56,7 @@ class FieldWeights(NamedTuple):
     """What counts besides words."""
 
     author: float = 3.0
-    """what a text by an author whom the query names gets; a word gets this if about 5 % of the texts contain it"""
+    """what a text by an author that the query names gets; a word gets this if about 5 % of the texts contain it"""
     date: float = 4.0
     """what a text of a time that the query names gets"""
     question: float = 0.9

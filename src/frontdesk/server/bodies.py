@@ -147,7 +147,7 @@ class SwitchBody(Body):
 
 
 class ToolDefinition(Body):
-    """What a model is told of a tool."""
+    """A tool as a model sees it."""
 
     name: str
     description: str

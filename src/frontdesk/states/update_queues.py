@@ -70,7 +70,7 @@ class QueuedUpdate:
             self.queue.lock.release()
 
     async def wait(self, result: Awaitable[T]) -> T:
-        """Await what an update function returned. If that takes long, other updates of the state go on meanwhile.
+        """Await what an update function returned. If that takes long, other updates of the state continue meanwhile.
 
         If the update loses to them, they wait longer for its next attempt, so that it is not overtaken for ever."""
         task = asyncio.ensure_future(result)

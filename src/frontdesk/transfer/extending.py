@@ -29,7 +29,7 @@ def canonical(family: Family) -> bytes:
 
 
 def is_extended(copied: Family, family: Family) -> bool:
-    """Whether nothing but appends to the heads, and usage, tells a family from its copy."""
+    """Whether nothing but appends to the heads, and usage, distinguishes a family from its copy."""
     return canonical(_without_growth(copied)) == canonical(_without_growth(family)) and all(
         old.next <= new.next for old, new in zip(copied.segments, family.segments, strict=True)
     )

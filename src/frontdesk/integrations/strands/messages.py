@@ -25,8 +25,8 @@ def number_of(message: Message) -> int | None:
 
 
 def session_messages(messages: Sequence[Message]) -> list[SessionMessage]:
-    """Messages of Strands as they were stored. Others are written for its models; their numbers go on from the message
-    before them."""
+    """Messages of Strands as they were stored. Others are written for its models; their numbers continue from the
+    message before them."""
     written: list[SessionMessage] = []
     for own, run in groupby(messages, key=is_own):
         if own:

@@ -1,5 +1,5 @@
-"""Gemini contents: a role ("user" or "model") and parts that are told apart by their keys. Google's packages write the
-keys in camel case or in snake case; both are read."""
+"""Gemini contents: a role ("user" or "model") and parts that are distinguished by their keys. Google's packages write
+the keys in camel case or in snake case; both are read."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ databases differ:
   columns of it
 - `{of_message}`, `{in_span}`: the condition on the message at `:position` of `:segment`, and on those from `:first` to
   `:last`
-- `{by index}`: after a table, the name of the index to use, for a database that wants to be told
+- `{by index}`: after a table, the name of the index to use, for a database that needs the hint
 - `{minute ...}`: what a database adds that indexes the time of the last activity by the minute; otherwise nothing
 - `{numbers}`: the list `:numbers`, as a table with the columns number and place
 - `{, due}`: at the end of SET for a state, what moves its `due` with its `ttl`

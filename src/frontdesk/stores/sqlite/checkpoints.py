@@ -16,7 +16,7 @@ WAL_PAGES_TO_STOP_AT = 16_384
 
 
 class Checkpointer(Worker):
-    """Copies the write-ahead log into the file while the writer goes on, and lets the writer finish between two
+    """Copies the write-ahead log into the file while the writer continues, and lets the writer finish between two
     transactions."""
 
     name = "checkpointer"

@@ -1,5 +1,5 @@
 """Notices if the file of a store, or its write-ahead log, was deleted or replaced while it is open. A connection would
-go on writing to a file that has no name any more, and everything that it acknowledged would be lost."""
+keep writing to a file that no longer has a name, and everything that it acknowledged would be lost."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _conversation(number: int, text: bytes) -> Iterator[Step]:
 
 
 def _path(known: dict[str, Any], current: str) -> set[str]:
-    """The node at which the conversation stands, and those before it."""
+    """The node at which the conversation is now, and those before it."""
     path: set[str] = set()
     while current in known and current not in path:
         path.add(current)

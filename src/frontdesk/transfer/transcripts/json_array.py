@@ -23,7 +23,7 @@ def read_elements(source: Source) -> Iterator[bytes]:
     the last element. Raises `TooLongError`."""
     splitter = _Splitter()
     with source.path.open("rb") as file:
-        while chunk := file.read(max(_CHUNK, splitter.pending)):  # a string that goes on and on is not scanned again
+        while chunk := file.read(max(_CHUNK, splitter.pending)):  # a very long string is not scanned again
             yield from splitter.feed(chunk)
             source.advance(file.tell())
     if splitter.rest():

@@ -72,7 +72,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The entry at which the conversation stands. Without this step, it is the last one."""
+    """The entry at which the conversation is now. Without this step, it is the last one."""
 
     id: str
 
