@@ -366,8 +366,8 @@ class Orchestrator:
         """Record the use of a tool, advance the sequence if the tool was the expected one, and enter the step whose
         conditions it completes.
 
-        Returns whether the tool was allowed, as `is_allowed` says. The use of a tool that was not allowed is recorded,
-        too, and the sequence does not advance."""
+        Returns whether the tool was allowed, as `is_allowed` says. The use of a tool that was not allowed is also
+        recorded, but the sequence does not advance."""
 
     def is_allowed(self, id: str, tool: str) -> bool:
         """Whether a tool may be used now. Records nothing."""

@@ -70,7 +70,7 @@ class SearchHit(Record):
 class SearchResults(Record, Sequence[SearchHit]):
     """One page of hits, best first. Pass `next_cursor` as `cursor` for the next page; it is None on the last one.
 
-    `total` counts all matches if `total_is_exact`. Otherwise there are at least as many: of very common words, the
+    `total` counts all matches if `total_is_exact`. Otherwise there are at least that many: for very common words, the
     latest 1,000 texts are ranked first, and the earlier ones follow on later pages."""
 
     hits: tuple[SearchHit, ...]

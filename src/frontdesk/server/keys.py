@@ -92,7 +92,7 @@ class ApiKeys:
         agent: str | None = None,
         guest: SessionKey | None = None,
     ) -> NewApiKey:
-        """Make a key for a namespace; for one agent of it, or for one guest. Raises `InvalidInputError`."""
+        """Create a key for a namespace, or for one agent or one guest of it. Raises `InvalidInputError`."""
         if role not in get_args(Role):
             raise InvalidInputError(f"role must be one of {', '.join(get_args(Role))}, not {role!r}")
         if agent is not None and guest is not None:
@@ -119,7 +119,7 @@ class ApiKeys:
         return NewApiKey(key, f"{_PREFIX}_{key_id}_{secret}")
 
     async def list(self) -> list[ApiKey]:
-        """All keys, in the order of their making."""
+        """All keys, in the order of their creation."""
         found: list[ApiKey] = []
         cursor: str | None = None
         while True:

@@ -11,8 +11,8 @@ from frontdesk.server.wire import encode
 
 
 class JSONFormatter(logging.Formatter):
-    """Writes the time, the level, the logger, the message, and the fields of a request. Of an exception, its type and
-    where it was raised: its text may contain what was said."""
+    """Writes the time, the level, the logger, the message, and the fields of a request. For an exception, it writes its
+    type and where it was raised: its text may contain what was said."""
 
     def format(self, record: logging.LogRecord) -> str:
         document: dict[str, Any] = {

@@ -127,7 +127,7 @@ class FrontdeskSessionService(BaseSessionService):
         return await self._shared.of_user(app_name, user_id)
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store an event with its changes of state in one write. An event that is stored already changes nothing.
+        """Store an event with its changes of state in one write. An event that is already stored changes nothing.
 
         Raises `StaleSessionError` if other events have been stored since the session was loaded, `SessionNotFoundError`
         if it was deleted, and `AlreadyExistsError` if another event has this id."""

@@ -63,7 +63,7 @@ class FrontdeskSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint. It is stored whole, or not at all."""
+        """Store a checkpoint, as a whole or not at all."""
         new = NewCheckpoint(
             ns=_ns(config),
             parent=get_checkpoint_id(config),
@@ -114,7 +114,7 @@ class FrontdeskSaver(BaseCheckpointSaver[int]):
                 yield self._tuple(thread, loaded)
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete all that is stored of a thread."""
+        """Delete everything that is stored of a thread."""
         await self._threads.delete(str(thread_id))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -123,7 +123,7 @@ class FrontdeskSaver(BaseCheckpointSaver[int]):
             await self._threads.delete_run(thread, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Replace a thread by a copy of another one. A thread that does not exist is not copied."""
+        """Replace a thread with a copy of another one. A thread that does not exist is not copied."""
         await self._threads.copy(str(source_thread_id), str(target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:

@@ -38,7 +38,8 @@ class FrontdeskChatStore(BaseChatStore):
         return self._manager.session(SessionKey(self.agent, self.channel, key))
 
     def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        """Make these messages all that the key has, in one step. Those that are there already stay as they are."""
+        """Make this list all messages of the key, in one transaction. Those that are already stored stay as they
+        are."""
         self.conversation(key).replace_messages([NewMessage(to_value(message)) for message in messages])
 
     def get_messages(self, key: str) -> list[ChatMessage]:

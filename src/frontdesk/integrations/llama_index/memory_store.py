@@ -83,11 +83,11 @@ class FrontdeskMemoryStore(AsyncDBChatStore):
         await asyncio.to_thread(self._delete_all, key, status)
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
-        """Delete the oldest active messages, and return them. Of a summary, what it covers is deleted."""
+        """Delete the oldest active messages, and return them. For a summary, what it covers is deleted."""
         return await asyncio.to_thread(self._delete_oldest, key, n)
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
-        """Archive the oldest active messages, and return them. Of a summary, what it covers is archived."""
+        """Archive the oldest active messages, and return them. For a summary, what it covers is archived."""
         return await asyncio.to_thread(self._archive_oldest, key, n)
 
     async def get_keys(self) -> list[str]:

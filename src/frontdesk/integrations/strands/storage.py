@@ -52,7 +52,7 @@ class FrontdeskStorage(Storage):
         self._chunks = manager.states(StoredChunk, name="strands-storage-chunks", ttl=None)
 
     async def write(self, key: str, data: bytes) -> None:
-        """Store bytes under a key, in place of what is there. Raises `StorageError`."""
+        """Store bytes under a key, replacing those that it had. Raises `StorageError`."""
         await self._run(lambda: self._write(self._prefix + key, bytes(data)))
 
     async def read(self, key: str) -> bytes | None:
