@@ -16,6 +16,10 @@ class SessionAccess(Protocol):
         """The turn that all writes belong to, if there is one."""
 
     @property
+    def name(self) -> str:
+        """The id, or the key while the id is not known: for errors."""
+
+    @property
     def future_id(self) -> str:
         """The id of the session, or the one that it will have if this handle creates it."""
 
