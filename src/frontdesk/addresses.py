@@ -29,9 +29,8 @@ def write_ref(ref: str | SessionKey) -> str:
 
 
 def write_query_ref(ref: str | SessionKey) -> str:
-    """A session as the value of a query, which is escaped like a path, and once more as every query."""
-    text = f"@{ref}" if isinstance(ref, SessionKey) else f"~{ref}" if ref.startswith(_MARKS) else ref
-    return text.replace("%", "%25")
+    """A session as the value of a query, before it is escaped as every value is."""
+    return f"@{ref}" if isinstance(ref, SessionKey) else f"~{ref}" if ref.startswith(_MARKS) else ref
 
 
 def read_id(part: str) -> str:
@@ -40,8 +39,12 @@ def read_id(part: str) -> str:
 
 
 def read_ref(part: str) -> str | SessionKey:
-    """The session that `write_ref` wrote. Raises `InvalidKeyError`."""
-    text = _plain(part)
+    """The session that `write_ref` wrote, in such a path. Raises `InvalidKeyError`."""
+    return read_query_ref(_plain(part))
+
+
+def read_query_ref(text: str) -> str | SessionKey:
+    """The session that `write_query_ref` wrote. Raises `InvalidKeyError`."""
     return SessionKey.parse(text[1:]) if text.startswith("@") else text.removeprefix("~")
 
 

@@ -70,6 +70,11 @@ export function ref(id: string): string {
   return encodeURIComponent(/^([~@]|\.{1,2}$)/.test(id) ? `~${id}` : id);
 }
 
+/** A session as the value of a query. */
+export function queryRef(id: string): string {
+  return /^[~@]/.test(id) ? `~${id}` : id;
+}
+
 export function part(id: string): string {
   return encodeURIComponent(/^(~|\.{1,2}$)/.test(id) ? `~${id}` : id);
 }

@@ -1,13 +1,13 @@
 /** Events in words. */
 
-import { api } from '../api/client';
+import { api, queryRef } from '../api/client';
 import type { DeskEvent } from '../api/types';
 
 const MOST = 300;
 
 /** The last events of a session, or of the namespace, newest first. */
 export async function recentEvents(session?: string): Promise<DeskEvent[]> {
-  const named = session === undefined ? null : /^[~@]/.test(session) ? `~${session}` : session;
+  const named = session === undefined ? null : queryRef(session);
   return (await api.get<{ items: DeskEvent[] }>('recent-events', { count: MOST, session: named })).items;
 }
 

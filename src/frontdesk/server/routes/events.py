@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from frontdesk.addresses import read_ref
+from frontdesk.addresses import read_query_ref
 from frontdesk.events.feed import Event
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
@@ -78,7 +78,7 @@ async def _selected(
     """The session and the parts of keys whose events the caller asked for, no more than it may reach."""
     if session is None:
         return None, access.narrow(where)
-    ref = read_ref(session)
+    ref = read_query_ref(session)
     if access.bounds:
         await access.session(ref)  # its key is within reach, and stays the same as long as it exists
     return ref, where

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query
 from starlette.responses import Response
 
+from frontdesk.addresses import read_query_ref
 from frontdesk.manager.manager import SessionManager
 from frontdesk.search.hits import SearchResults
 from frontdesk.search.index import SearchInfo
@@ -26,7 +27,7 @@ async def search(
     query: str,
     limit: int = 20,
     cursor: Text = None,
-    session: Text = None,
+    session: Annotated[Text, Query(description="an id, after a `~` if it begins with `~` or `@`")] = None,
     role: Roles = None,
     author: Text = None,
     agent: Text = None,
@@ -44,7 +45,8 @@ async def search(
     meaning: bool = True,
 ) -> Response:
     where = access.narrow({"agent": agent, "channel": channel, "peer": peer, "thread": thread})
-    options: dict[str, Any] = {"session": session, "role": role, "author": author, "status": status}
+    ref = None if session is None else read_query_ref(session)
+    options: dict[str, Any] = {"session": ref, "role": role, "author": author, "status": status}
     results = await access.manager.search(
         query,
         limit=limit,

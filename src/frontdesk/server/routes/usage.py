@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from frontdesk.addresses import read_ref
+from frontdesk.addresses import read_query_ref
 from frontdesk.manager.manager import SessionManager
 from frontdesk.records import Page, Stats, Usage, UsageEntry
 from frontdesk.server.bodies import UsageBody
@@ -33,7 +33,7 @@ async def read_usage(
     by: Annotated[list[str] | None, Query(description="an empty one: one row for all")] = None,
 ) -> Response:
     where = access.narrow({"agent": agent, "channel": channel, "peer": peer})
-    ref = None if session is None else read_ref(session)
+    ref = None if session is None else read_query_ref(session)
     if ref is not None:
         await access.session(ref)
     fields: Any = ("day",) if by is None else [field for field in by if field]
