@@ -246,7 +246,7 @@ class MemoryTests:
         self, long_outputs: Session
     ) -> None:
         whole: list[Message] = await long_outputs.history()
-        budget = sum(message.tokens for message in whole) // 2
+        budget = sum(message.tokens for message in whole) * 3 // 4
         fitted = await long_outputs.history(max_tokens=budget)
         assert ids(fitted) == ids(whole)
         assert len(fitted[2].text) <= 500 < len(whole[2].text)

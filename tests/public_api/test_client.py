@@ -50,6 +50,8 @@ OF_ONE_PROCESS = {
         "test_a_failing_summariser_is_retried_then_reported_and_then_paused",
         "test_a_split_without_a_summary_leaves_the_session_active",
         "test_a_failed_compaction_is_an_event_with_the_name_of_the_error",
+        "test_a_source_that_no_split_makes_small_enough_is_one_failure",
+        "test_a_failed_summary_for_a_new_session_is_a_failed_compaction",
     ),
     "an answer is sent while it is read: what happens later is not in it": (
         "test_a_stream_leaves_out_nothing_that_is_changed_while_it_is_read",

@@ -339,7 +339,7 @@ class TurnTests:
                 namespace=namespace, session_id="chat", name=TURN, holder="first", ttl=1, patience=60_000_000
             )
             await store.queue_lease(first)
-        with pytest.raises(TurnBusyError, match="others wait") as busy:
+        with pytest.raises(TurnBusyError, match="others are waiting") as busy:
             async with session.turn(on_busy="reject"):
                 pass
         assert busy.value.holder is None
