@@ -314,43 +314,43 @@ class PlanContract:
         self, store: Store, stored_text: StoredText
     ) -> None:
         await add(store, "s", "m1", "m2", "m3")
-        await cover(store, "s", "o", "m1", "m2", summary="the pin is 4711")
+        await cover(store, "s", "o", "m1", "m2", summary="the password is swordfish")
         await fork(store, "s", "f")
         await delete(store, "s", "m1")
         assert await view(store, "s") == ["m3"]
         assert await view(store, "f") == ["o", "m3"]
         [piece] = await store.read([OverlayItem((await tree(store, "f")).overlays[0].number, 0, None)])
         assert piece.overlay is not None
-        assert piece.overlay.summary == "the pin is 4711"
+        assert piece.overlay.summary == "the password is swordfish"
         await delete(store, "f", "m2")
         assert await view(store, "f") == ["m3"]
         [piece] = await store.read([OverlayItem(piece.overlay.number, 0, None)])
         assert piece.overlay is not None
         assert piece.overlay.summary is None
-        assert "4711" not in await stored_text()
+        assert "swordfish" not in await stored_text()
 
     async def test_the_text_of_a_cut_summary_goes_with_the_last_session_that_sees_it(
         self, store: Store, stored_text: StoredText
     ) -> None:
         await add(store, "s", "m1", "m2", "m3")
-        await cover(store, "s", "o", "m1", "m2", summary="the pin is 4711")
+        await cover(store, "s", "o", "m1", "m2", summary="the password is swordfish")
         await fork(store, "s", "f")
         await delete(store, "f", "m1")
         await delete_session(store, "s")
         assert [overlay.kind for overlay in (await tree(store, "f")).overlays] == ["truncate"]
-        assert "4711" not in await stored_text()
+        assert "swordfish" not in await stored_text()
 
     async def test_of_two_sessions_that_cut_a_summary_at_once_one_removes_its_text(
         self, store: Store, stored_text: StoredText
     ) -> None:
         await add(store, "s", "m1", "m2", "m3")
-        await cover(store, "s", "o", "m1", "m2", summary="the pin is 4711")
+        await cover(store, "s", "o", "m1", "m2", summary="the password is swordfish")
         await fork(store, "s", "f")
         seen = [await tree(store, session_id, "m1", family=True) for session_id in ("s", "f")]
         made = [edits.delete_messages(each, [at(each, "m1")], NOW) for each in seen]
         assert [await store.apply(plan) for plan in made] == [True, False]
         await delete(store, "f", "m1")
-        assert "4711" not in await stored_text()
+        assert "swordfish" not in await stored_text()
 
     async def test_a_new_overlay_takes_the_place_of_the_cut_ones_in_its_range(self, store: Store) -> None:
         await add(store, "s", "m1", "m2", "m3", "m4")
