@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import ProcessHistory
-from pydantic_ai.messages import ModelRequest, ModelResponse
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -102,3 +110,73 @@ async def test_a_run_continues_with_the_summary_of_a_compacted_conversation(
         texts = [message.text async for message in history.session.transcript()]
         assert len(texts) == 18  # the summary was never saved as a message
         assert texts[-1] == "Lima."
+
+
+async def write_elsewhere(history: FrontdeskHistory) -> None:
+    await history.session.append_all([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}])
+
+
+async def leave_unanswered(history: FrontdeskHistory) -> None:
+    await history.session.append({"role": "user", "content": "Anybody there?"})
+
+
+async def summarise(history: FrontdeskHistory) -> None:
+    await write_elsewhere(history)
+    first, last = await history.session.history()
+    await history.session.add_compaction("They said hello.", first.id, last.id)
+
+
+@pytest.mark.parametrize("prepare", [write_elsewhere, leave_unanswered, summarise])
+async def test_a_processor_stores_each_tool_result_once_whatever_else_the_session_holds(
+    manager: SessionManager, server: ScriptedServer, prepare: Callable[[FrontdeskHistory], Awaitable[None]]
+) -> None:
+    history = FrontdeskHistory(manager, "chat")
+    await prepare(history)
+    before = [message.role async for message in history.session.transcript()]
+    agent = make_agent(server, "anthropic", capabilities=[ProcessHistory(history.process)])
+    for number in (1, 2):
+        server.script(Answer(tool_calls=(ToolCall(f"c{number}", "weather", {"city": "Lima"}),)), Answer("Sunny."))
+        result = await agent.run("Weather in Lima?", message_history=await history.load())
+        await history.save(result.all_messages())
+    assert server.refused == []
+    stored = [message.role async for message in history.session.transcript()]
+    assert stored == [*before, *("user", "assistant", "tool", "assistant") * 2]
+
+
+@pytest.mark.parametrize("prompt", ["Well?", None])
+async def test_a_run_that_continues_a_failed_one_stores_nothing_twice(
+    manager: SessionManager, server: ScriptedServer, prompt: str | None
+) -> None:
+    history = FrontdeskHistory(manager, "chat")
+    agent = make_agent(server, "anthropic", capabilities=[ProcessHistory(history.process)])
+    server.script(Answer(tool_calls=(ToolCall("c1", "weather", {"city": "Lima"}),)))  # then the script has no step left
+    with pytest.raises(Exception, match="script"):
+        await agent.run("Weather in Lima?")
+    server.script(Answer("Sunny."), Answer("Bye."))
+    for said in (prompt, "Thanks"):
+        result = await agent.run(said, message_history=await history.load())
+        await history.save(result.new_messages())
+    assert server.refused == []
+    stored = [message.role for message in await history.session.history()]
+    asked = [] if prompt is None else ["user"]
+    assert stored == ["user", "assistant", "tool", *asked, "assistant", "user", "assistant"]
+
+
+async def test_what_a_run_saved_is_loaded_as_it_was_next_to_messages_of_others(
+    manager: SessionManager, server: ScriptedServer
+) -> None:
+    history = FrontdeskHistory(manager, "chat")
+    await write_elsewhere(history)
+    server.script(Answer(tool_calls=(ToolCall("c1", "weather", {"city": "Lima"}),)), Answer("Sunny."))
+    result = await make_agent(server, "anthropic").run("Weather in Lima?", message_history=await history.load())
+    await history.save(result.new_messages())
+    assert (await FrontdeskHistory(manager, "chat").load())[2:] == result.new_messages()
+
+
+async def test_a_result_that_came_with_a_prompt_is_loaded_once(manager: SessionManager) -> None:
+    history = FrontdeskHistory(manager, "chat")
+    await write_elsewhere(history)
+    both = ModelRequest([ToolReturnPart("weather", "sunny", "c1"), UserPromptPart("And tomorrow?")])
+    saved: list[ModelMessage] = [ModelResponse([ToolCallPart("weather", {"city": "Lima"}, "c1")]), both]
+    await history.save(saved)
+    assert (await FrontdeskHistory(manager, "chat").load())[-1] == both

@@ -26,23 +26,24 @@ class FrontdeskHistory:
 
     def __init__(self, manager: SessionManager, session_id: str | SessionKey) -> None:
         self.session: Session = manager.session(session_id)
-        self._loaded: set[str] = set()
+        self._known: set[str] = set()
 
     async def load(self, *, max_tokens: int | None = None) -> list[ModelMessage]:
         """What the model sees, including messages that other frameworks wrote. Messages of Pydantic AI come back as
-        they were saved."""
+        they were saved; a request next to a summary, or to what another framework wrote, also has its parts."""
         raws = await self.session.history(format="pydantic-ai", max_tokens=max_tokens)
         messages = ModelMessagesTypeAdapter.validate_python(raws)
-        self._loaded.update(_id_of(raw) for raw in _dump(messages))
+        self._remember(_dump(messages))
         return messages
 
     async def save(self, messages: Sequence[ModelMessage]) -> None:
         """Append messages, such as `result.new_messages()`: all of them, or none. Messages that were loaded or saved
         before are skipped, so that saving twice does no harm."""
-        raws = [(_id_of(raw), raw) for raw in _dump(list(messages))]
-        new = [NewMessage(raw, id=id) for id, raw in raws if id not in self._loaded]
+        raws = _dump(list(messages))
+        new = [rest for raw in raws if (rest := self._without_known(raw)) is not None]
         if new:
-            await self.session.append_all(new)
+            await self.session.append_all([NewMessage(raw, id=_ID_PREFIX + _digest(raw)) for raw in new])
+        self._remember(raws)
 
     async def process(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         """A history processor: `Agent(..., capabilities=[ProcessHistory(history.process)])`. Before every model request
@@ -51,12 +52,32 @@ class FrontdeskHistory:
         await self.save(messages)
         return await self.load()
 
+    def _remember(self, raws: list[dict[str, Any]]) -> None:
+        for raw in raws:
+            self._known.update(map(_digest, _units(raw)))
+
+    def _without_known(self, raw: dict[str, Any]) -> dict[str, Any] | None:
+        """What is new in a message; None if nothing is."""
+        units = _units(raw)
+        new = [unit for unit in units if _digest(unit) not in self._known]
+        if len(new) in (0, len(units)):
+            return raw if new else None
+        return {**raw, "parts": new}
+
 
 def _dump(messages: list[ModelMessage]) -> list[dict[str, Any]]:
     dumped: list[dict[str, Any]] = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
     return dumped
 
 
-def _id_of(raw: dict[str, Any]) -> str:
-    """An id that is the same whenever the same message is saved: every message has its time, and its run."""
-    return _ID_PREFIX + hashlib.blake2b(compact(raw).encode(), digest_size=16).hexdigest()
+def _units(raw: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is saved once: the parts of a request, because Pydantic AI joins neighbouring requests and renews their
+    time, but never that of a part; and a message as a whole if its parts have no time."""
+    parts: list[dict[str, Any]] = raw["parts"]
+    is_timed = raw["kind"] == "request" and all(part.get("timestamp") for part in parts)
+    return parts if parts and is_timed else [raw]
+
+
+def _digest(unit: dict[str, Any]) -> str:
+    """The same for the same message or part: each has its time."""
+    return hashlib.blake2b(compact(unit).encode(), digest_size=16).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from frontdesk.messages.exact_json import decode_arguments
 from frontdesk.messages.formats.authors import Speakers
@@ -18,6 +18,7 @@ NAME = "pydantic-ai"
 _RETURNS = ("tool-return", "builtin-tool-return")
 _CALLS = ("tool-call", "builtin-tool-call")
 _LONGEST_CALL_ID = 64
+_Call: TypeAlias = tuple[MessagePiece, ToolCallPart, MessagePiece, ToolResultPart]
 
 
 def matches(raw: dict[str, Any]) -> bool:
@@ -123,7 +124,7 @@ class _Writer:
             case "assistant":
                 return self._response(step)
             case "user" if step.complete and step.message.shape == NAME and step.message.author is None:
-                return [step.message.raw]
+                return [_without_results(step.message.raw)]
             case "user":
                 return _request([{"part_kind": "user-prompt", "content": self._user_content(step)}])
             case "note":
@@ -141,8 +142,7 @@ class _Writer:
         else:
             parts = [part for piece in step.pieces if (part := self._part(piece)) is not None]
             response = {"kind": "response", "parts": parts or [{"part_kind": "text", "content": NO_TEXT}]}
-        returns = [self._return(piece, call, result) for piece, call, _, result in calls]
-        return [response, *(_request(returns) if returns else [])]
+        return [response, *(self._returns(calls) if calls else [])]
 
     def _part(self, piece: MessagePiece) -> dict[str, Any] | None:
         part = piece.part
@@ -153,8 +153,20 @@ class _Writer:
         text = readable(part)
         return {"part_kind": "text", "content": text} if text and text.strip() else None
 
-    def _return(self, piece: MessagePiece, call: ToolCallPart, result: ToolResultPart) -> dict[str, Any]:
+    def _returns(self, calls: list[_Call]) -> list[dict[str, Any]]:
+        """The request with the results of a step: the one that was given, if it has these and nothing else."""
+        returns = [self._return(*call) for call in calls]
+        given = calls[0][2].message
+        is_whole = given.shape == NAME and returns == given.raw["parts"]
+        return [given.raw] if is_whole else _request(returns)
+
+    def _return(
+        self, piece: MessagePiece, call: ToolCallPart, answer: MessagePiece, result: ToolResultPart
+    ) -> dict[str, Any]:
+        given = _result_given(answer.message, result)
         named = {"tool_name": call.name, "tool_call_id": self._ids.of(piece)}
+        if given is not None:
+            return {**given, **named}
         outcome = {"outcome": "failed"} if result.is_error else {}
         return {"part_kind": "tool-return", **named, "content": result.content, **outcome}
 
@@ -172,6 +184,25 @@ class _Writer:
         if all(block["type"] == "text" for block in marked):
             return "\n".join(block["text"] for block in marked)
         return [block["text"] if block["type"] == "text" else block["content"] for block in marked]
+
+
+def _result_given(message: Source, result: ToolResultPart) -> dict[str, Any] | None:
+    """The part of a request that a result was read from, with its time; None if another framework wrote it."""
+    if message.shape != NAME or message.raw["kind"] != "request":
+        return None
+    parts = list_at(message.raw, "parts")
+    return next((part for part in parts if _is_result(part) and part["tool_call_id"] == result.call_id), None)
+
+
+def _without_results(request: dict[str, Any]) -> dict[str, Any]:
+    """A request without the results in it, which are written after their calls."""
+    parts = list_at(request, "parts")
+    kept = [part for part in parts if not _is_result(part)]
+    return request if len(kept) == len(parts) else {**request, "parts": kept}
+
+
+def _is_result(part: dict[str, Any]) -> bool:
+    return any(type(made) is ToolResultPart for made in _parts(part, is_system=False))
 
 
 def _request(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
