@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from frontdesk import CopyReport, SessionManager
 from tests.transfer.histories import Writer, configured, observe
+
+YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
 
 async def seen(manager: SessionManager) -> dict[str, Any]:
@@ -138,6 +141,41 @@ async def test_a_round_costs_what_is_new_in_a_long_conversation(tmp_path: Path) 
             assert (await target.search(f"fresh{round}"))[0].message_id == f"new{round}"
         assert await seen(target) == await seen(source)
         assert (await target.check()).problems == ()
+
+
+async def usage_of(manager: SessionManager) -> list[str]:
+    """The usage lines of an export."""
+    return [line.decode() async for line in manager.export() if b'"usage"' in line]
+
+
+async def test_usage_that_the_totals_do_not_show_is_copied(tmp_path: Path) -> None:
+    async with configured(f"sqlite:///{tmp_path}/a.db") as source, configured("memory://") as target:
+        await source.append("trip", {"role": "user", "content": "hi"})
+        await source.add_usage("trip", input_tokens=1, model="local", usage_id="first", at=YESTERDAY)
+        await source.copy_to(target)
+        await source.add_usage("trip", cache_write_tokens=50, model="m", usage_id="cached")
+        assert (await source.copy_to(target)).sessions == 1
+        assert (await target.usage(session="trip")).total.cache_write_tokens == 50
+        await source.add_usage("trip", model="local", usage_id="free", at=YESTERDAY)  # the session stays the same
+        assert await source.copy_to(target) == CopyReport(sessions=1)
+        assert len(await usage_of(target)) == 3
+        assert await usage_of(target) == await usage_of(source)
+        assert await source.copy_to(target) == CopyReport(unchanged=1)
+
+
+async def test_a_copy_follows_usage_that_the_totals_do_not_show() -> None:
+    async with configured("memory://") as source, configured("memory://") as target:
+        await source.append("trip", {"role": "user", "content": "hi"})
+        following = asyncio.ensure_future(source.copy_to(target, follow=True))
+        while await target.get("trip") is None:
+            assert not following.done()
+            await asyncio.sleep(0.01)
+        await source.add_usage("trip", model="local", usage_id="free", at=YESTERDAY)
+        while await usage_of(target) != await usage_of(source):
+            assert not following.done()
+            await asyncio.sleep(0.01)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_a_copy_that_was_killed_is_resumed(tmp_path: Path, postgres_url: str) -> None:

@@ -15,7 +15,7 @@ from frontdesk.records import CopyReport
 from frontdesk.store import ChangeRow, DocumentName, Owner, Restore, SessionQuery, ShelfStore, StateStore
 from frontdesk.transfer import lines
 from frontdesk.transfer.exporting import all_states, export_family
-from frontdesk.transfer.extending import canonical, extend, is_extended
+from frontdesk.transfer.extending import canonical, copy_usage, extend, is_extended
 from frontdesk.transfer.families import BATCH, Family, load_documents, load_family, transfer_store
 from frontdesk.transfer.importing import Importer
 from frontdesk.transfer.shelving import all_shelves, export_shelf
@@ -70,19 +70,21 @@ class Copier:
 
     # families
 
-    async def _copy_family(self, number: int) -> None:
+    async def _copy_family(self, number: int, *, usage: bool = True) -> None:
+        """Copy a family if it differs. Without `usage`, it is known that no usage entries were added."""
         self._base = number if self._base is None else self._base
         family = await load_family(self._source, number)
         if family is None:
             return
         copied = await self._counterpart(family)
         if copied is not None and canonical(family) == canonical(copied):
-            self._count(unchanged=len(family.sessions))
+            added = usage and await copy_usage(self._source, self._target, family, copied)
+            self._count(**{"sessions" if added else "unchanged": len(family.sessions)})
             return
         if (
             copied is not None
             and is_extended(copied, family)
-            and await extend(self._source, self._target, family, copied)
+            and await extend(self._source, self._target, family, copied, usage=usage)
         ):
             self._count(sessions=len(family.sessions))
             return
@@ -107,8 +109,10 @@ class Copier:
         rows = await self._source.store.sessions(self._source.namespace, numbers)
         if any(entry.kind == "session.deleted" for entry in entries):
             await self._delete_missing()
-        for family in sorted({row.family for row in rows}):
-            await self._copy_family(family)
+        used = {entry.session for entry in entries if entry.kind == "usage.added"}
+        families = {row.family: False for row in rows} | {row.family: True for row in rows if row.number in used}
+        for family in sorted(families):
+            await self._copy_family(family, usage=families[family])
 
     async def _delete_missing(self) -> None:
         """Delete sessions of the target that the source does not have."""

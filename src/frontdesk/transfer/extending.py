@@ -7,7 +7,18 @@ import msgspec
 from msgspec.structs import replace
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.store import LoggedChange, NewChange, Place, PlacedMessage, Restore, RestoredSession, SegmentRow
+from frontdesk.errors import SessionNotFoundError
+from frontdesk.store import (
+    LoggedChange,
+    NewChange,
+    Place,
+    PlacedMessage,
+    Restore,
+    RestoredSession,
+    SegmentRow,
+    SessionRow,
+    UsageRow,
+)
 from frontdesk.transfer.exporting import family_lines, file_numbers
 from frontdesk.transfer.families import (
     BATCH,
@@ -35,9 +46,9 @@ def is_extended(copied: Family, family: Family) -> bool:
     )
 
 
-async def extend(source: Runtime, target: Runtime, family: Family, copied: Family) -> bool:
-    """Add to a copy what the family has more. False if the family was changed meanwhile: then it is to be copied as a
-    whole."""
+async def extend(source: Runtime, target: Runtime, family: Family, copied: Family, *, usage: bool) -> bool:
+    """Add to a copy what the family has more: usage entries if `usage` is true or the totals differ. False if the
+    family was changed meanwhile: then it is to be copied as a whole."""
     numbers = _numbers(family, copied)
     log: list[LoggedChange] = []
     for old, new in zip(copied.segments, family.segments, strict=True):
@@ -45,7 +56,8 @@ async def extend(source: Runtime, target: Runtime, family: Family, copied: Famil
         if new.last > old.last:
             change = NewChange(kind="message.appended", segment=old.number, first=old.last + 1, last=new.last)
             log.append(LoggedChange(_owner(copied, old), target.now(), change))
-    await _copy_usage(source, target, family, copied)
+    if usage or _totals(family) != _totals(copied):
+        await copy_usage(source, target, family, copied)
     if not await is_unchanged(source, family):
         return False
     rows = renumbered(family, numbers, target.namespace)
@@ -110,17 +122,35 @@ async def _copy_messages(source: Runtime, target: Runtime, family: int, old: Seg
         first = batch[-1].place.position + 1 if batch else new.next
 
 
-async def _copy_usage(source: Runtime, target: Runtime, family: Family, copied: Family) -> None:
-    """Entries are written again by their ids, of sessions that have more of them."""
-    for new, old in zip(family.sessions, copied.sessions, strict=True):
-        after = ""
-        while (new.input_tokens, new.output_tokens, new.cost) != (old.input_tokens, old.output_tokens, old.cost):
-            batch = await transfer_store(source).usage_entries(source.namespace, new.id, after, BATCH)
-            if not batch:
-                break
-            entries = tuple((old.number, entry) for entry in batch)
-            await transfer_store(target).restore(Restore(namespace=target.namespace, usage=entries))
-            after = batch[-1].id
+async def copy_usage(source: Runtime, target: Runtime, family: Family, copied: Family) -> bool:
+    """Add the usage entries that a copy does not have. Returns whether there were any. The totals of a session do not
+    tell: an entry may add nothing to them."""
+    added = [await _copy_entries(source, target, *rows) for rows in zip(family.sessions, copied.sessions, strict=True)]
+    return any(added)
+
+
+async def _copy_entries(source: Runtime, target: Runtime, new: SessionRow, old: SessionRow) -> bool:
+    is_added, after = False, ""
+    while batch := await _entries(source, new, after):
+        present = set(await _entries(target, old, after))  # all that the copy has of the batch, and maybe more
+        missing = tuple((old.number, entry) for entry in batch if entry not in present)
+        if missing:
+            is_added = True
+            await transfer_store(target).restore(Restore(namespace=target.namespace, usage=missing))
+        after = batch[-1].id
+    return is_added
+
+
+async def _entries(runtime: Runtime, session: SessionRow, after: str) -> list[UsageRow]:
+    """The next usage entries of a session; none if it was deleted meanwhile."""
+    try:
+        return await transfer_store(runtime).usage_entries(runtime.namespace, session.id, after, BATCH)
+    except SessionNotFoundError:
+        return []
+
+
+def _totals(family: Family) -> list[tuple[int, int, str]]:
+    return [(row.input_tokens, row.output_tokens, row.cost) for row in family.sessions]
 
 
 def _owner(family: Family, segment: SegmentRow) -> int:

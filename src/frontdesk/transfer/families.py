@@ -133,7 +133,8 @@ async def is_unchanged(runtime: Runtime, family: Family) -> bool:
 
 
 def _fixed(row: SessionRow) -> tuple[int, int, int, int, str, int]:
-    """What an append at the head leaves as it is."""
+    """What an append at the head leaves as it is, and a usage entry that adds nothing to the totals: a session is the
+    same with it and without it."""
     return row.number, row.revision, row.input_tokens, row.output_tokens, row.cost, row.prompt_tokens
 
 
