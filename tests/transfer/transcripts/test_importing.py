@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from frontdesk import InvalidInputError, SessionManager
+from frontdesk import InvalidInputError, SessionManager, TranscriptReport
 from tests.transfer.transcripts import samples
 from tests.transfer.transcripts.samples import SESSIONS, WRITERS
 
@@ -68,6 +68,53 @@ async def test_importing_again_changes_nothing_and_a_dry_run_writes_nothing(
     assert {**dry.to_dict(), "dry_run": False} == again.to_dict()
     assert await exported(manager) == before
     assert (await manager.check()).problems == ()
+
+
+@every_format
+async def test_a_dry_run_recognises_a_session_that_two_files_name(
+    fresh: SessionManager, tmp_path: Path, format: str
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        WRITERS[format](tmp_path / name)
+    await agree(fresh, tmp_path)
+
+
+async def test_a_dry_run_recognises_a_session_that_has_grown_between_two_files(
+    manager: SessionManager, tmp_path: Path
+) -> None:
+    samples.write_lines(tmp_path / "0.jsonl", samples.CLAUDE[:4])
+    await agree(manager, tmp_path)
+    samples.write_lines(tmp_path / "1.jsonl", samples.CLAUDE[:8])
+    samples.write_lines(tmp_path / "2.jsonl", samples.CLAUDE)
+    samples.write_lines(tmp_path / "3.jsonl", samples.CLAUDE)
+    await agree(manager, tmp_path)
+
+
+async def test_a_dry_run_recognises_a_conversation_that_an_export_repeats(
+    fresh: SessionManager, tmp_path: Path
+) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([samples.chatgpt_conversation(id) for id in ("a", "b", "a")]))
+    report = await agree(fresh, path)
+    assert report.sessions == 2
+    assert report.known * 2 == report.messages
+
+
+async def test_a_dry_run_reports_a_session_that_two_formats_name(fresh: SessionManager, tmp_path: Path) -> None:
+    samples.write_lines(tmp_path / "a.jsonl", samples.CLAUDE)
+    meta = samples.codex_line("session_meta", {"id": SESSIONS["claude-code"]})
+    item = samples.codex_line("response_item", samples.codex_said("user", "hi"))
+    samples.write_lines(tmp_path / "b.jsonl", [meta, item])
+    assert len((await agree(fresh, tmp_path)).problems) == 1
+
+
+async def agree(manager: SessionManager, path: Path) -> TranscriptReport:
+    """Import, after a dry run that says the same."""
+    dry = await manager.import_transcripts(path, dry_run=True)
+    report = await manager.import_transcripts(path)
+    assert {**dry.to_dict(), "dry_run": False} == report.to_dict()
+    return report
 
 
 @pytest.mark.parametrize(("format", "records"), [("claude-code", samples.CLAUDE), ("codex", samples.CODEX)])

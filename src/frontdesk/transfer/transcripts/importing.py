@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from frontdesk.errors import InvalidInputError
 from frontdesk.records import TranscriptReport
 from frontdesk.transfer.transcripts import FORMATS, TranscriptFormat
 from frontdesk.transfer.transcripts.detecting import READERS, detect_format, find_files
+from frontdesk.transfer.transcripts.rehearsal import Rehearsal
 from frontdesk.transfer.transcripts.steps import Source
 from frontdesk.transfer.transcripts.tally import Tally
 from frontdesk.transfer.transcripts.writing import TranscriptWriter
@@ -34,25 +36,24 @@ async def import_transcripts(
     files = await asyncio.to_thread(lambda: {file: file.stat().st_size for file in find_files(path)})
     progress = _Progress(sum(files.values()), on_progress)
     tally = Tally(dry_run=dry_run)
-    for file, size in files.items():
-        found = detect_format(file) if format is None else format
-        if found is None and file == path:
-            raise InvalidInputError(f"{path} is not a transcript of a known format: {', '.join(FORMATS)}")
-        tally.file = str(file)
-        if found is None:
-            tally.report_problem(0, "this is not a transcript of a known format")
-        else:
-            await _import_file(runtime, file, size, found, tally, progress)
-        progress.end_file(size)
+    with closing(Rehearsal()) if dry_run else nullcontext() as rehearsal:
+        for file, size in files.items():
+            found = detect_format(file) if format is None else format
+            if found is None and file == path:
+                raise InvalidInputError(f"{path} is not a transcript of a known format: {', '.join(FORMATS)}")
+            tally.file = str(file)
+            if found is None:
+                tally.report_problem(0, "this is not a transcript of a known format")
+            else:
+                source = Source(file, size, on_progress=progress.update)
+                await _import_file(source, found, tally, TranscriptWriter(runtime, found, tally, rehearsal))
+            progress.end_file(size)
     return tally.report()
 
 
-async def _import_file(
-    runtime: Runtime, file: Path, size: int, format: TranscriptFormat, tally: Tally, progress: _Progress
-) -> None:
+async def _import_file(source: Source, format: TranscriptFormat, tally: Tally, writer: TranscriptWriter) -> None:
     tally.counts["files"] += 1
-    writer = TranscriptWriter(runtime, format, tally)
-    for step in READERS[format](Source(file, size, on_progress=progress.update)):
+    for step in READERS[format](source):
         await writer.take(step)
     await writer.finish()
 

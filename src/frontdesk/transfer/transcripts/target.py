@@ -21,6 +21,7 @@ from frontdesk.session.handle import Handle
 from frontdesk.store import ANY_HEAD, Append, NewOverlay, NewSession, Plan, UsageRow
 from frontdesk.transfer.families import transfer_store
 from frontdesk.transfer.transcripts import TranscriptFormat
+from frontdesk.transfer.transcripts.rehearsal import Rehearsal
 from frontdesk.transfer.transcripts.steps import Compacted, Opened, Used
 from frontdesk.transfer.transcripts.tally import Tally
 from frontdesk.tree import plans
@@ -43,17 +44,26 @@ class _Pending(NamedTuple):
 class Target:
     """Knows what the session has already, and adds the rest. Nothing is written before there is something to write."""
 
-    def __init__(self, runtime: Runtime, opened: Opened, format: TranscriptFormat, tally: Tally) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        opened: Opened,
+        format: TranscriptFormat,
+        tally: Tally,
+        rehearsal: Rehearsal | None,
+    ) -> None:
         self._runtime = runtime
         self._opened = opened
         self._format = format
         self._tally = tally
+        self._rehearsal = rehearsal
+        """what is written in a dry run, instead of the session"""
         self._parts = Components(Handle(runtime, opened.id))
         self.described: dict[str, str] = {}
         """columns that are set at the end, unless the session has a value"""
         self._time = opened.at
         """of the last message"""
-        self._existed = self._is_there = False
+        self._existed = self._is_rehearsed = self._is_there = False
         self._compactions: set[str] = set()
         self._messages: list[_Pending] = []
         self._usage: list[UsageRow] = []
@@ -63,9 +73,11 @@ class Target:
 
     async def load(self) -> str | None:
         """Find out what is there. Returns the source that the session comes from, None if it does not exist."""
+        format = None if self._rehearsal is None else self._rehearsal.format_of(self._opened.id)
+        self._is_rehearsed = self._is_there = format is not None
         tree = await trees.load_tree(self._runtime, self._opened.id)
         if tree is None:
-            return None
+            return format
         self._existed = self._is_there = True
         self._compactions = {overlay.id for overlay in tree.overlays}
         return tree.session.source or ""
@@ -99,11 +111,13 @@ class Target:
 
     async def _ensure(self, first: int) -> None:
         """Create the session, unless it is there. It began when it says so, or with what it has first."""
+        if self._rehearsal is not None:
+            self._rehearsal.add_session(self._opened.id, self._format)
         if self._is_there:
             return
         self._is_there = True
         self._tally.counts["sessions"] += 1
-        if not self._tally.dry_run:
+        if self._rehearsal is None:
             new = NewSession(
                 namespace=self._runtime.namespace,
                 id=self._opened.id,
@@ -115,17 +129,21 @@ class Target:
 
     async def _known(self, messages: list[_Pending]) -> set[str]:
         """The ids of the messages that the session has already."""
-        if not self._existed or not messages:
-            return set()
         ids = [pending.message.id for pending in messages]
-        tree = await trees.load_tree(self._runtime, self._opened.id, find=ids)
-        known = set() if tree is None else {id for id in ids if tree.find(id) is not None}
+        known: set[str] = set()
+        if self._existed and messages:
+            tree = await trees.load_tree(self._runtime, self._opened.id, find=ids)
+            known = set() if tree is None else {id for id in ids if tree.find(id) is not None}
+        if self._rehearsal is not None and self._is_rehearsed:
+            known |= self._rehearsal.known(self._opened.id, "message", ids)
         self._tally.counts["known"] += len(known)
         return known
 
     async def _append(self, run: list[_Pending]) -> None:
         self._newest = run[-1].message.id
-        if not self._tally.dry_run:
+        if self._rehearsal is not None:
+            self._rehearsal.add(self._opened.id, "message", [pending.message.id for pending in run])
+        else:
             request = Append(
                 namespace=self._runtime.namespace,
                 session_id=self._opened.id,
@@ -143,9 +161,8 @@ class Target:
 
     async def use(self, step: Used) -> None:
         """Add a usage entry. Raises `InvalidInputError`."""
-        prefix = f"{step.id}#"
-        id = f"{prefix}{step.tokens['input_tokens']}/{step.tokens['output_tokens']}"
-        before = await self._recorded(prefix)
+        id = f"{step.id}#{step.tokens['input_tokens']}/{step.tokens['output_tokens']}"
+        before = await self._recorded(step.id)
         if any(entry.id == id for entry in before):
             return
         self._usage.append(
@@ -161,10 +178,13 @@ class Target:
         if len(self._usage) >= _MESSAGES:
             await self.flush()
 
-    async def _recorded(self, prefix: str) -> list[UsageRow]:
-        """The entries whose ids begin like this and that were there before the import."""
+    async def _recorded(self, call: str) -> list[UsageRow]:
+        """The entries of a call that were there before the import."""
         found: list[UsageRow] = []
-        after, store = prefix, transfer_store(self._runtime)
+        if self._rehearsal is not None and self._is_rehearsed:
+            found += self._rehearsal.usage(self._opened.id, call)
+        prefix = after = f"{call}#"
+        store = transfer_store(self._runtime)
         while self._existed:
             batch = await store.usage_entries(self._runtime.namespace, self._opened.id, after, _PAGE)
             found += [entry for entry in batch if entry.id.startswith(prefix)]
@@ -174,8 +194,8 @@ class Target:
         return found
 
     async def _record(self, entries: list[UsageRow]) -> None:
-        if self._tally.dry_run:
-            self._tally.counts["usage_entries"] += len({entry.id for entry in entries})
+        if self._rehearsal is not None:
+            self._tally.counts["usage_entries"] += self._rehearsal.add_usage(self._opened.id, entries)
             return
         add, namespace = self._runtime.store.add_usage, self._runtime.namespace
         added = await asyncio.gather(*(add(namespace, self._opened.id, entry) for entry in entries))
@@ -187,12 +207,17 @@ class Target:
         """Add a compaction of a range, unless there is one with its id. Raises `InvalidRangeError`,
         `MessageNotFoundError`."""
         await self.flush()
-        if step.id in self._compactions:
+        if step.id in self._compactions or self._is_compaction_rehearsed(step.id):
             return
-        if not self._tally.dry_run:
+        if self._rehearsal is None:
             await self._cover(step, first, last)
+        else:
+            self._rehearsal.add(self._opened.id, "compaction", [step.id])
         self._compactions.add(step.id)
         self._tally.counts["compactions"] += 1
+
+    def _is_compaction_rehearsed(self, id: str) -> bool:
+        return self._rehearsal is not None and bool(self._rehearsal.known(self._opened.id, "compaction", [id]))
 
     async def _cover(self, step: Compacted, first: str, last: str) -> None:
         runtime = self._runtime
@@ -218,7 +243,7 @@ class Target:
     async def finish(self, head: str | None) -> None:
         """Write the rest, and make a message the head, if the import has added any."""
         await self.flush()
-        if self._tally.dry_run or not self._is_there:
+        if self._rehearsal is not None or not self._is_there:
             return
         if self._newest is not None and head is not None and head != self._newest:
             await self._parts.remover.switch(head, ANY_HEAD)

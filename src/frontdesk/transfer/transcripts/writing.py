@@ -15,6 +15,7 @@ from frontdesk.messages.ingestion import ingest_message
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.transfer.transcripts import TranscriptFormat
 from frontdesk.transfer.transcripts.index import NOWHERE, EntryIndex, Spot
+from frontdesk.transfer.transcripts.rehearsal import Rehearsal
 from frontdesk.transfer.transcripts.steps import (
     Broken,
     Compacted,
@@ -33,10 +34,11 @@ from frontdesk.transfer.transcripts.target import Target
 class TranscriptWriter:
     """Takes the steps of one file."""
 
-    def __init__(self, runtime: Runtime, format: TranscriptFormat, tally: Tally) -> None:
+    def __init__(self, runtime: Runtime, format: TranscriptFormat, tally: Tally, rehearsal: Rehearsal | None) -> None:
         self._runtime = runtime
         self._format = format
         self._tally = tally
+        self._rehearsal = rehearsal
         self._session: SessionWriter | None = None
 
     async def take(self, step: Step) -> None:
@@ -70,7 +72,7 @@ class TranscriptWriter:
         except InvalidInputError as error:
             self._tally.report_problem(0, error)
             return None
-        target = Target(self._runtime, step, self._format, self._tally)
+        target = Target(self._runtime, step, self._format, self._tally, self._rehearsal)
         source = await target.load()
         if source not in (None, self._format):
             self._tally.report_problem(0, f"session {step.id!r} exists, and was not imported from {self._format}")
