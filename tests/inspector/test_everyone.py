@@ -19,7 +19,7 @@ SCREENS = (
     ("s/billing-rounding?view=model", "article[data-id]"),
     ("s/lisbon/prompt/memory", ".blk"),
     ("search?q=castle", ".hit"),
-    ("usage", "table"),
+    ("usage", ".figures"),
     ("events", "main h1"),
 )
 
@@ -53,9 +53,14 @@ async def test_a_phone_has_a_bottom_bar_and_a_sheet_and_nothing_is_cut_off(brows
         await expect(page.get_by_role("tab", name="What the model gets")).to_be_hidden()
         await page.get_by_role("radio", name="As the model sees it").first.tap()
         await expect(page.get_by_text("Summary in place of").last).to_be_attached()
-        for path in ("", "s/billing-rounding", "s/lisbon/prompt/memory", "search?q=castle", "usage", "events"):
+        for path, ready in SCREENS:
             await page.goto(desk.at(path))
-            await expect(page.locator("main")).to_be_visible()
+            content = page.locator(ready)
+            # A session opens at its end.
+            await expect(content.last if path.startswith("s/") else content.first).to_be_in_viewport()
+            box = await page.locator("main").bounding_box()
+            assert box is not None
+            assert box["height"] > 500, path
             assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
         assert watched.problems == []
 
@@ -70,6 +75,22 @@ async def test_the_pane_fits_its_column(browser: Browser, desk: Desk, width: int
             box = await part.bounding_box()
             assert box is not None
             assert box["x"] + box["width"] <= width - 8, box
+
+
+@pytest.mark.parametrize("opened_by", ["?", "Control+k"])
+async def test_a_key_pressed_while_a_dialog_closes_is_not_lost(page: Page, desk: Desk, opened_by: str) -> None:
+    await page.goto(desk.at("s/lisbon"))
+    await expect(page.locator("article[data-id]").last).to_be_visible()
+    await page.keyboard.press(opened_by)
+    await expect(page.locator("dialog input")).to_be_focused()
+    await page.evaluate(
+        """() => {
+            const field = document.activeElement;
+            field.closest('dialog').close();
+            field.dispatchEvent(new KeyboardEvent('keydown', { key: 'v', bubbles: true, cancelable: true }));
+        }"""
+    )
+    await expect(page).to_have_url(desk.at("s/lisbon?view=model"))
 
 
 async def test_all_keys_are_explained_and_letters_can_be_switched_off(page: Page, desk: Desk) -> None:

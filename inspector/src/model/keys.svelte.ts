@@ -70,8 +70,11 @@ function nameOf(event: KeyboardEvent): string {
   return event.key;
 }
 
+/** A dialog that closes keeps the focus until the next frame: its fields take no letters any more. */
 function isTyping(target: HTMLElement): boolean {
-  return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+  if (target.closest('dialog:not([open])')) return false;
+  if (target instanceof HTMLInputElement) return !/^(checkbox|radio)$/.test(target.type);
+  return target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName);
 }
 
 export const keys = new Keys();
