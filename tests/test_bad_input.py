@@ -344,9 +344,18 @@ def test_an_unknown_store_url_is_refused(url: str) -> None:
         SessionManager(url)
 
 
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [("agents.db", "write sqlite:///agents.db"), ("http://127.0.0.1:8080", r"frontdesk\.client\.Client")],
+)
+def test_the_likely_mistakes_in_a_store_url_are_explained(url: str, advice: str) -> None:
+    with pytest.raises(StoreURLError, match=advice):
+        SessionManager(url)
+
+
 @pytest.mark.parametrize("bad", ["", "x" * 201, "nul\0", "\ud800"])
 def test_a_bad_namespace_is_refused(bad: str) -> None:
-    with pytest.raises(InvalidIdError):
+    with pytest.raises(InvalidIdError, match=r"^namespace (must have 1 to 200|.* contains a)"):
         SessionManager("memory://", namespace=bad)
 
 

@@ -61,4 +61,4 @@ def test_keys_share_an_address_if_the_parts_that_count_are_equal(
 ) -> None:
     runtime = SessionManager("memory://").with_isolation(*parts)._runtime
     alike = all(getattr(one, part) == getattr(other, part) for part in parts)
-    assert (runtime.address(one) == runtime.address(other)) == alike
+    assert (runtime.stored_key(one) == runtime.stored_key(other)) == alike

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from frontdesk import SessionEndedError, SessionKey, SessionManager
-from frontdesk.store import Append, AppendResult
+from frontdesk import ConcurrentChangeError, SessionEndedError, SessionKey, SessionManager
+from frontdesk.store import Append, AppendResult, Plan
 from frontdesk.stores.memory import MemoryStore
 
 ADA = SessionKey("bot", "web", "ada")
@@ -43,3 +45,23 @@ async def test_a_handle_that_has_found_its_session_stays_with_it() -> None:
     with pytest.raises(SessionEndedError):
         await session.append({"id": "m2", "role": "user", "content": "after"})
     assert await store.manager.history(ADA) == []
+
+
+class AlwaysOvertaken(MemoryStore):
+    """Another writer is always first."""
+
+    timeout = 0.2
+
+    async def apply(self, plan: Plan) -> bool:
+        return False
+
+
+async def test_a_change_that_others_always_overtake_ends_with_the_time_limit_of_the_store() -> None:
+    session = SessionManager(AlwaysOvertaken()).session("chat")
+    await session.append({"id": "m1", "role": "user", "content": "before"})
+    started = time.monotonic()
+    for change in (session.rename("new"), session.delete_messages(["m1"]), session.set_metadata(a=1)):
+        with pytest.raises(ConcurrentChangeError, match=r"others \d+ times in a row, and nothing was written"):
+            await change
+    assert time.monotonic() - started < 3 * 5
+    assert len(await session.history()) == 1

@@ -7,7 +7,6 @@ from typing import Any
 
 from frontdesk.errors import InvalidInputError, InvalidMessageError
 from frontdesk.messages import exact_json
-from frontdesk.messages.formats import FORMATS
 
 
 def check_text(value: object, what: str) -> str:
@@ -68,6 +67,21 @@ def check_count(value: int | None, what: str, *, most: int | None = None) -> Non
         raise InvalidInputError(f"{what} must be a whole number, at least 1{upper}, not {value!r}")
 
 
-def check_format(value: str | None) -> None:
-    if value is not None and value not in FORMATS:
-        raise InvalidInputError(f"unknown format {value!r}: choose one of {', '.join(FORMATS)}", format=value)
+def check_flags(**values: object) -> None:
+    """Each is True or False: text such as "no" would be true."""
+    for what, value in values.items():
+        if not isinstance(value, bool):
+            raise InvalidInputError(f"{what} must be True or False, not {value!r}")
+
+
+def check_numbers(**values: object) -> None:
+    for what, value in values.items():
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise InvalidInputError(f"{what} must be a number, not {value!r}")
+
+
+def check_callables(**values: object) -> None:
+    """Each is a callable, or None."""
+    for what, value in values.items():
+        if not (value is None or callable(value)):
+            raise InvalidInputError(f"{what} must be callable, not {type(value).__name__}")

@@ -1,17 +1,17 @@
 """Every exception that Frontdesk raises, under one root. The text of each says what happened and what to do next.
 
 FrontdeskError
-├── ConfigurationError            an impossible set-up, or a set-up call after first use
+├── ConfigurationError            an impossible setup, or a setup call after first use
 │   └── StoreURLError             unknown scheme, unknown or malformed option
 ├── AccessDeniedError             a server does not accept the API key, or the key does not allow the call
 ├── InvalidInputError (ValueError)
 │   ├── InvalidIdError            empty, too long, or with NUL or lone surrogates
 │   ├── InvalidMessageError       a message that cannot be stored as it was given
-│   │   └── MessageTooLargeError
+│   ├── MessageTooLargeError
 │   ├── InvalidRangeError         ends that are not a range on one path
 │   ├── InvalidCursorError        a cursor that was altered, or belongs to another call
 │   ├── InvalidStateError         a state that cannot be stored and read back as it is
-│   │   └── StateTooLargeError
+│   ├── StateTooLargeError
 │   └── InvalidKeyError           text that is not a session key
 ├── NotFoundError (LookupError)
 │   ├── SessionNotFoundError
@@ -38,7 +38,7 @@ FrontdeskError
 ├── CompactionError               a compaction failed; the view is unchanged
 ├── ContextOverflowError          what must stay of a history does not fit into `max_tokens`
 ├── ModelError                    a model call returned no usable answer: server fault, broken stream, empty answer
-│   ├── ModelTimeoutError         the model sent nothing for longer than the time-out
+│   ├── ModelTimeoutError         the model sent nothing for longer than the timeout
 │   ├── ModelRateLimitError       too many requests or tokens; `retry_after` says when to try again
 │   ├── ModelOverflowError        the prompt does not fit into the model's context window
 │   └── ModelRefusedError         the key, model name or request was rejected, or the answer was withheld
@@ -46,11 +46,11 @@ FrontdeskError
 └── StoreError                    the storage engine reported an error
     ├── StoreClosedError
     ├── StoreUnavailableError     cannot be reached or stayed locked; trying again may help
-    │   └── StateStoreMissingError    the namespace keeps states in a store that this manager cannot open
+    ├── StateStoreMissingError    the namespace keeps states in a store that this manager cannot open
     ├── StoreReadOnlyError
     ├── StoreFullError            disk or quota exhausted
     ├── StoreCorruptError         the file is not a valid database
-    │   └── DamagedRecordError    one stored record cannot be read; the others can
+    ├── DamagedRecordError        one stored record cannot be read; the others can
     ├── StoreReplacedError        the file was deleted or replaced while it was open
     └── SchemaVersionError        the schema is newer than this code, or unreleased
 """
@@ -109,7 +109,7 @@ def _declared(kind: type[_E]) -> type[_E]:
 
 
 class ConfigurationError(FrontdeskError):
-    """The set-up is impossible, or was changed after first use."""
+    """The setup is impossible, or was changed after first use."""
 
 
 class StoreURLError(ConfigurationError):
@@ -132,7 +132,7 @@ class InvalidMessageError(InvalidInputError):
     """A message cannot be stored as it was given."""
 
 
-class MessageTooLargeError(InvalidMessageError):
+class MessageTooLargeError(InvalidInputError):
     """A message is larger than the limit of the manager."""
 
 
@@ -148,7 +148,7 @@ class InvalidStateError(InvalidInputError):
     """A state is not of its type, or cannot be written as JSON and read back; nothing was written."""
 
 
-class StateTooLargeError(InvalidStateError):
+class StateTooLargeError(InvalidInputError):
     """A state is larger than 1 MiB; nothing was written."""
 
 
@@ -228,7 +228,7 @@ class ChangesTrimmedError(FrontdeskError):
 
 class ChangesRewoundError(ChangesTrimmedError):
     """The change log no longer contains this position: it was restored from a backup or copied, or a standby without
-        the last changes took over. What was read after `position` is no longer in the log, and a reader that continued
+    the last changes took over. What was read after `position` is no longer in the log, and a reader that continued
     would miss what replaced it.
 
     `position` is where to continue: pass it as `after`. Events before it may be returned again."""
@@ -275,7 +275,7 @@ class ConflictError(FrontdeskError):
 
 @_declared
 class SessionExistsError(ConflictError):
-    """A session with this id, or a current one under this key, exists already."""
+    """A session with this id, or a current one under this key, already exists."""
 
     name: str
     namespace: str
@@ -284,7 +284,7 @@ class SessionExistsError(ConflictError):
 
 @_declared
 class StateExistsError(ConflictError):
-    """A state with this id exists already under this name."""
+    """A state with this id already exists under this name."""
 
     id: str
     name: str
@@ -447,11 +447,11 @@ class StoreClosedError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The store cannot be reached, or stayed locked for longer than its time-out; trying again may help."""
+    """The store cannot be reached, or stayed locked for longer than its timeout; trying again may help."""
 
 
 @_declared
-class StateStoreMissingError(StoreUnavailableError):
+class StateStoreMissingError(StoreError):
     """The namespace keeps states in another store, which this manager was not given and cannot open by itself. So it
     cannot delete what is there. `url` names the store, without user and password."""
 
@@ -478,7 +478,7 @@ class StoreCorruptError(StoreError):
 
 
 @_declared
-class DamagedRecordError(StoreCorruptError):
+class DamagedRecordError(StoreError):
     """One stored record cannot be read. The others can. `record` says what it is (a message, a segment ...), and `id`
     is its id, or None if it has none or the damage hides it; then `number` is its number in the store."""
 
@@ -513,7 +513,7 @@ class ModelError(FrontdeskError):
 
 
 class ModelTimeoutError(ModelError):
-    """The model sent nothing for longer than the time-out; trying again may help."""
+    """The model sent nothing for longer than the timeout; trying again may help."""
 
 
 class ModelRateLimitError(ModelError):

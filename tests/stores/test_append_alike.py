@@ -175,7 +175,7 @@ class Actor:
 
     def _answer(self, answer: AppendResult | BaseException) -> Any:
         if isinstance(answer, FrontdeskError):
-            told = {name: value for name, value in vars(answer).items() if name != "number"}
+            told = {name: value for name, value in answer.details.items() if name != "number"}  # each store has its own
             return "refused", type(answer), told
         if isinstance(answer, BaseException):
             raise answer

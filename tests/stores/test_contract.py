@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,47 +11,22 @@ from redis.asyncio import Redis, RedisCluster
 
 from frontdesk.store import ShelfStore, StateStore, Store, VectorStore
 from frontdesk.stores.memory import MemoryStore
-from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.redis import RedisStore
-from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing import StateContract, StoreContract, StoredText
-from tests.stores.dumps import PostgresSchema, read_memory, read_redis, read_sqlite
+from tests.stores.dumps import read_memory, read_redis
+from tests.stores.engines import OnMemory, OnPostgres, OnSQLite
 
 
-class TestMemory(StoreContract):
-    @pytest.fixture
-    async def store(self) -> AsyncIterator[Store]:
-        store = MemoryStore()
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    def stored_text(self, store: Store) -> StoredText:
-        return lambda: read_memory(store)
+class TestMemory(OnMemory, StoreContract):
+    pass
 
 
-class TestSQLite(StoreContract):
-    @pytest.fixture
-    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
-        store = SQLiteStore(tmp_path / "agents.db")
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    def stored_text(self, tmp_path: Path) -> StoredText:
-        return lambda: read_sqlite(tmp_path / "agents.db")
+class TestSQLite(OnSQLite, StoreContract):
+    pass
 
 
-class TestPostgres(StoreContract):
-    @pytest.fixture
-    async def store(self, postgres_schema: PostgresSchema) -> AsyncIterator[Store]:
-        store = PostgresStore.from_url(f"{postgres_schema.database}?schema={postgres_schema.name}")
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    def stored_text(self, postgres_schema: PostgresSchema) -> StoredText:
-        return postgres_schema.read
+class TestPostgres(OnPostgres, StoreContract):
+    pass
 
 
 class TestRedis(StateContract):

@@ -16,7 +16,8 @@ from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.testing import StoredText
-from tests.stores.dumps import PostgresSchema, read_memory, read_sqlite
+from tests.stores.dumps import PostgresSchema
+from tests.stores.engines import OnMemory, OnPostgres, OnSQLite
 
 T = TypeVar("T")
 WORDS = ("agouti", "bongo", "civet", "dugong", "echidna", "fossa", "gaur", "hoatzin")
@@ -112,38 +113,16 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, store: Store, method: str, calls:
     monkeypatch.setattr(store, method, failing)
 
 
-class TestMemory(ForgottenFacts):
-    @pytest.fixture
-    def store(self) -> Store:
-        return MemoryStore()
-
-    @pytest.fixture
-    def stored_text(self, store: Store) -> StoredText:
-        return lambda: read_memory(store)
+class TestMemory(OnMemory, ForgottenFacts):
+    pass
 
 
-class TestSQLite(ForgottenFacts):
-    @pytest.fixture
-    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
-        store = SQLiteStore(tmp_path / "agents.db")
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    def stored_text(self, tmp_path: Path) -> StoredText:
-        return lambda: read_sqlite(tmp_path / "agents.db")
+class TestSQLite(OnSQLite, ForgottenFacts):
+    pass
 
 
-class TestPostgres(ForgottenFacts):
-    @pytest.fixture
-    async def store(self, postgres_schema: PostgresSchema) -> AsyncIterator[Store]:
-        store = PostgresStore.from_url(f"{postgres_schema.database}?schema={postgres_schema.name}")
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    def stored_text(self, postgres_schema: PostgresSchema) -> StoredText:
-        return postgres_schema.read
+class TestPostgres(OnPostgres, ForgottenFacts):
+    pass
 
 
 class Interrupted(MemoryStore):

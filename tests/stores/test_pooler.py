@@ -11,10 +11,11 @@ import pytest
 from frontdesk.errors import StoreError
 from frontdesk.store import Store
 from frontdesk.stores.postgres import PostgresStore
-from frontdesk.testing import StoreContract, StoredText
+from frontdesk.testing import StoreContract
 from frontdesk.testing.store_contract.steps import NAMESPACE, add, path
 from tests.servers.pooler import SERVER_CONNECTIONS, TransactionPooler
 from tests.stores.dumps import PostgresSchema
+from tests.stores.engines import OnPostgres
 
 CLIENTS = 64
 
@@ -25,7 +26,7 @@ def pooled_url(pooler: TransactionPooler, postgres_url: str) -> str:
     return pooler.url(postgres_url)
 
 
-class TestBehindPgBouncer(StoreContract):
+class TestBehindPgBouncer(OnPostgres, StoreContract):
     TestRandomHistories = None  # takes minutes, since no statement stays prepared behind the pooler
 
     @pytest.fixture
@@ -34,10 +35,6 @@ class TestBehindPgBouncer(StoreContract):
         store = PostgresStore.from_url(f"{url}?pooler=transaction&schema={postgres_schema.name}")
         yield store
         await store.close()
-
-    @pytest.fixture
-    def stored_text(self, postgres_schema: PostgresSchema) -> StoredText:
-        return postgres_schema.read
 
 
 async def read_and_write(store: PostgresStore, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -10,13 +11,13 @@ import asyncpg
 import pytest
 
 from frontdesk import SessionManager
-from frontdesk.errors import MessageTooLargeError, StoreUnavailableError
+from frontdesk.errors import MessageTooLargeError, StoreError, StoreUnavailableError
 from frontdesk.messages import StoredMessage
 from frontdesk.store import Append, StateKey, StateWrite
 from frontdesk.stores.postgres import PostgresStore
 from frontdesk.testing.store_contract.steps import NAMESPACE, NOW, add, delete, delete_session, message, new, path
 from tests.servers.proxy import PostgresProxy
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -119,6 +120,42 @@ async def test_a_write_that_was_never_sent_has_not_happened(
         assert not caught.value.uncertain
     assert await path(direct, "s") == ["first"]
     assert await direct.get(NAMESPACE, "y") is None
+
+
+async def test_a_call_that_only_prepared_its_store_has_not_happened(proxy: PostgresProxy) -> None:
+    """The answer that is lost is that to the first look at the schema, before anything of the call was sent."""
+    for name in ("append", "create", "transaction", "read"):
+        store = PostgresStore.from_url(f"{proxy.url}&timeout=1")
+        await lose_connection_after(proxy, b"schema_version")
+        write = WRITES[name][1] if name in WRITES else lambda store: store.get(NAMESPACE, "s")
+        with pytest.raises(StoreUnavailableError) as caught:
+            await write(store)
+        assert not caught.value.uncertain, name
+        await proxy.up()
+        await store.close()
+
+
+async def test_an_append_that_was_lost_before_its_role_lost_access_may_have_happened(
+    proxy: PostgresProxy, postgres_url: str, store: PostgresStore
+) -> None:
+    admin = await asyncpg.connect(postgres_url)
+    role = "role_" + await admin.fetchval("SELECT md5(current_database())")
+    await admin.execute(f"CREATE ROLE {role} LOGIN SUPERUSER")
+    limited = PostgresStore.from_url(proxy.url.replace("postgres@", f"{role}@"))
+    await add(limited, "s", "second")
+
+    async def lock_out() -> None:
+        await admin.execute(f"ALTER ROLE {role} NOLOGIN")
+        proxy.cut()
+
+    proxy.lose_answer_to, proxy.on_loss = b"the text", lock_out
+    with pytest.raises(StoreError, match="may have happened") as caught:
+        await add(limited, "s", message("late", '"the text"'))
+    assert caught.value.uncertain
+    assert await path(store, "s") == ["first", "second", "late"]
+    await limited.close()
+    await admin.execute(f"DROP ROLE {role}")
+    await admin.close()
 
 
 async def test_a_read_never_may_have_happened(store: PostgresStore, proxy: PostgresProxy) -> None:
@@ -261,6 +298,19 @@ async def test_no_call_takes_longer_than_the_time_limit(store: PostgresStore, pr
     assert await path(store, "s")
 
 
+async def test_calls_that_open_a_store_at_once_wait_no_longer_than_the_time_limit(proxy: PostgresProxy) -> None:
+    proxy.freeze()
+    store = PostgresStore.from_url(f"{proxy.url}&timeout=1")
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    calls = [store.append(append_of(f"{number}")) for number in range(10)]
+    failed = await asyncio.gather(*calls, *(store.get(NAMESPACE, "s") for _ in range(5)), return_exceptions=True)
+    assert loop.time() - started < 4, "one after the other they need 10 seconds"
+    assert all(isinstance(each, StoreUnavailableError) and not each.uncertain for each in failed)
+    proxy.thaw()
+    await store.close()
+
+
 async def test_cancelled_calls_leave_nothing_in_the_log(
     direct: PostgresStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -295,3 +345,23 @@ def test_a_manager_whose_loop_ends_leaves_nothing_open(postgres_url: str) -> Non
         await manager.append("s", {"role": "user", "content": "hello"})
 
     asyncio.run(use())
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the driver says so
+async def test_managers_that_are_dropped_without_close_leave_no_connections(postgres_url: str) -> None:
+    async def use_and_forget() -> None:
+        manager = SessionManager(postgres_url)
+        await asyncio.gather(*(manager.append(f"s{n}", {"role": "user", "content": "hello"}) for n in range(5)))
+        await manager._runtime.store.wait_for_change(0.1)  # which opens a connection that listens
+
+    counting = await asyncpg.connect(postgres_url)
+
+    async def none_is_open() -> bool:
+        gc.collect()
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        return bool(await counting.fetchval(f"SELECT count(*) = 0 {others}"))
+
+    for _ in range(3):
+        await use_and_forget()
+    await eventually(none_is_open)
+    await counting.close()

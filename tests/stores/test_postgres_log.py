@@ -144,7 +144,7 @@ async def test_a_notification_ends_the_wait_of_another_process(
     await other.close()
 
 
-async def test_behind_a_pooler_there_is_no_listener_and_polling_goes_on(
+async def test_behind_a_pooler_there_is_no_listener_and_polling_continues(
     store: PostgresStore, postgres_url: str
 ) -> None:
     pooled = PostgresStore(postgres_url, pooler=True)

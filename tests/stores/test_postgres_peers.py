@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -15,7 +16,8 @@ import pytest
 
 from frontdesk import SessionManager
 from frontdesk.errors import StoreReadOnlyError, StoreUnavailableError
-from frontdesk.stores.postgres import PostgresStore
+from frontdesk.stores.bell import Bell
+from frontdesk.stores.postgres import PostgresStore, notices
 from frontdesk.stores.postgres.connection import IDLE_SECONDS
 from frontdesk.stores.postgres.hosts import Hosts
 from frontdesk.testing.store_contract.change_log import settled
@@ -177,7 +179,10 @@ async def test_the_primary_is_found_after_a_failover() -> None:
             await store.close()
 
 
-async def test_without_a_primary_the_error_says_so() -> None:
+async def test_without_a_primary_the_error_says_so_and_the_log_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "_CONNECT_AGAIN", 0.0)
+    unhandled: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     with PostgresServer() as primary:
         source = primary.create_database()
         async with SessionManager(source) as manager:
@@ -188,3 +193,10 @@ async def test_without_a_primary_the_error_says_so() -> None:
                 with pytest.raises(StoreUnavailableError, match="target_session_attrs"):
                     await store.get("default", "s")
                 await store.close()
+                hosts = Hosts(url.partition("&")[0], (), seconds=5, settings={}, direct=True)
+                listening = notices.Notices(Bell(), "channel", hosts.connect, hosts.connect)
+                for _ in range(5):
+                    await listening.wait(0.1)
+                gc.collect()
+                await listening.close()
+    assert unhandled == []

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 import asyncpg
 import pytest
 
 from frontdesk import SessionManager
-from frontdesk.stores.postgres import PostgresStore, views
+from frontdesk.store import Address, Span
+from frontdesk.stores.postgres import PostgresStore, index, views
 from frontdesk.stores.postgres.connection import Connection, Statements
+
+_READ = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'messages'"
 
 
 @pytest.fixture
@@ -66,3 +69,27 @@ async def test_every_end_of_a_view_is_the_same_in_one_statement_or_two(
                 assert read.pieces == await store.read(read.items), (session_id, last)
     finally:
         await store.close()
+
+
+async def test_scattered_messages_are_counted_without_reading_those_between_them(postgres_url: str) -> None:
+    async with SessionManager(postgres_url) as manager:
+        await manager.session("s").append_all({"role": "user", "content": str(number)} for number in range(4_000))
+    connection = await asyncpg.connect(postgres_url)
+    wrapped = Connection(connection, Statements("frontdesk"))
+    await connection.execute("ANALYZE frontdesk.messages")
+    segment = await connection.fetchval("SELECT min(segment) FROM frontdesk.messages")
+    scattered = range(0, 4_000, 40)
+
+    async def messages_read(work: Awaitable[object]) -> int:
+        async with connection.transaction():
+            before = await connection.fetchval(_READ)
+            await work
+            return int(await connection.fetchval(_READ) - before)
+
+    ranges = [(Address("message", segment, at),) * 2 for at in scattered]
+    try:
+        tally = views.tally(wrapped, [Span(segment, at, at, None) for at in scattered])
+        assert await messages_read(tally) <= 2 * len(scattered)
+        assert await messages_read(index.unindexed(wrapped, "default", ranges)) <= 2 * len(scattered)
+    finally:
+        await connection.close()

@@ -15,6 +15,7 @@ from redis.crc import key_slot
 from frontdesk import SessionKey, SessionManager
 from frontdesk.errors import (
     StateStoreMissingError,
+    StoreClosedError,
     StoreCorruptError,
     StoreError,
     StoreFullError,
@@ -28,9 +29,10 @@ from frontdesk.stores import open_state_url
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.redis import RedisStore
 from frontdesk.stores.redis.engine import RedisEngine
-from frontdesk.stores.redis.index import BUCKETS, Entry, StateIndex
+from frontdesk.stores.redis.index import BUCKETS, IndexedState, StateIndex
 from frontdesk.stores.redis.url import parse_url
 from tests.servers.redis import RedisCluster, RedisServer
+from tests.waiting import eventually
 
 HOUR = 3_600_000_000
 
@@ -245,7 +247,7 @@ class TestIndex:
         """As a process leaves it that died between the two steps."""
         store = RedisStore(server.url)
         index = StateIndex(RedisEngine(parse_url(server.url)[0], pool=1, timeout=5), store.peek_state)
-        await index.put([Entry(StateKey("ns", "chat", "s"))], 1_000)
+        await index.put([IndexedState(StateKey("ns", "chat", "s"))], 1_000)
         assert await store.list_states(StateQuery("ns", "s", 10)) == []
         assert await store.count_states("ns", "s") == 0
         await asyncio.sleep(0.01)
@@ -317,6 +319,17 @@ class TestFailures:
                 await states.delete("chat")
             server.start()
             assert await states.get_or_create("chat") == Counter()
+
+    async def test_a_store_that_is_closed_while_it_connects_keeps_no_connection(self, server: RedisServer) -> None:
+        for steps in range(40):
+            store = RedisStore(server.url)
+            calls = [asyncio.ensure_future(store.peek_state(StateKey("ns", "chat", str(n)))) for n in range(6)]
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await store.close()
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            assert all(end is None or isinstance(end, StoreClosedError) for end in ends)
+        await eventually(lambda: server.ask("INFO")["connected_clients"] == 1)  # the one that asks
 
     async def test_a_restart_between_two_calls_causes_no_error(self, server: RedisServer) -> None:
         store = RedisStore(server.url)
@@ -442,6 +455,32 @@ class TestCluster:
             assert await store.delete_states("ns", "chat") == 1
             await store.close()
 
+    async def test_nodes_that_send_a_caller_to_each_other_are_asked_until_they_agree(self) -> None:
+        key = StateKey("ns", "chat", "s")
+        slot = key_slot(b"frontdesk:{ns:chat}:state:s")
+        with RedisCluster() as cluster:
+            here = next(node for node in cluster.primaries if _serves(node, slot))
+            there = next(node for node in cluster.primaries if node is not here)
+            # It answers ASK for keys that it does not have; the other one does not expect them yet, and answers MOVED.
+            here.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", there.ask("CLUSTER", "MYID"))
+            hasty, patient = RedisStore(f"{cluster.url}?timeout=1"), RedisStore(cluster.url)
+            with pytest.raises(StoreUnavailableError, match="nothing was written") as raised:
+                await hasty.replace_state(key, StateWrite("{}", "m", None), "m")
+            assert not raised.value.uncertain
+            creating = asyncio.ensure_future(patient.create_state(key, StateWrite('"there"', "m", HOUR)))
+            await asyncio.sleep(1)
+            assert not creating.done()
+            # Now it answers TRYAGAIN: a script needs all its keys in one place.
+            there.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", here.ask("CLUSTER", "MYID"))
+            await asyncio.sleep(1)
+            assert not creating.done()
+            for node in (there, here):
+                node.ask("CLUSTER", "SETSLOT", slot, "NODE", there.ask("CLUSTER", "MYID"))
+            assert await creating
+            assert there.ask("CLUSTER", "COUNTKEYSINSLOT", slot) == 2
+            await hasty.close()
+            await patient.close()
+
     async def test_a_cluster_that_loses_a_primary_keeps_every_state(self) -> None:
         with RedisCluster() as cluster:
             async with SessionManager("memory://") as manager:
@@ -455,3 +494,10 @@ class TestCluster:
                 assert counters == [Counter(2)] * len(ids)
                 assert await asyncio.gather(*(states.get(id) for id in ids)) == counters
                 assert all(await asyncio.gather(*(states.delete(id) for id in ids)))
+
+
+def _serves(node: RedisServer, slot: int) -> bool:
+    """Whether the slots of a primary include this one."""
+    mine = next(line for line in node.ask("CLUSTER", "NODES").splitlines() if "myself" in line)
+    ranges = [part.partition("-") for part in mine.split()[8:]]
+    return any(int(first) <= slot <= int(last or first) for first, _, last in ranges)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
+import redis
 
-from frontdesk.errors import StoreError, StoreUnavailableError
+from frontdesk.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreUnavailableError
 from frontdesk.messages import new_id
 from frontdesk.store import StateKey, StateWrite
 from frontdesk.stores.redis import RedisStore
 from tests.servers.proxy import Proxy
+from tests.servers.redis import RedisServer, wait_until
 from tests.servers.redis_tls import PASSWORD, QUOTED, TLSRedisServer
 from tests.waiting import PATIENCE
 
@@ -70,11 +75,12 @@ async def test_a_wrong_password_and_an_unknown_authority_are_refused_without_a_s
 
 @dataclass
 class LosingProxy:
-    """Passes everything on until the request that contains a word: the server handles it, and its answer is lost, and
-    all further connections."""
+    """Passes everything on until the request that contains a word: the server handles it, and its answer is lost. Then
+    `on_loss` is called, or there are no further connections."""
 
     port: int
     lose_answer_to: bytes = b""
+    on_loss: Callable[[], object] | None = None
     url: str = ""
     _open: list[asyncio.StreamWriter] = field(default_factory=list)
 
@@ -93,7 +99,11 @@ class LosingProxy:
                 back.write(request)
                 answer = await there.read(1 << 20)
                 if self.lose_answer_to and self.lose_answer_to in request:
-                    self._server.close()
+                    if self.on_loss is None:
+                        self._server.close()
+                    else:
+                        self.lose_answer_to = b""
+                        await asyncio.to_thread(self.on_loss)
                     for other in self._open:
                         other.close()
                     return
@@ -131,6 +141,148 @@ async def test_a_change_whose_answer_was_lost_may_have_happened(redis_url: str, 
     after = await direct.peek_state(key)
     assert (after and after.value) != (before and before.value)
     await direct.close()
+
+
+REFUSALS: dict[str, tuple[type[StoreError], tuple[str | int, ...]]] = {
+    "read-only": (StoreReadOnlyError, ("REPLICAOF", "127.0.0.1", 1)),
+    "full": (StoreFullError, ("CONFIG", "SET", "maxmemory", 1)),
+    "denied": (StoreError, ("ACL", "SETUSER", "default", "-@scripting")),
+    "too few replicas": (StoreUnavailableError, ("CONFIG", "SET", "min-replicas-to-write", 1)),
+}
+
+
+@asynccontextmanager
+async def refusing_after_a_loss(name: str) -> AsyncIterator[tuple[RedisStore, LosingProxy, StateKey]]:
+    """A store whose server refuses changes as soon as the proxy has lost an answer, and the key of a state with the
+    mark "m". Both the server and the store know the scripts, so that each is sent once."""
+    key = StateKey("ns", new_id(), "s")
+    with RedisServer("--min-replicas-to-write", "0") as server:
+        refuse = partial(server.ask, *REFUSALS[name][1])
+        async with LosingProxy(server.port, on_loss=refuse).listening() as proxy:
+            store = RedisStore(proxy.url)
+            for call in CALLS.values():
+                await call(store, StateKey("ns", new_id(), "s"))
+            await store.create_state(key, StateWrite('"first"', "m", HOUR))
+            yield store, proxy, key
+            await store.close()
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_a_change_that_was_lost_before_the_server_refused_it_may_have_happened(name: str) -> None:
+    async with refusing_after_a_loss(name) as (store, proxy, key):
+        proxy.lose_answer_to = b"the new value"
+        with pytest.raises(REFUSALS[name][0], match="may have happened") as raised:
+            await CALLS["replace"](store, key)
+        assert raised.value.uncertain
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_a_refusal_between_the_steps_of_a_change_may_have_changed_the_state(name: str) -> None:
+    """A state is written, and then its entry of the index again."""
+    async with refusing_after_a_loss(name) as (store, proxy, _):
+        proxy.lose_answer_to = b"the new value"
+        with pytest.raises(REFUSALS[name][0], match="may have happened") as raised:
+            await CALLS["create"](store, StateKey("ns", new_id(), "s"))
+        assert raised.value.uncertain
+
+
+Release = Callable[[], object]
+
+
+def lack_replicas(server: RedisServer) -> Release:
+    server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    return lambda: server.ask("CONFIG", "SET", "min-replicas-to-write", 0)
+
+
+def fail_to_save(server: RedisServer) -> Release:
+    server.ask("CONFIG", "SET", "save", "3600 1")
+    shutil.rmtree(server.ask("CONFIG", "GET", "dir")["dir"])
+    server.ask("BGSAVE")
+    wait_until(lambda: server.ask("INFO")["rdb_last_bgsave_status"] == "err", "the server could save")
+    return lambda: server.ask("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+
+
+def run_a_script(server: RedisServer) -> Release:
+    server.ask("CONFIG", "SET", "lua-time-limit", 50)
+    _ask_in_background(server, "EVAL", "while true do end", 0)
+    wait_until(lambda: _refuses(server, "BUSY"), "the script did not run")
+    return lambda: server.ask("SCRIPT", "KILL")
+
+
+def load_data(server: RedisServer) -> Release:
+    """It answers after each key that it has loaded."""
+    server.ask("DEBUG", "POPULATE", 10_000, "key", 1_024)
+    server.ask("CONFIG", "SET", "rdbcompression", "no")
+    server.ask("CONFIG", "SET", "loading-process-events-interval-bytes", 1_024)
+    server.ask("CONFIG", "SET", "key-load-delay", 10_000)
+    _ask_in_background(server, "DEBUG", "RELOAD")
+    wait_until(lambda: _refuses(server, "loading"), "the server did not load")
+    return lambda: server.ask("CONFIG", "SET", "key-load-delay", 0)
+
+
+def _ask_in_background(server: RedisServer, *words: str | int) -> None:
+    def ask() -> None:
+        with redis.Redis.from_url(server.url) as client, suppress(redis.RedisError):
+            client.execute_command(*words)
+
+    threading.Thread(target=ask, daemon=True).start()
+
+
+def _refuses(server: RedisServer, word: str) -> bool:
+    try:
+        server.ask("GET", "nothing")
+    except redis.RedisError as error:
+        return word in str(error)
+    return False
+
+
+OBSTACLES: dict[str, Callable[[RedisServer], Release]] = {
+    "NOREPLICAS": lack_replicas,
+    "MISCONF": fail_to_save,
+    "BUSY": run_a_script,
+    "LOADING": load_data,
+}
+
+
+@pytest.mark.parametrize("code", OBSTACLES)
+async def test_a_server_that_refuses_for_now_is_waited_for(code: str) -> None:
+    key = StateKey("ns", new_id(), "s")
+    with RedisServer("--min-replicas-to-write", "0", "--enable-debug-command", "yes") as server:
+        known, new = RedisStore(f"{server.url}?timeout={PATIENCE}"), RedisStore(f"{server.url}?timeout={PATIENCE}")
+        assert await CALLS["create"](known, key)
+        release = await asyncio.to_thread(OBSTACLES[code], server)
+        hasty = RedisStore(f"{server.url}?timeout=1")
+        for call in CALLS.values():
+            with pytest.raises(StoreUnavailableError, match=rf"for now \({code}\); nothing was written") as raised:
+                await call(hasty, key)
+            assert not raised.value.uncertain
+        creating = [
+            asyncio.ensure_future(CALLS["create"](each, StateKey("ns", new_id(), "s"))) for each in (known, new)
+        ]
+        await asyncio.sleep(1)
+        assert not any(call.done() for call in creating)
+        await asyncio.to_thread(release)
+        assert all(await asyncio.gather(*creating))
+        found = await known.peek_state(key)
+        assert found is not None
+        assert found.mark == "n"
+        for store in (known, new, hasty):
+            await store.close()
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_a_change_that_a_server_refuses_did_not_happen(name: str) -> None:
+    kind, command = REFUSALS[name]
+    key = StateKey("ns", new_id(), "s")
+    with RedisServer("--min-replicas-to-write", "0") as server:
+        store = RedisStore(f"{server.url}?timeout=1")
+        await store.create_state(key, StateWrite('"first"', "m", HOUR))
+        server.ask(*command)
+        with pytest.raises(kind, match="nothing was written") as raised:
+            await store.replace_state(key, StateWrite('"the new value"', "n", HOUR), "m")
+        assert not raised.value.uncertain
+        assert server.ask("HGET", f"frontdesk:{{ns:{key.id}}}:state:s", "value") == '"first"'
+        await store.close()
 
 
 @pytest.mark.parametrize("name", CALLS)

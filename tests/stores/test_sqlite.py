@@ -25,7 +25,7 @@ from frontdesk.messages import new_id
 from frontdesk.store import AppendResult, ViewRead
 from frontdesk.stores import open_url
 from frontdesk.stores.sqlite import SQLiteStore, reading
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 from frontdesk.testing.store_contract.steps import NAMESPACE, add, message
 from frontdesk.testing.store_contract.steps import path as ids
 
@@ -289,7 +289,7 @@ async def test_a_long_read_sees_one_moment_and_blocks_no_writer(store: SQLiteSto
     await add(store, "s", "a")
     begun, end = threading.Event(), threading.Event()
 
-    def read_twice(connection: Connection) -> list[ViewRead | None]:
+    def read_twice(connection: SQLiteConnection) -> list[ViewRead | None]:
         first = reading.view(connection, NAMESPACE, "s", None)
         begun.set()
         end.wait()
@@ -313,7 +313,7 @@ async def test_a_read_that_takes_long_is_taken_off_the_event_loop(store: SQLiteS
     kind = object()
     threads: list[str] = []
 
-    def count(connection: Connection, to: int) -> int:
+    def count(connection: SQLiteConnection, to: int) -> int:
         threads.append(threading.current_thread().name)
         slowly = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT count(*) FROM n"
         return int(connection.execute(slowly, (to,)).fetchone()[0])
@@ -335,7 +335,7 @@ async def test_the_end_of_an_interrupted_read_may_be_interrupted_too(
     await add(store, "s", "a")
     await ids(store, "s")
 
-    def count(connection: Connection) -> int:
+    def count(connection: SQLiteConnection) -> int:
         slowly = (
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT count(*) FROM n"
         )
@@ -350,7 +350,7 @@ async def test_small_appends_at_once_are_committed_together_on_the_event_loop(st
     await add(store, "s", "a")
     threads: set[str] = set()
 
-    def note(connection: Connection) -> int:
+    def note(connection: SQLiteConnection) -> int:
         threads.add(threading.current_thread().name)
         return int(connection.execute("SELECT total_changes()").fetchone()[0])
 
@@ -401,7 +401,7 @@ async def test_small_appends_stay_on_the_event_loop_while_the_log_is_copied(stor
     await add(store, "s", "a")
     threads: list[str] = []
 
-    def note(connection: Connection) -> None:
+    def note(connection: SQLiteConnection) -> None:
         threads.append(threading.current_thread().name)
 
     with store.engine._checkpointer.hold():  # the copy takes as long as this

@@ -11,7 +11,7 @@ from frontdesk.store import SessionQuery
 from frontdesk.stores.sql import directory, sessions
 from frontdesk.stores.sql.database import run
 from frontdesk.stores.sqlite import SQLiteStore
-from frontdesk.stores.sqlite.connections import Connection, Cursor
+from frontdesk.stores.sqlite.connections import Cursor, SQLiteConnection
 from frontdesk.stores.sqlite.database import SQLiteDatabase
 from frontdesk.testing.store_contract.steps import NAMESPACE, new
 
@@ -29,7 +29,7 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
 class Explaining:
     """A connection that collects the plans of its statements."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SQLiteConnection) -> None:
         self.connection = connection
         self.plans: list[str] = []
 
@@ -46,9 +46,9 @@ async def explain(path: Path, operation: Any, *args: Any) -> list[str]:
         key = {"agent": "a", "channel": "c", "peer": f"p{number}"}
         await store.create(new(f"s{number}", **key, tags='["x"]', metadata='{"n": 1}'))
 
-    def plans(connection: Connection) -> list[str]:
+    def plans(connection: SQLiteConnection) -> list[str]:
         explaining = Explaining(connection)
-        run(operation(SQLiteDatabase(cast(Connection, explaining)), *args))
+        run(operation(SQLiteDatabase(cast(SQLiteConnection, explaining)), *args))
         return explaining.plans
 
     found = await store.engine.read(plans)

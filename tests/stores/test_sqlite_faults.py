@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import shutil
@@ -16,8 +17,8 @@ import apsw
 import pytest
 
 from frontdesk import SessionManager
-from frontdesk.errors import StoreError, StoreReplacedError, StoreUnavailableError
-from frontdesk.stores.sqlite import SQLiteStore
+from frontdesk.errors import StoreError, StoreFullError, StoreReplacedError, StoreUnavailableError
+from frontdesk.stores.sqlite import SQLiteStore, connections
 from frontdesk.testing.store_contract.steps import add
 from frontdesk.testing.store_contract.steps import path as ids
 from tests.waiting import eventually
@@ -181,6 +182,18 @@ async def test_a_commit_reaches_the_platter_on_every_system(store: SQLiteStore) 
 
     assert await store.engine.write(settings) == [2, 1, 1]
     assert await store.engine.read(settings) == [2, 1, 1]
+
+
+@pytest.mark.parametrize(("committing", "error"), [(True, apsw.IOError), (False, apsw.IOError), (True, apsw.FullError)])
+def test_a_commit_that_met_a_quota_when_it_was_synced_may_have_happened(
+    path: Path, committing: bool, error: type[apsw.Error]
+) -> None:
+    """A quota that is noticed at the sync, as on some file systems, which a test cannot have: the translation alone."""
+    translated = connections._translated(error("no"), str(path), errno.EDQUOT, committing)
+    assert isinstance(translated, StoreFullError)
+    is_uncertain = committing and error is apsw.IOError
+    assert translated.uncertain is is_uncertain
+    assert ("may have happened" in str(translated)) is is_uncertain
 
 
 # stores that nobody closes

@@ -33,7 +33,7 @@ from frontdesk.errors import (
 from frontdesk.store import StatsQuery
 from frontdesk.stores.sqlite import SQLiteStore
 from frontdesk.stores.sqlite.checkpoints import Checkpointer
-from frontdesk.stores.sqlite.connections import Database
+from frontdesk.stores.sqlite.connections import DatabaseFile
 from frontdesk.testing.store_contract.steps import NAMESPACE, add, message
 from frontdesk.testing.store_contract.steps import path as ids
 
@@ -339,7 +339,7 @@ def test_a_thread_that_is_started_while_the_store_closes_is_waited_for(path: Pat
     try:
         with ThreadPoolExecutor(1) as writer:
             for _ in range(300):
-                checkpointer = Checkpointer(Database(str(path), synchronous="normal", busy_timeout=1.0))
+                checkpointer = Checkpointer(DatabaseFile(str(path), synchronous="normal", busy_timeout=1.0))
                 ready = threading.Barrier(2)
                 starting = writer.submit(start, checkpointer, ready)
                 ready.wait()

@@ -62,7 +62,9 @@ async def work(manager: SessionManager, worker: int, calls: int, seed: int, seen
                 seen.counted["uncertain"] += error.uncertain
             elif kind == "turn":
                 seen.uncertain.append(texts)  # taking or releasing the turn can fail as well
-            elif kind != "read":
+            elif kind == "read":
+                seen.counted["uncertain reads"] += error.uncertain
+            else:
                 (seen.uncertain if error.uncertain else seen.failed).append(texts)
         else:
             if kind == "state":
@@ -105,6 +107,7 @@ async def check(manager: SessionManager, seen: Outcomes, *, complete: bool = Tru
         assert len({text in stored for text in texts}) == 1, f"{texts} is stored in part"
     for (_, session), told in seen.order.items():
         assert [text for text in paths[session] if text in set(told)] == told
+    assert not seen.counted["uncertain reads"], "a read changes nothing that may have happened"
     counter = await manager.states(Count, ttl=None).get("counter")
     assert seen.counted["done"] <= (0 if counter is None else counter.value)
     if complete:

@@ -78,6 +78,33 @@ async def run_with_power_loss(folder: Path, seed: int, calls: int) -> None:
     assert disk.moments
 
 
+async def run_with_kills(folder: Path, seed: int, calls: int) -> None:
+    """Look at what another process would find if this one died as soon as a call has reported that its commit could not
+    be synced: what was written for it is in the file until the next commit replaces it."""
+    seen = Outcomes()
+    path = folder / "sessions.db"
+    kills = 0
+    async with disk_for(seed) as disk:
+        manager = SessionManager(f"sqlite:///{path}")
+        await manager.append("other", {"role": "user", "content": "the file is there"})
+        for number in range(calls):
+            disk.fail_next, before = disk.random.choice((None, "sync")), disk.faults.total()
+            await work(manager, number, 1, seed, seen)
+            if disk.faults.total() > before:
+                kills += 1
+                after = folder / f"after-{kills}"
+                after.mkdir()
+                for file in (path, folder / f"{path.name}-wal"):
+                    if file.exists():  # without a log, the file has everything
+                        shutil.copy(file, after)
+                disk.fail_next = None
+                async with SessionManager(f"sqlite:///{after / path.name}") as again:
+                    await check_events_of(again, seen)
+        await manager.close()
+    print(seen, f"{kills} kills")
+    assert seen.uncertain
+
+
 async def check_events_of(manager: SessionManager, seen: Outcomes, *, complete: bool = True) -> None:
     await manager.delete("other")
     await check(manager, seen, complete=complete)
@@ -116,11 +143,17 @@ async def test_what_was_acknowledged_survives_the_loss_of_power(tmp_path: Path, 
     await run_with_power_loss(tmp_path, seed, calls=20)
 
 
+@pytest.mark.parametrize("seed", seeds(4))
+async def test_a_commit_that_could_not_be_synced_is_not_reported_as_certain(tmp_path: Path, seed: int) -> None:
+    await run_with_kills(tmp_path, seed, calls=30)
+
+
 @pytest.mark.long
 async def test_what_calls_report_is_what_is_stored_over_many_seeds(tmp_path: Path) -> None:
     for seed in seeds_for(400):
         await run_with_faults(tmp_path / f"faults-{seed}.db", seed, calls=60)
-        folder = tmp_path / f"power-{seed}"
-        folder.mkdir()
-        await run_with_power_loss(folder, seed, calls=30)
-        shutil.rmtree(folder)
+        folder = tmp_path / f"deaths-{seed}"
+        for run in (run_with_power_loss, run_with_kills):
+            folder.mkdir()
+            await run(folder, seed, calls=30)
+            shutil.rmtree(folder)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from frontdesk.deadlines import not_counted
 from frontdesk.unattended import log_failure
 
 _log = logging.getLogger("frontdesk.unattended")
@@ -41,7 +42,8 @@ class Background:
         if running is not None and not running.get_loop().is_closed():
             work.close()
             return running
-        task = asyncio.get_running_loop().create_task(work, name=name)
+        with not_counted():  # a task inherits what holds where it is started
+            task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks[name] = task
         if endless:
             self._endless.add(name)

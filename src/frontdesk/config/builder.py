@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import Stemmer
 
-from frontdesk.checks import check_count
+from frontdesk.checks import check_callables, check_count, check_flags, check_numbers, check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.scopes import SearchScope, check_scope
 from frontdesk.config.settings import (
@@ -68,7 +68,9 @@ class Configurable:
         scope: Scope = "session",
         provider: Any = None,
     ) -> Self:
-        """Declare a context block for every session.
+        """Declare a context block for every session. `description` tells the model what the block is for. Its content
+        is `default_content` until it is written to, and has at most `max_tokens`: a default content that is longer
+        raises `ConfigurationError` at first use. A `readonly` block cannot be written to.
 
         Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key without
         its thread) or `agent`, or one for the whole `namespace`. For a session without a key, the scopes `key`, `guest`
@@ -76,7 +78,7 @@ class Configurable:
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
         provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
-        `scope` raises `ConfigurationError`."""
+        `scope` or `default_content` raises `ConfigurationError`."""
         return self._declare(Declaration(label, description, default_content, max_tokens, readonly, scope, provider))
 
     def with_searchable_history(
@@ -124,6 +126,8 @@ class Configurable:
     def with_cached_prompt(self, store: PromptStore | None = None) -> Self:
         """Store frozen prompts, so that all workers use the same text, even after a restart: in the store of the
         sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
+        if not (store is None or (hasattr(store, "get") and hasattr(store, "set"))):
+            raise ConfigurationError(f"a prompt store has `get` and `set`, which {type(store).__name__} has not")
         return self._configure_context(caches_prompt=True, prompt_store=store)
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
@@ -155,11 +159,16 @@ class Configurable:
         """Keep the view of every session within its context window.
 
         `summarize` is any callable `prompt -> text`, sync or async. With `auto`, a compaction starts in the background
-        when the view reaches `hard_ratio` of `max_tokens` (by default the session's own limit, or its model's context
-        window) or has more than `max_messages`. The strategy "truncate" hides messages without a summary; "hybrid"
-        hides old tool calls and results if the summariser fails. `input_tokens` limits what the summariser gets at a
-        time, `summary_tokens` what it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is
-        called with failures."""
+        when the view and the frozen prompt reach `hard_ratio` of the window, or the view has more than `max_messages`.
+        The window is the session's own `max_tokens`, otherwise this `max_tokens`, otherwise the context window of the
+        session's model. About `protect_head` messages at the start and `tail_tokens` at the end are kept. The strategy
+        "truncate" hides messages without a summary; "hybrid" hides old tool calls and results if the summariser fails.
+        `input_tokens` limits what the summariser gets at a time, `summary_tokens` what it is asked for. Each call may
+        take `timeout` seconds, and is made up to `attempts` times. `planner` chooses what to compact.
+        `on_error(session_id, error)` is called with failures."""
+        check_numbers(soft_ratio=soft_ratio, hard_ratio=hard_ratio, timeout=timeout)
+        check_flags(auto=auto)
+        check_callables(planner=planner, on_error=on_error)
         if not 0 < soft_ratio <= hard_ratio <= 1:
             raise ConfigurationError(f"ratios must be 0 < soft <= hard <= 1, not {soft_ratio} and {hard_ratio}")
         if strategy not in ("summarize", "truncate", "hybrid"):
@@ -175,8 +184,10 @@ class Configurable:
         }
         for what, value in counts.items():
             check_count(value, what)
-        if protect_head < 0 or timeout <= 0 or not (summarize is None or callable(summarize)):
-            raise ConfigurationError("protect_head must be 0 or more, timeout above 0, and summarize a callable")
+        if not (summarize is None or callable(summarize)):
+            raise ConfigurationError(f"summarize is a callable from a prompt to a text, not {summarize!r}")
+        if type(protect_head) is not int or protect_head < 0 or timeout <= 0:
+            raise ConfigurationError("protect_head must be a whole number, 0 or more, and timeout above 0")
         if max_messages is not None and max_messages <= protect_head + min_tail_messages:
             raise ConfigurationError(
                 f"max_messages={max_messages} must be more than protect_head={protect_head} and"
@@ -219,9 +230,9 @@ class Configurable:
         share: bool = _MEMORY.share,
     ) -> Self:
         """Extract durable facts from conversations. `extract(prompt) -> text`, sync or async, is called with the new
-        messages when a view reaches the soft ratio of `with_compaction`, with every compaction, and when a session
-        ends. The facts are normalised, and new ones are passed to `sink(session_id, facts)`, or else written to the
-        context block `label`, which must be declared, in the scope of that block.
+        messages when the view and the frozen prompt reach the soft ratio of `with_compaction`, with every compaction,
+        and when a session ends. The facts are normalised. New ones are passed to `sink(session_id, facts)`, or without
+        a sink written to the context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
         written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
@@ -229,6 +240,14 @@ class Configurable:
         if not callable(extract):
             raise ConfigurationError(f"an extractor is a callable from prompt to text, not {type(extract).__name__}")
         check_count(max_extract_tokens, "max_extract_tokens")
+        check_text(label, "label")
+        if prompt is not None:
+            check_text(prompt, "prompt")
+        check_callables(sink=sink, on_error=on_error)
+        check_flags(enabled=enabled, share=share)
+        check_numbers(timeout=timeout)
+        if timeout <= 0:
+            raise ConfigurationError(f"timeout must be above 0, not {timeout!r}")
         memory = MemorySettings(
             extract=extract,
             sink=sink,
@@ -276,10 +295,9 @@ class Configurable:
 
         With `with_isolation("agent", "peer")`, a peer has one session with an agent over all channels and threads; its
         key has "*" for each part that is ignored."""
-        wanted = set(parts)
-        if not wanted or not wanted <= set(KEY_PARTS):
+        if not parts or any(part not in KEY_PARTS for part in parts):
             raise ConfigurationError(f"isolation needs one or more of {', '.join(KEY_PARTS)}, not {parts!r}")
-        self._runtime.configure(isolation=tuple(part for part in KEY_PARTS if part in wanted))
+        self._runtime.configure(isolation=tuple(part for part in KEY_PARTS if part in parts))
         return self
 
     def with_search(self, *, language: str = _SEARCH.language, reasoning: bool = _SEARCH.reasoning) -> Self:
@@ -291,5 +309,6 @@ class Configurable:
         if language not in Stemmer.algorithms():
             known = ", ".join(sorted(Stemmer.algorithms()))
             raise ConfigurationError(f"there is no stemmer for {language!r}: choose one of {known}")
-        self._runtime.configure(search=SearchSettings(language=language, reasoning=bool(reasoning)))
+        check_flags(reasoning=reasoning)
+        self._runtime.configure(search=SearchSettings(language=language, reasoning=reasoning))
         return self

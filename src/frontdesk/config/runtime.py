@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from frontdesk import moments
+from frontdesk.config.attempts import Attempts
 from frontdesk.config.background import Background
 from frontdesk.config.hooks import Hooks
 from frontdesk.config.settings import KEY_PARTS, Settings
-from frontdesk.errors import ConfigurationError, InvalidIdError, StoreClosedError
+from frontdesk.errors import ConfigurationError, StoreClosedError
 from frontdesk.keys import SessionKey
 from frontdesk.messages.ids import check_id
 from frontdesk.messages.tokens import MESSAGE_TOKENS
@@ -31,9 +32,7 @@ class Runtime:
     """One namespace of a store, as used by one manager and its sessions."""
 
     def __init__(self, store: Store | str, namespace: str, max_message_bytes: int, clock: Clock | None = None) -> None:
-        check_id(namespace, "namespace")
-        if len(namespace) > MAX_NAMESPACE:
-            raise InvalidIdError(f"namespace has {len(namespace)} characters: at most {MAX_NAMESPACE} are allowed")
+        check_id(namespace, "namespace", MAX_NAMESPACE)
         if type(max_message_bytes) is not int or max_message_bytes < 1:
             raise ConfigurationError(f"max_message_bytes must be a positive whole number, not {max_message_bytes!r}")
         if not isinstance(store, str | Store):
@@ -74,11 +73,21 @@ class Runtime:
         self.use()
         return self._store
 
+    def attempts(self, session_id: str) -> Attempts:
+        """The attempts of a call about a session, which others may overtake."""
+        return Attempts(self._store, f"session {session_id!r}", session_id=session_id)
+
+    def block_attempts(self, label: str) -> Attempts:
+        """The same for a call about a context block."""
+        return Attempts(self._store, f"context block {label!r}", label=label)
+
     def use(self) -> None:
-        """Make the settings final. Raises `StoreClosedError` while the manager is closed."""
+        """Make the settings final. Raises `StoreClosedError` while the manager is closed, and `ConfigurationError` if
+        the settings do not fit together: then they are not final yet."""
         if self.closed:
             raise StoreClosedError("this manager is closed: open it again with `async with`, or make a new one")
         if not self._started:
+            self.settings.check()
             self.used = self._started = True
             for start in self._at_first_use:
                 start()
@@ -126,7 +135,7 @@ class Runtime:
             self.state_store()
         return list(self._state_stores.values())
 
-    def address(self, key: SessionKey) -> SessionKey:
+    def stored_key(self, key: SessionKey) -> SessionKey:
         """The key under which a session is stored: with `FOLDED` for each part that does not distinguish sessions."""
         isolation = self.settings.isolation
         if isolation == KEY_PARTS:

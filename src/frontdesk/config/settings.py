@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from frontdesk.checks import check_count, check_text
+from frontdesk.checks import check_count, check_flags, check_numbers, check_text
 from frontdesk.config.scopes import SearchScope
 from frontdesk.errors import ConfigurationError, InvalidInputError
 from frontdesk.messages.ids import check_id
@@ -81,6 +81,7 @@ class Declaration:
         if self.description is not None:
             check_text(self.description, "description")
         check_count(self.max_tokens, "max_tokens")
+        check_flags(readonly=self.readonly)
         if any(not character.isprintable() for character in self.label + (self.description or "")):
             raise ConfigurationError(
                 f"label and description of block {self.label!r} must be one line of printable text"
@@ -98,6 +99,15 @@ class Declaration:
             raise ConfigurationError(
                 f"block {self.label!r} has a provider: leave out default_content and scope, which are for blocks"
                 " without one"
+            )
+
+    def check_size(self, counter: TokenCounter) -> None:
+        """Raises `ConfigurationError` if the block has no room for its first content."""
+        tokens = counter(self.default_content) if self.default_content and self.max_tokens is not None else 0
+        if self.max_tokens is not None and tokens > self.max_tokens:
+            raise ConfigurationError(
+                f"the default_content of block {self.label!r} has {tokens} tokens, more than its"
+                f" max_tokens={self.max_tokens}: shorten it, or raise max_tokens"
             )
 
     @property
@@ -217,7 +227,8 @@ class EmbeddingSettings:
             if type(value) is not int or value < 1 or (most and value > most):
                 upper = f" and at most {most:,}" if most else ""
                 raise ConfigurationError(f"{what} must be a whole number, at least 1{upper}, not {value!r}")
-        if not self.timeout > 0:
+        check_numbers(timeout=self.timeout)
+        if self.timeout <= 0:
             raise ConfigurationError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
         if importlib.util.find_spec("numpy") is None:
             raise ConfigurationError("embeddings need numpy: pip install 'frontdesk[embeddings]'")
@@ -236,6 +247,11 @@ class Settings:
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     embeddings: EmbeddingSettings = field(default_factory=EmbeddingSettings)
+
+    def check(self) -> None:
+        """What only all settings together decide. Raises `ConfigurationError`."""
+        for declaration in self.context.declarations:
+            declaration.check_size(self.counter)
 
 
 def check_answer_tokens(max_tokens: int) -> int:

@@ -27,7 +27,7 @@ from frontdesk.store.index import (
     SessionSelection,
     TextKind,
 )
-from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, Store
+from frontdesk.store.protocols import ChangeStore, DocumentStore, LeaseStore, LockingStore, Store
 from frontdesk.store.requests import (
     ANY_HEAD,
     FOLLOW_HEAD,
@@ -86,6 +86,8 @@ from frontdesk.store.rows import (
     ViewRead,
     ViewRow,
     ViewState,
+    metadata_of,
+    tags_of,
 )
 from frontdesk.store.shelves import (
     Blob,
@@ -173,6 +175,7 @@ __all__ = [
     "LeaseWanted",
     "Lineage",
     "ListedState",
+    "LockingStore",
     "LoggedChange",
     "Near",
     "NewChange",
@@ -233,5 +236,7 @@ __all__ = [
     "ViewRead",
     "ViewRow",
     "ViewState",
+    "metadata_of",
     "prefix_end",
+    "tags_of",
 ]

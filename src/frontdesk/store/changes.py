@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from frontdesk.damage import parse_stored
 from frontdesk.store.rows import OverlayRow, Place, Scope, SessionRow, Span
 
 
@@ -57,6 +58,7 @@ RESERVED_PREFIX = "frontdesk:"
 
 KEY_PARTS = ("agent", "channel", "peer", "thread")
 _WITH_VALUE = ("status", "end_reason")
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ChangeRow(msgspec.Struct, frozen=True):
@@ -81,6 +83,11 @@ class ChangeRow(msgspec.Struct, frozen=True):
     channel: str | None = None
     peer: str | None = None
     thread: str | None = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What `detail` says; empty without one. Raises `DamagedRecordError`."""
+        return parse_stored(_decode, self.detail, "log entry", None, self.position.major) if self.detail else {}
 
 
 class NewChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from frontdesk.store.changes import Position
-from frontdesk.store.rows import Place, SegmentRow, SessionRow
+from frontdesk.store.rows import Place, SegmentRow, SessionRow, tags_of
 
 TextKind = Literal["message", "edit", "overlay", "session"]
 TEXT_KINDS: tuple[TextKind, ...] = ("session", "overlay", "edit", "message")
@@ -23,7 +23,6 @@ Phrase = tuple[tuple[str, ...], ...]
 """stretches of terms; a text contains the phrase if it contains the terms of each stretch without a gap"""
 LONGEST_STRETCH = 32
 """the longest stretch, in terms, that every store must be able to look for as a whole"""
-_decode_tags = msgspec.json.Decoder(list[str]).decode
 
 
 class Address(NamedTuple):
@@ -98,7 +97,7 @@ class SessionSelection(msgspec.Struct, frozen=True, kw_only=True):
     def includes(self, row: SessionRow) -> bool:
         if any(getattr(row, column) != value for column, value in self.parts.items()):
             return False
-        return not self.tags or set(self.tags) <= set(_decode_tags(row.tags))
+        return not self.tags or set(self.tags) <= set(tags_of(row))
 
 
 class IndexQuery(msgspec.Struct, frozen=True, kw_only=True):

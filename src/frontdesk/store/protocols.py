@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
 
 from frontdesk.messages.stored import StoredMessage
 from frontdesk.store.changes import ChangeRow, NewChange, Position
@@ -40,6 +40,8 @@ from frontdesk.store.rows import (
     UsageRow,
     ViewRead,
 )
+
+T = TypeVar("T")
 
 
 class DocumentStore(Protocol):
@@ -277,3 +279,13 @@ class Store(DocumentStore, IndexStore, LeaseStore, ChangeStore, ErasureStore, Pr
         """The newest entries of a session, or the newest before (`at`, `id`); none of a session that does not exist."""
 
     async def stats(self, query: StatsQuery) -> StatsRow: ...
+
+
+@runtime_checkable
+class LockingStore(Protocol):
+    """For a store whose writers hold locks: it can keep other writers from a session while a change is made.
+    Optional. Without it, a change that other writers overtake every time raises `ConcurrentChangeError`."""
+
+    async def hold(self, namespace: str, session_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do some work while nobody else changes the session or its family. What the work asks of this store, in the
+        task that called, is one transaction. Nothing of it has happened if the work raises; it may be done again."""

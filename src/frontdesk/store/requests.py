@@ -80,6 +80,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | FollowHead | None = FOLLOW_HEAD
     expected_head: str | AnyHead | None = ANY_HEAD
     """the id that the head must have (None: there must be no head)"""
+    is_path: bool = False
+    """with a `parent`: a message that is known and the only one must follow the parent, as one of several must"""
     fence: int | None = None
     """if given, the session's lease `TURN` must be held under this number"""
     dequeue: bool = False
@@ -329,8 +331,8 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     exclude: tuple[tuple[str, str], ...] = ()
     """(column, value) that sessions must not have; the column may also be `tag`"""
     fullness: tuple[float, int] | None = None
-    """(ratio, window): only sessions whose view has at least this share of their own `max_tokens`, or of the window if
-    they have none; and those with a stale view, whose tokens are not known"""
+    """(ratio, window): only sessions whose view and frozen prompt take this share of their own `max_tokens`, or of the
+    window if they have none; and those with a stale view, whose tokens are not known"""
 
 
 class DueQuery(msgspec.Struct, frozen=True, kw_only=True):

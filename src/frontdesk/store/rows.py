@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from frontdesk.damage import parse_stored
 from frontdesk.messages.stored import StoredMessage
 
 MAX_NAMESPACE = 200
@@ -14,6 +15,8 @@ TURN = "turn"
 """the name of the lease whose number is the fence of writes"""
 NEVER = 1 << 62
 """a threshold, in microseconds, that is never reached"""
+_decode_tags = msgspec.json.Decoder(list[str]).decode
+_decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Place(NamedTuple):
@@ -81,6 +84,21 @@ class SessionRow(msgspec.Struct, frozen=True):
     head: Place | None = None
     is_leased: bool = False
     """whether the lease is held that a `SessionQuery` named; of no other row"""
+
+    @property
+    def used_tokens(self) -> int:
+        """How much of the model's window the view and the frozen prompt take: what decides on a compaction."""
+        return self.view_tokens + self.prompt_tokens
+
+
+def tags_of(row: SessionRow) -> list[str]:
+    """Raises `DamagedRecordError`."""
+    return [] if row.tags == "[]" else parse_stored(_decode_tags, row.tags, "session", row.id)
+
+
+def metadata_of(row: SessionRow) -> dict[str, Any]:
+    """Raises `DamagedRecordError`."""
+    return {} if row.metadata == "{}" else parse_stored(_decode_metadata, row.metadata, "session", row.id)
 
 
 class SegmentRow(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ def open_url(url: str) -> Store:
     if factory is None:
         if scheme in _STATES_ONLY:
             raise StoreURLError(f"{scheme}:// stores only states: pass it as the `store` of `manager.states(...)`")
-        raise _unknown(scheme or url, [*_BUILT_IN])
+        raise _unknown(scheme, url, [*_BUILT_IN])
     return factory(url)
 
 
@@ -35,7 +35,7 @@ def open_state_url(url: str) -> StateStore:
         return _redis(url)
     factory = _BUILT_IN.get(scheme) or _registered(scheme)
     if factory is None:
-        raise _unknown(scheme or url, [*_BUILT_IN, *_STATES_ONLY])
+        raise _unknown(scheme, url, [*_BUILT_IN, *_STATES_ONLY])
     store = factory(url)
     if not isinstance(store, StateStore):
         raise StoreURLError(f"{scheme}:// cannot store states: choose another store for them")
@@ -52,7 +52,13 @@ def reopen_state_url(url: str) -> StateStore:
     return open_state_url(url)
 
 
-def _unknown(scheme: str, schemes: list[str]) -> StoreURLError:
+def _unknown(scheme: str, url: str, schemes: list[str]) -> StoreURLError:
+    if not scheme:
+        return StoreURLError(
+            f"{url!r} is not a URL: write sqlite:///agents.db for a file 'agents.db' in this folder, or memory://"
+        )
+    if scheme in ("http", "https"):
+        return StoreURLError(f"{scheme}:// is a server, not a store: use `frontdesk.client.Client`")
     known = ", ".join(f"{name}://" for name in sorted(schemes))
     return StoreURLError(f"there is no store for {scheme!r}: use one of {known}, or install a package that adds it")
 

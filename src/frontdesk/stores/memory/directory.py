@@ -65,7 +65,7 @@ def _has(row: SessionRow, name: str, value: str) -> bool:
 
 
 def _is_full(row: SessionRow, ratio: float, window: int) -> bool:
-    return row.view == "stale" or row.view_tokens >= ratio * (window if row.max_tokens is None else row.max_tokens)
+    return row.view == "stale" or row.used_tokens >= ratio * (window if row.max_tokens is None else row.max_tokens)
 
 
 def due(rows: Rows, query: DueQuery) -> list[SessionRow]:

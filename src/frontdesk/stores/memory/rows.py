@@ -63,7 +63,7 @@ class MemoryShelf:
 
 
 class Rows:
-    """All rows. The store sees to it that one operation at a time works with them."""
+    """All rows. The store makes sure that only one operation at a time uses them."""
 
     def __init__(self) -> None:
         self.numbers = count(1)

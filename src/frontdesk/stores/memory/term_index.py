@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -115,8 +115,16 @@ class TermIndex:
     def _candidates(self, query: IndexQuery, holding: Mapping[str, Mapping[Address, list[int]]]) -> set[Address]:
         if query.ranges is None:
             return set().union(*(holding[term] for term in query.seek)) if query.seek else set(self.texts)
-        within = {address for first, last in query.ranges for address in self._within(first, last)}
-        return {address for address in within if not query.seek or any(address in holding[term] for term in query.seek)}
+        if not query.seek:
+            return {address for first, last in query.ranges for address in self._within(first, last)}
+        ranges = sorted(query.ranges)
+        firsts = [first for first, _ in ranges]
+
+        def is_within(address: Address) -> bool:
+            index = bisect_right(firsts, address)
+            return index > 0 and address[:2] == ranges[index - 1][1][:2] and address <= ranges[index - 1][1]
+
+        return {address for term in query.seek for address in holding[term] if is_within(address)}
 
     def _within(self, first: Address, last: Address) -> list[Address]:
         """The texts from one address to another of the same kind and number."""

@@ -36,7 +36,7 @@ _SLOW = 0.05
 """seconds after which a batch is not waited for any more"""
 _IN_FLIGHT = 3
 _GRACE = 0.5
-"""seconds after the end of a request in which the call that it was sent with says what became of it"""
+"""seconds after the end of a request in which the call that it was sent with reports its outcome"""
 _MOST_BYTES = 1_000_000_000
 """of the messages of one request: the driver and the server count the bytes of a statement in 31 bits"""
 
@@ -178,8 +178,10 @@ class Appends:
             return await self._engine.run_on(self._lane, work, repeatable=True, until=until)
         except StoreUnavailableError as error:
             return [[_unanswered(error, request) for request in group.requests] for group in groups]
-        except StoreError:
-            return [None] * len(groups)  # one of them cannot be stored, and is to fail alone
+        except StoreError as error:  # one of them cannot be stored, and is to fail alone
+            for waiting in sent:
+                waiting.may_be_stored = error.uncertain
+            return [None] * len(groups)
 
     async def _send_one_by_one(self, same_session: list[_Waiting]) -> None:
         try:

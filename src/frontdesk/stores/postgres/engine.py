@@ -8,8 +8,10 @@ import random
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TypeVar
 
+from frontdesk import deadlines
 from frontdesk.errors import FrontdeskError, StoreClosedError
 from frontdesk.stores.postgres.connection import Connection, Statements
 from frontdesk.stores.postgres.failures import is_conflict, is_epoch_over, is_lost, is_read_only, may_pass, translate
@@ -41,6 +43,22 @@ class _Call:
         """whether the change log needs a new epoch before the next attempt"""
         self.failure: Exception | None = None
         """that of the last attempt"""
+
+
+class _HeldTransaction:
+    """A transaction that all work of one task belongs to for a while."""
+
+    __slots__ = ("connection", "engine", "failure", "task")
+
+    def __init__(self, engine: Engine, connection: Connection) -> None:
+        self.engine = engine
+        self.connection = connection
+        self.task = asyncio.current_task()
+        self.failure: Exception | None = None
+        """that of the work that was done last"""
+
+
+_held: ContextVar[_HeldTransaction | None] = ContextVar("frontdesk_held_transaction", default=None)
 
 
 class Engine:
@@ -94,15 +112,24 @@ class Engine:
         with self._guard:
             self._closed = False
 
-    async def open(self) -> Lane:
-        """The lane of the running loop, with the schema up to date."""
+    async def open(self, until: float | None = None) -> Lane:
+        """The lane of the running loop, with the schema up to date; `until` is when the call ends that needs it."""
         lane = self.lane()
         if not lane.is_open:
-            async with lane.opening:
+            end = self.end_of_call() if until is None else until
+            try:
+                async with asyncio.timeout_at(end):
+                    await lane.opening.acquire()
+            except TimeoutError as error:
+                raise translate(error, self._address) from None
+            try:
                 if not lane.is_open:
                     await lane.open()
-                    await self.run_on(lane, self._prepare, repeatable=True)
+                    # What may be lost of this is not what the caller wants to change.
+                    await self.run_on(lane, self._prepare, repeatable=True, changes=False, until=end)
                     lane.is_open = True
+            finally:
+                lane.opening.release()
         return lane
 
     async def run(self, work: Work[T], *, repeatable: bool, changes: bool = True) -> T:
@@ -111,7 +138,10 @@ class Engine:
         It is tried again for as long as the time limit allows: after a conflict with another transaction, without a
         connection, and after a lost connection if the work is `repeatable`, or if it cannot have happened. Otherwise
         an error says that it may have happened, unless the work `changes` nothing."""
-        call = _Call(asyncio.timeout(self.timeout), repeatable=repeatable, changes=changes)
+        held = _held.get()
+        if held is not None and held.engine is self and held.task is asyncio.current_task():
+            return await self._run_held(work, held)
+        call = _Call(asyncio.timeout_at(self.end_of_call()), repeatable=repeatable, changes=changes)
         try:
             async with call.limit:
                 return await self._attempt(await self.open(), work, call)
@@ -127,18 +157,67 @@ class Engine:
 
         return await self.run(whole, repeatable=repeatable, changes=changes)
 
+    async def hold(self, lock: Work[object], work: Callable[[], Awaitable[T]]) -> T:
+        """Do some work in one transaction: it includes all that this task runs meanwhile. `lock` comes first."""
+        raised: Exception | None = None
+
+        async def whole(connection: Connection) -> T:
+            nonlocal raised
+            raised = None
+            await lock(connection)
+            held = _HeldTransaction(self, connection)
+            token = _held.set(held)
+            try:
+                return await work()
+            except Exception as error:
+                if error is held.failure:
+                    raise
+                raised = error
+                raise FrontdeskError("it does not come from the server: undo, and do not try again") from None
+            finally:
+                _held.reset(token)
+
+        try:
+            return await self.transact(whole)
+        except FrontdeskError:
+            if raised is not None:
+                raise raised from raised.__cause__
+            raise
+
+    async def _run_held(self, work: Work[T], held: _HeldTransaction) -> T:
+        """A failure ends the transaction, and is handled there."""
+        try:
+            return await work(held.connection)
+        except Exception as error:
+            held.failure = None if isinstance(error, FrontdeskError) else error
+            raise
+
     async def run_on(
-        self, lane: Lane, work: Work[T], *, repeatable: bool, until: float | None = None, uncertain: bool = False
+        self,
+        lane: Lane,
+        work: Work[T],
+        *,
+        repeatable: bool,
+        changes: bool = True,
+        until: float | None = None,
+        uncertain: bool = False,
     ) -> T:
         """`run` on a lane that is open already, even while it is being closed; `until` is when the call ends. If it is
         `uncertain` from the beginning, it may have happened before."""
-        end = asyncio.get_running_loop().time() + self.timeout if until is None else until
-        call = _Call(asyncio.timeout_at(end), repeatable=repeatable, changes=True, uncertain=uncertain)
+        limit = asyncio.timeout_at(self.end_of_call() if until is None else until)
+        call = _Call(limit, repeatable=repeatable, changes=changes, uncertain=uncertain)
         try:
             async with call.limit:
                 return await self._attempt(lane, work, call)
         except TimeoutError:
             raise self._late(call) from None
+
+    def end_of_call(self) -> float:
+        """When the current call ends, as a time of the loop. Raises `StoreUnavailableError` if it should have ended."""
+        left = deadlines.left(self.timeout)
+        if left <= 0:
+            raise translate(TimeoutError(), self._address)
+        return asyncio.get_running_loop().time() + left
 
     async def _attempt(self, lane: Lane, work: Work[T], call: _Call) -> T:
         pause = _FIRST_PAUSE

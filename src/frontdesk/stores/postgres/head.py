@@ -172,7 +172,7 @@ def _message_values(message: StoredMessage) -> tuple[Any, ...]:
 
 
 async def append(connection: Connection, groups: Sequence[Group]) -> list[list[AppendResult] | None]:
-    """What became of each group: the results of its requests, or None if nothing has happened to it."""
+    """The outcome of each group: the results of its requests, or None if nothing has happened to it."""
     results: list[list[AppendResult] | None] = [None] * len(groups)
     if len(groups) == 1 and len(groups[0].messages) == 1:
         rows = await connection.fetch(ONE, 0, *groups[0].values, 0, *groups[0].messages[0])

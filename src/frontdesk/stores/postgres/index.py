@@ -33,6 +33,8 @@ _COLLECTED = 2_000
 """texts from which terms are collected, at most"""
 _FEW = 20_000
 """messages that are looked at one by one for a search within them"""
+_WIDEST = 16
+"""ranges that are given as constants, at most"""
 _NO_LIMIT = 86_400.0
 _decode_state = msgspec.json.Decoder(IndexState).decode
 _Key = tuple[int, int, int]
@@ -73,11 +75,16 @@ FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[])
 JOIN {schema}.sessions s ON s.ns = $1 AND s.number = i.number AND s.name = i.name
     AND s.summary IS NOT DISTINCT FROM i.summary""",
 }
+# Each range is looked for in the key. In a join, a planner may compare it with every text of its segment.
 _DROP = """
 WITH gone AS (
-    DELETE FROM {schema}.search_texts t
-    USING unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[]) d(kind, number, first, last)
-    WHERE t.ns = $1 AND t.kind = d.kind AND t.number = d.number AND t.position BETWEEN d.first AND d.last
+    DELETE FROM {schema}.search_texts t WHERE t.ns = $1 AND t.ctid = ANY(ARRAY(
+        SELECT f.ctid FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[])
+            d(kind, number, first, last), LATERAL (
+            SELECT x.ctid FROM {schema}.search_texts x WHERE x.ns = $1 AND x.kind = d.kind AND x.number = d.number
+                AND x.position BETWEEN d.first AND d.last OFFSET 0
+        ) f
+    ))
     RETURNING t.part, t.length
 ), total AS (
     SELECT count(*) AS texts, sum(length) AS length FROM gone WHERE part = 0
@@ -103,33 +110,41 @@ _BEGINNING = """
 SELECT DISTINCT l FROM (
     SELECT t.terms FROM {schema}.search_texts t WHERE t.ns = $1 AND t.terms @@ $2::tsquery LIMIT $3
 ) c, LATERAL unnest(tsvector_to_array(c.terms)) l WHERE starts_with(l, $4) ORDER BY l LIMIT $5"""
-_ALL = "{schema}.search_texts t WHERE t.ns = $1 AND t.terms @@ $2::tsquery"
-_IN_SPANS = """unnest({kinds}::smallint[], {numbers}::bigint[], {firsts}::bigint[], {lasts}::bigint[])
-        s(kind, number, first, last), LATERAL (
-    SELECT * FROM {schema}.search_texts x WHERE x.ns = $1 AND x.kind = s.kind AND x.number = s.number
-        AND x.position BETWEEN s.first AND s.last AND {matches} OFFSET 0
-) t WHERE true"""
-_MATCHES = "x.terms @@ $2::tsquery"
-_WITHOUT = """ AND (t.parts = 1 OR NOT EXISTS (
+_MATCHES = "t.terms @@ $2::tsquery"
+_LATEST_FIRST = "ORDER BY t.kind DESC, t.number DESC, t.position DESC, t.part DESC LIMIT $3"
+_TEXTS = f"""(
+    SELECT t.kind, t.number, t.position, t.part FROM {{schema}}.search_texts t
+    WHERE t.ns = $1 AND {{conditions}} {_LATEST_FIRST}
+)"""
+# A planner knows how many texts are in a range if it is given by constants, and guesses if it comes from a join.
+_IN_RANGE = "t.kind = {}::smallint AND t.number = {}::bigint AND t.position BETWEEN {}::bigint AND {}::bigint"
+_IN_SPAN = "t.kind = s.kind AND t.number = s.number AND t.position BETWEEN s.first AND s.last"
+_IN_SPANS = """(
+    SELECT t.* FROM unnest({}::smallint[], {}::bigint[], {}::bigint[], {}::bigint[]) s(kind, number, first, last),
+        LATERAL """
+_WITHOUT = """(t.parts = 1 OR NOT EXISTS (
     SELECT FROM {schema}.search_texts y WHERE y.ns = t.ns AND y.kind = t.kind AND y.number = t.number
         AND y.position = t.position AND y.terms @@ {excluded}::tsquery
 ))"""
-_FOUND = """
+_FOUND = f"""
 WITH found AS MATERIALIZED (
-    SELECT t.kind, t.number, t.position FROM {source}
-    ORDER BY t.kind DESC, t.number DESC, t.position DESC, t.part DESC LIMIT $3
+    SELECT t.* FROM ({{source}}) t {_LATEST_FIRST}
 ), each AS (
     SELECT DISTINCT kind, number, position FROM found
 )
 SELECT t.kind, t.number, t.position, t.place_segment, t.place_position, t.family, t.at, t.length, t.part,
-    ts_filter(setweight(t.terms, 'A', {lexemes}), ARRAY['a'::"char"])::text
-FROM each e JOIN {schema}.search_texts t
-    ON t.ns = $1 AND t.kind = e.kind AND t.number = e.number AND t.position = e.position
+    ts_filter(setweight(t.terms, 'A', {{lexemes}}), ARRAY['a'::"char"])::text
+FROM each e, LATERAL (
+    SELECT * FROM {{schema}}.search_texts x
+    WHERE x.ns = $1 AND x.kind = e.kind AND x.number = e.number AND x.position = e.position OFFSET 0
+) t
 ORDER BY t.kind DESC, t.number DESC, t.position DESC, t.part"""
 _UNINDEXED = """
-SELECT m.segment, m.position FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) s(number, first, last)
-JOIN {schema}.messages m ON m.ns = (SELECT n.number FROM {schema}.namespaces n WHERE n.name = $1)
-    AND m.segment = s.number AND m.position BETWEEN s.first AND s.last
+SELECT m.segment, m.position FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) s(number, first, last), LATERAL (
+    SELECT x.ns, x.segment, x.position FROM {schema}.messages x
+    WHERE x.ns = (SELECT n.number FROM {schema}.namespaces n WHERE n.name = $1)
+        AND x.segment = s.number AND x.position BETWEEN s.first AND s.last OFFSET 0
+) m
 WHERE NOT EXISTS (
     SELECT FROM {schema}.search_texts t
     WHERE t.ns = m.ns AND t.kind = $2 AND t.number = m.segment AND t.position = m.position
@@ -303,26 +318,43 @@ def _statement(ns: int, query: IndexQuery, prefixes: Sequence[str]) -> tuple[str
         values.append(value)
         return f"${4 + len(values)}"
 
-    source, lexemes = _ALL, _LEXEMES
-    if query.ranges is not None:
-        ranges = [(TEXT_CODES[kind], number, first, last.position) for (kind, number, first), last in query.ranges]
-        few = sum(last - first + 1 for _, _, first, last in ranges) <= _FEW
-        # Hidden from the index over terms where the messages are few: their words may be everywhere.
-        source = _IN_SPANS.replace("{matches}", f"coalesce({_MATCHES}, false)" if few else _MATCHES)
-        for name, column in zip(("kinds", "numbers", "firsts", "lasts"), columns_of(ranges, 4), strict=True):
-            source = source.replace(f"{{{name}}}", mark(column))
+    conditions = []
     if query.sessions is not None:
-        source += f" AND {of_sessions('$1', query.sessions, mark)}"
+        conditions.append(of_sessions("$1", query.sessions, mark))
     if query.after is not None:
         kind, number, position = query.after
         last = ", ".join(map(mark, (TEXT_CODES[kind], number, position)))
-        source += f" AND (t.kind, t.number, t.position) < ({last})"
+        conditions.append(f"(t.kind, t.number, t.position) < ({last})")
     if query.excluded:
         excluded = " | ".join(writing.phrase_query(ns, phrase) for phrase in query.excluded)
-        source += _WITHOUT.replace("{excluded}", mark(excluded))
+        conditions.append(_WITHOUT.replace("{excluded}", mark(excluded)))
+    source = _source(query.ranges, conditions, mark)
+    lexemes = _LEXEMES
     if prefixes:
         lexemes = _LEXEMES_BEGINNING.replace("{prefixes}", mark(writing.lexemes(ns, prefixes)))
     return _FOUND.replace("{source}", source).replace("{lexemes}", lexemes), values
+
+
+def _source(ranges: Sequence[Range] | None, conditions: Sequence[str], mark: Callable[[Any], str]) -> str:
+    """The statements that find the latest matches: one for each of the widest ranges, and one for all others."""
+
+    def texts(*more: str) -> str:
+        return _TEXTS.replace("{conditions}", " AND ".join((*more, *conditions)))
+
+    if ranges is None:
+        return texts(_MATCHES)
+    spans = [(TEXT_CODES[kind], number, first, last.position) for (kind, number, first), last in ranges]
+    spans.sort(key=lambda span: span[2] - span[3])
+    if sum(last - first + 1 for _, _, first, last in spans) <= _FEW:
+        # Hidden from the index over terms where the messages are few: their words may be everywhere.
+        wide, matches = 0, f"coalesce({_MATCHES}, false)"
+    else:
+        wide, matches = _WIDEST, _MATCHES
+    sources = [texts(_IN_RANGE.format(*map(mark, span)), matches) for span in spans[:wide]]
+    if spans[wide:] or not sources:
+        columns = map(mark, columns_of(spans[wide:], 4))
+        sources.append(f"{_IN_SPANS.format(*columns)}{texts(_IN_SPAN, matches)} t)")
+    return " UNION ALL ".join(sources)
 
 
 def of_sessions(ns: str, selection: SessionSelection, mark: Callable[[Any], str]) -> str:

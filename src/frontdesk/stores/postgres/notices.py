@@ -13,6 +13,7 @@ from typing import Any
 
 import asyncpg
 
+from frontdesk.deadlines import not_counted
 from frontdesk.errors import FrontdeskError
 from frontdesk.stores.bell import Bell
 from frontdesk.unattended import sleep
@@ -54,7 +55,8 @@ class Notices:
         self._bell.ring()
         self._written = True
         if not self._closed and (self._sending is None or self._sending.done()):
-            self._sending = asyncio.get_running_loop().create_task(self._send())
+            with not_counted():
+                self._sending = asyncio.get_running_loop().create_task(self._send())
 
     async def _send(self) -> None:
         while self._written:
@@ -74,7 +76,7 @@ class Notices:
 
     async def _listen(self, connect: Callable[[], Awaitable[asyncpg.Connection[Any]]]) -> None:
         # Without a listener there is still the poll.
-        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
             connection = await connect()
             try:
                 await connection.add_listener(self._channel, lambda *_: self._bell.ring())

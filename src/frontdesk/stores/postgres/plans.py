@@ -13,6 +13,10 @@ from frontdesk.stores.postgres.connection import Connection
 from frontdesk.stores.postgres.database import PostgresDatabase
 from frontdesk.stores.sql import plans
 
+_LOCK_FAMILY = """
+SELECT x.number FROM {schema}.sessions s JOIN {schema}.sessions x ON x.ns = s.ns AND x.family = s.family
+WHERE s.ns = (SELECT number FROM {schema}.namespaces WHERE name = $1) AND s.id = $2 AND s.id <> ''
+ORDER BY x.number FOR UPDATE OF x"""
 _NO_END: dict[str, Any] = {"head_id": None, "head_next": None, "head_tokens": None}
 
 
@@ -50,3 +54,8 @@ class PostgresPlans(PostgresDatabase):
 async def apply(connection: Connection, plan: Plan) -> bool:
     """Needs a transaction."""
     return await plans.apply(PostgresPlans(connection), plan)
+
+
+async def lock_family(connection: Connection, namespace: str, session_id: str) -> None:
+    """Lock a session, and those that share messages with it, until the end of the transaction."""
+    await connection.fetch(_LOCK_FAMILY, namespace, session_id)

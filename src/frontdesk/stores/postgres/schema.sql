@@ -529,6 +529,7 @@ CREATE FUNCTION {schema}.new_number(ns integer) RETURNS bigint LANGUAGE sql VOLA
     SELECT (ns::bigint << 39) | nextval('{schema}.numbers')
 $$;
 
+-- The only function in PL/pgSQL: SQL cannot raise an error.
 CREATE FUNCTION {schema}.epoch_is_over() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RAISE EXCEPTION 'the epoch of the change log is over' USING ERRCODE = 'FD001';
@@ -548,21 +549,18 @@ CREATE FUNCTION {schema}.settled_xid() RETURNS bigint LANGUAGE sql STABLE AS $$
 $$;
 
 -- Begin an epoch, unless the current one is that of this server. Of several that try, one does.
-CREATE FUNCTION {schema}.begin_epoch() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    next integer;
-BEGIN
+CREATE FUNCTION {schema}.begin_epoch() RETURNS void LANGUAGE sql VOLATILE AS $$
     LOCK TABLE {schema}.log_epochs IN SHARE ROW EXCLUSIVE MODE;
     UPDATE {schema}.log_epochs SET ended = greatest((number::bigint << 44) - 1, (
         SELECT max(c.xid) FROM {schema}.namespaces n CROSS JOIN LATERAL (
             SELECT x.xid FROM {schema}.changes x WHERE x.ns = n.number ORDER BY x.xid DESC LIMIT 1
         ) c
     )) WHERE ended IS NULL AND (server <> pg_postmaster_start_time() OR relation <> tableoid);
-    SELECT coalesce(max(number), 0) + 1 INTO next FROM {schema}.log_epochs;
     INSERT INTO {schema}.log_epochs (number, id, relation, server)
-    SELECT next, ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint,
+    SELECT coalesce((SELECT max(number) FROM {schema}.log_epochs), 0) + 1,
+        ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint,
         '{schema}.log_epochs'::regclass, pg_postmaster_start_time()
     WHERE NOT EXISTS (SELECT FROM {schema}.log_epochs e WHERE e.ended IS NULL);
-END $$;
+$$;
 
 SELECT {schema}.begin_epoch();

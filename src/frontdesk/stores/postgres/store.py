@@ -3,7 +3,6 @@ of a connection, in the modules of this package."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
@@ -12,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
+from frontdesk.deadlines import one_call
 from frontdesk.errors import StoreClosedError
 from frontdesk.store import (
     BEGINNING,
@@ -112,10 +112,9 @@ def _logged(method: _Method[P, T]) -> _Method[P, T]:
 class PostgresStore:
     """A `Store` on PostgreSQL 15 or newer, for any number of processes, threads and event loops.
 
-    `pool` is the most connections that each event loop takes; `pooler` says that there is a transaction pooler in
-    between, so that no state may be bound to a connection; all tables are in `schema`; no call takes longer than
-    `timeout` seconds (but for the removal of very many messages), and no attempt to connect to a host longer than
-    `connect_timeout` seconds.
+    `pool` is the maximum number of connections for each event loop. Set `pooler` behind a transaction pooler. All
+    tables are in `schema`. No call takes longer than `timeout` seconds, except the removal of very many messages, and
+    no attempt to connect to a host takes longer than `connect_timeout` seconds.
     Raises `StoreURLError` for options that make no sense. Connects at first use.
     """
 
@@ -167,6 +166,11 @@ class PostgresStore:
     def url(self) -> str:
         return self._url
 
+    @property
+    def timeout(self) -> float:
+        """How many seconds a call may take."""
+        return self._engine.timeout
+
     async def open(self) -> None:
         self._engine.reopen()
         await self._engine.open()
@@ -182,6 +186,7 @@ class PostgresStore:
     page = _read(shared(directory.page))
     due = _read(shared(directory.due))
 
+    @one_call
     async def create(self, new: NewSession) -> tuple[SessionRow, bool]:
         while True:
             made = await self._create(new)
@@ -198,8 +203,8 @@ class PostgresStore:
     # messages
 
     async def append(self, request: Append) -> AppendResult:
-        until = asyncio.get_running_loop().time() + self._engine.timeout
-        lane = await self._engine.open()
+        until = self._engine.end_of_call()
+        lane = await self._engine.open(until)
         appends = self._appends.get(lane)
         if appends is None:
             appends = self._appends[lane] = Appends(self._engine, lane)
@@ -214,6 +219,12 @@ class PostgresStore:
     tally = _read(views.tally)
     apply = _logged(_transaction(plans.apply))
 
+    async def hold(self, namespace: str, session_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        lock = partial(plans.lock_family, namespace=namespace, session_id=session_id)
+        result = await self._engine.hold(lock, work)
+        self._report()
+        return result
+
     # documents
 
     get_documents = _read(shared(documents.get))
@@ -225,7 +236,7 @@ class PostgresStore:
     get_prompt = _read(shared(prompts.get))
     put_prompt = _transaction(shared(prompts.put))
 
-    # leases: who asks twice for a lease, or for a place in its queue, has it once
+    # leases: asking again for a lease, or for a place in its queue, returns the one that the caller already has
 
     get_lease = _read(shared(leases.get))
     held_leases = _read(shared(leases.held))

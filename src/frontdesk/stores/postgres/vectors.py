@@ -57,24 +57,28 @@ _PRESENT = (
     " AND v.number = a.number AND v.position = a.position"
 )
 _NEAREST = (
-    "WITH chosen AS MATERIALIZED (SELECT v.kind, v.number, v.position FROM {schema}.vector_codes v{among}"
+    "WITH chosen AS MATERIALIZED (SELECT v.kind, v.number, v.position FROM {codes}"
     f" WHERE v.ns = {HERE} ORDER BY v.code OPERATOR({{extension}}.<~>) $4::varbit LIMIT $5)"
     " SELECT DISTINCT v.kind, v.number, v.position, v.vector::{extension}.vector OPERATOR({extension}.<=>)"
     " $2::real[]::{extension}.vector AS distance FROM chosen JOIN {schema}.vectors v USING (kind, number, position)"
     f" WHERE v.ns = {HERE} ORDER BY distance, v.kind DESC, v.number, v.position LIMIT $3"
 )
+_ALL = "{schema}.vector_codes v"
+# Each range is looked for in the key. In a join, a planner may compare it with every vector of its segment.
 _AMONG = (
-    " JOIN unnest($6::smallint[], $7::bigint[], $8::integer[], $9::integer[]) r(kind, number, first, last) ON"
-    " v.kind = r.kind AND v.number = r.number AND v.position BETWEEN r.first AND r.last"
+    "unnest($6::smallint[], $7::bigint[], $8::integer[], $9::integer[]) r(kind, number, first, last), LATERAL ("
+    f"SELECT * FROM {{schema}}.vector_codes x WHERE x.ns = {HERE} AND x.kind = r.kind AND x.number = r.number"
+    " AND x.position BETWEEN r.first AND r.last OFFSET 0) v"
 )
 _OWNED = (
-    f" JOIN {{schema}}.search_texts t ON t.ns = {HERE} AND t.kind = v.kind AND t.number = v.number"
+    f"{_ALL} JOIN {{schema}}.search_texts t ON t.ns = {HERE} AND t.kind = v.kind AND t.number = v.number"
     " AND t.position = v.position AND t.part = 0 AND {owned}"
 )
 _REMOVE = (
-    "DELETE FROM {schema}.{table} v USING unnest($2::smallint[], $3::bigint[], $4::integer[],"
-    " $5::integer[]) r(kind, number, first, last) WHERE v.ns = $1 AND v.kind = r.kind"
-    " AND v.number = r.number AND v.position BETWEEN r.first AND r.last"
+    "DELETE FROM {schema}.{table} v WHERE v.ns = $1 AND v.ctid = ANY(ARRAY(SELECT f.ctid FROM"
+    " unnest($2::smallint[], $3::bigint[], $4::integer[], $5::integer[]) r(kind, number, first, last), LATERAL ("
+    "SELECT x.ctid FROM {schema}.{table} x WHERE x.ns = $1 AND x.kind = r.kind AND x.number = r.number"
+    " AND x.position BETWEEN r.first AND r.last OFFSET 0) f))"
 )
 
 
@@ -126,13 +130,13 @@ class Extension:
             values.append(value)
             return f"${len(values)}"
 
-        among = ""
+        codes = _ALL
         if sessions is not None:
-            among = _OWNED.replace("{owned}", of_sessions(HERE, sessions, mark))
+            codes = _OWNED.replace("{owned}", of_sessions(HERE, sessions, mark))
         elif ranges is not None:
-            among = _AMONG
+            codes = _AMONG
             values += _columns(ranges)
-        statement = _NEAREST.replace("{extension}", await self.schema(connection)).replace("{among}", among)
+        statement = _NEAREST.replace("{extension}", await self.schema(connection)).replace("{codes}", codes)
         rows = await connection.fetch(statement, *values)
         return [Near(Address(TEXT_KINDS[kind], number, position), 1.0 - far) for kind, number, position, far in rows]
 

@@ -52,8 +52,10 @@ FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY i(segment, position, ind
 _TALLY = """
 SELECT CASE WHEN m.role = 'user' AND m.derived IS NOT NULL AND (m.derived::json -> 'results') IS NOT NULL
     THEN 'tool' ELSE m.role END AS kind, count(*), sum(m.tokens)::bigint
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) i(segment, first, last) JOIN {schema}.messages m
-    ON m.ns = (i.segment >> 39)::integer AND m.segment = i.segment AND m.position BETWEEN i.first AND i.last
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) i(segment, first, last), LATERAL (
+    SELECT * FROM {schema}.messages x WHERE x.ns = (i.segment >> 39)::integer AND x.segment = i.segment
+        AND x.position BETWEEN i.first AND i.last OFFSET 0
+) m
 GROUP BY kind ORDER BY kind"""
 # The branches of one statement that reads items: (kind, index of the item, position, columns of a message).
 _MESSAGES = """

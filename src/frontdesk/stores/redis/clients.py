@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from redis import exceptions as redis_errors
 from redis.asyncio import BlockingConnectionPool, Connection, SSLConnection
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
@@ -53,23 +54,6 @@ def pool_factory(address: RedisAddress, pool: int, timeout: float) -> MakePool:
     return make
 
 
-async def exchange(
-    pool: BlockingConnectionPool, *commands: tuple[Any, ...], sent: Callable[[], None] | None = None
-) -> Any:
-    """The answer to the last of some commands, which go over one connection. `sent` is called once there is one."""
-    answer = None
-    connection = await pool.get_connection()  # type: ignore[no-untyped-call]
-    try:
-        if sent is not None:
-            sent()
-        for command in commands:
-            await connection.send_command(*command)
-            answer = await connection.read_response()
-        return answer
-    finally:
-        await pool.release(connection)
-
-
 class Clients:
     """The pools of one event loop, by node, and the known slot ranges."""
 
@@ -80,12 +64,36 @@ class Clients:
         self._ranges: list[SlotRange] = []
         self._refreshing = asyncio.Lock()
         self._refreshes = 0
+        self._in_use: set[AbstractConnection] = set()
+        self._is_closed = False
 
     def for_node(self, node: Node) -> BlockingConnectionPool:
         """The pool of a node."""
         if node not in self._pools:
             self._pools[node] = self._make(node)
         return self._pools[node]
+
+    async def exchange(
+        self, pool: BlockingConnectionPool, *commands: tuple[Any, ...], sent: Callable[[], None] | None = None
+    ) -> Any:
+        """The answer to the last of some commands, which go over one connection. `sent` is called once there is one."""
+        answer = None
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        self._in_use.add(connection)
+        try:
+            if self._is_closed:  # while the connection was made
+                raise redis_errors.ConnectionError("the connections were closed")
+            if sent is not None:
+                sent()
+            for command in commands:
+                await connection.send_command(*command)
+                answer = await connection.read_response()
+            return answer
+        finally:
+            self._in_use.discard(connection)
+            if self._is_closed:
+                await connection.disconnect()
+            await pool.release(connection)
 
     async def for_key(self, key: str) -> tuple[Node, BlockingConnectionPool]:
         """The node of a key, and its pool. Raises `ClusterDownError` if no node serves its slot."""
@@ -120,7 +128,7 @@ class Clients:
             failure: Exception = redis_errors.ConnectionError("no node is known")
             for node in dict.fromkeys((*known, *self._address.nodes)):
                 try:
-                    self._ranges = _ranges(await exchange(self.for_node(node), ("CLUSTER", "SLOTS")), node)
+                    self._ranges = _ranges(await self.exchange(self.for_node(node), ("CLUSTER", "SLOTS")), node)
                 except (redis_errors.RedisError, OSError) as error:
                     failure = error
                 else:
@@ -129,8 +137,12 @@ class Clients:
             raise failure
 
     async def close(self) -> None:
+        """Close all connections. One that is being made is closed as soon as it is there."""
+        self._is_closed = True
         for pool in [*self._pools.values()]:
-            await pool.aclose()
+            await pool.disconnect(inuse_connections=False)
+        for connection in [*self._in_use]:
+            await connection.disconnect()
 
 
 def _ranges(reply: list[Any], asked: Node) -> list[SlotRange]:

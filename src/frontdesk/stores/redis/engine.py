@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import suppress
 from typing import Any
 
 from redis import exceptions as redis_errors
 
+from frontdesk import deadlines
+from frontdesk.deadlines import one_call
 from frontdesk.errors import (
     StoreClosedError,
     StoreCorruptError,
@@ -20,7 +21,7 @@ from frontdesk.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
-from frontdesk.stores.redis.clients import Clients, exchange, pool_factory
+from frontdesk.stores.redis.clients import Clients, pool_factory
 from frontdesk.stores.redis.scripts import DAMAGED, Script
 from frontdesk.stores.redis.url import RedisAddress
 from frontdesk.unattended import sleep
@@ -30,7 +31,10 @@ _LONGEST_PAUSE = 0.25
 _UNREACHED = 0.5
 """seconds for which a server is tried that was never reached: a wrong address is more likely than one that starts"""
 _CONNECTION_LOST = (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError)
-_CLUSTER_CHANGING = (redis_errors.ClusterDownError, redis_errors.TryAgainError, redis_errors.MovedError)
+_CLUSTER_CHANGING = (redis_errors.ClusterDownError, redis_errors.TryAgainError, redis_errors.AskError)
+"""`AskError` includes `MovedError`"""
+_NOT_NOW = ("NOREPLICAS", "BUSY ", "MISCONF")
+"""how a server refuses that has too few replicas, runs the script of somebody else, or cannot save"""
 MAY_HAVE_HAPPENED = "; the change may have happened: check before trying again"
 NOTHING_WRITTEN = "; nothing was written"
 _FORBIDDEN = (
@@ -41,11 +45,7 @@ _FORBIDDEN = (
 )
 
 
-_end: ContextVar[float | None] = ContextVar("end of a call", default=None)
-"""when the call ends that sends several commands, as a time of the loop"""
-
-
-class _Call:
+class _Command:
     """One command: whether it may be sent twice, whether it changes something, and what became of its attempts."""
 
     __slots__ = ("_changes", "_was_lost", "failure", "is_sent", "repeatable")
@@ -65,7 +65,7 @@ class _Call:
     def failed(self, error: Exception) -> None:
         """Note that the server has refused, or that its answer was lost."""
         self.failure = error
-        self._was_lost = self.uncertain if isinstance(error, _CONNECTION_LOST) else self._was_lost
+        self._was_lost = self.uncertain if _is_lost(error) else self._was_lost
         self.is_sent = False
 
     @property
@@ -106,13 +106,14 @@ class RedisEngine:
 
     def __init__(self, address: RedisAddress, *, pool: int, timeout: float) -> None:
         self._address = address
-        self._timeout = timeout
+        self.timeout = timeout
         self._make = pool_factory(address, pool, timeout)
         self._is_reached = False
         self._by_loop: dict[asyncio.AbstractEventLoop, LoopClients] = {}
         self._guard = threading.Lock()
         self._closed = False
 
+    @one_call
     async def run(self, script: Script, keys: list[str], arguments: list[Any], *, repeatable: bool) -> Any:
         """Run a script and return its result. After a lost connection, a `repeatable` script is sent again. If no
         answer came in the end, and one that changes a state was sent at least once, the error is `uncertain`."""
@@ -125,26 +126,21 @@ class RedisEngine:
 
     async def send(self, key: str, *command: Any, repeatable: bool, changes: bool = False) -> Any:
         """Send a command that concerns a key, with the same handling of failures as `run`."""
-        call = _Call(repeatable=repeatable, changes=changes)
+        call = _Command(repeatable=repeatable, changes=changes)
         try:
-            async with asyncio.timeout_at(_end.get() or self._end_of_call()):
+            async with asyncio.timeout_at(self._end_of_call()):
                 return await self._attempt(key, command, call)
         except TimeoutError:
             raise self._failed(call) from None
 
-    @contextmanager
-    def one_call(self) -> Iterator[None]:
-        """All that is sent in this block has one time limit together."""
-        token = _end.set(self._end_of_call())
-        try:
-            yield
-        finally:
-            _end.reset(token)
-
     def _end_of_call(self) -> float:
-        return asyncio.get_running_loop().time() + self._timeout
+        """When the current call ends, as a time of the loop. Raises `TimeoutError` if it should have ended."""
+        left = deadlines.left(self.timeout)
+        if left <= 0:
+            raise TimeoutError
+        return asyncio.get_running_loop().time() + left
 
-    async def _attempt(self, key: str, command: tuple[Any, ...], call: _Call) -> Any:
+    async def _attempt(self, key: str, command: tuple[Any, ...], call: _Command) -> Any:
         started = time.monotonic()
         pause = _FIRST_PAUSE
         was_moved = False
@@ -160,6 +156,7 @@ class RedisEngine:
                 raise
             except (redis_errors.RedisError, OSError) as error:
                 self.check_open()
+                self._is_reached |= _is_answer(error)
                 can_retry = self._can_retry(error, call) and (
                     self._is_reached or time.monotonic() < started + _UNREACHED
                 )
@@ -175,18 +172,16 @@ class RedisEngine:
             with suppress(redis_errors.RedisError, OSError):
                 await current.clients.refresh_slots(refreshes)
 
-    def _failed(self, call: _Call) -> StoreError:
+    def _failed(self, call: _Command) -> StoreError:
         return translate(call.failure or TimeoutError(), str(self._address), uncertain=call.uncertain)
 
-    def _can_retry(self, error: BaseException, call: _Call) -> bool:
+    def _can_retry(self, error: BaseException, call: _Command) -> bool:
         """Whether sending again may help, and can do no harm."""
         if isinstance(error, _FORBIDDEN):
             return False
-        if isinstance(error, _CLUSTER_CHANGING) or (
-            self._address.cluster and isinstance(error, redis_errors.ReadOnlyError)
-        ):
+        if _may_pass(error) or (self._address.cluster and isinstance(error, redis_errors.ReadOnlyError)):
             return True
-        return isinstance(error, _CONNECTION_LOST) and (call.repeatable or not call.is_sent)
+        return _is_lost(error) and (call.repeatable or not call.is_sent)
 
     def reopen(self) -> None:
         """Allow commands again after `close`."""
@@ -220,13 +215,13 @@ class RedisEngine:
             elif each.loop.is_running():
                 there = asyncio.run_coroutine_threadsafe(each.close(), each.loop)
                 with suppress(TimeoutError, asyncio.CancelledError):
-                    await asyncio.wait_for(asyncio.wrap_future(there), self._timeout)
+                    await asyncio.wait_for(asyncio.wrap_future(there), self.timeout)
 
 
-async def _send(clients: Clients, key: str, command: tuple[Any, ...], call: _Call) -> Any:
+async def _send(clients: Clients, key: str, command: tuple[Any, ...], call: _Command) -> Any:
     node, pool = await clients.for_key(key)
     try:
-        return await exchange(pool, command, sent=call.sent)
+        return await clients.exchange(pool, command, sent=call.sent)
     except redis_errors.MovedError:
         raise
     except redis_errors.AskError as error:
@@ -234,7 +229,7 @@ async def _send(clients: Clients, key: str, command: tuple[Any, ...], call: _Cal
         # accepts the command only after ASKING. A host that is not named is the one that was asked.
         call.failed(error)
         other = clients.for_node((error.host or node[0], error.port))
-        return await exchange(other, ("ASKING",), command, sent=call.sent)
+        return await clients.exchange(other, ("ASKING",), command, sent=call.sent)
 
 
 async def _honour_cancellation(work: Awaitable[Any]) -> Any:
@@ -248,21 +243,51 @@ async def _honour_cancellation(work: Awaitable[Any]) -> Any:
     return result
 
 
+def _is_lost(error: BaseException) -> bool:
+    """Whether there is no answer: it is unknown how far the server came."""
+    return isinstance(error, _CONNECTION_LOST) and not isinstance(error, redis_errors.BusyLoadingError)
+
+
+def _is_answer(error: BaseException) -> bool:
+    """Whether a server has refused. The driver counts some refusals among the errors of connections."""
+    return isinstance(error, redis_errors.ResponseError | redis_errors.BusyLoadingError)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether the server has refused for now. Nothing has happened, and trying again may help."""
+    is_not_now = isinstance(error, redis_errors.ResponseError) and any(word in str(error) for word in _NOT_NOW)
+    return is_not_now or isinstance(error, (redis_errors.BusyLoadingError, *_CLUSTER_CHANGING))
+
+
 def translate(error: BaseException, address: str, *, uncertain: bool = False) -> StoreError:
     """The typed error for an error of the driver. Its text contains no keys, values or passwords."""
     happened = MAY_HAVE_HAPPENED if uncertain else NOTHING_WRITTEN
     name = type(error).__name__
     if isinstance(error, _FORBIDDEN):
-        return StoreError(f"Redis denied access ({name}): check user, password and permissions")
+        text = f"Redis denied access ({name}): check user, password and permissions{happened}"
+        return StoreError(text, uncertain=uncertain)
     if isinstance(error, redis_errors.OutOfMemoryError):
-        return StoreFullError("Redis has reached its memory limit: nothing was written")
+        return StoreFullError(f"Redis has reached its memory limit{happened}", uncertain=uncertain)
     if isinstance(error, redis_errors.ReadOnlyError):
-        return StoreReadOnlyError("this Redis server is a read-only replica: use the URL of its primary")
+        text = f"this Redis server is a read-only replica{happened}; use the URL of its primary"
+        return StoreReadOnlyError(text, uncertain=uncertain)
     if isinstance(error, redis_errors.TimeoutError | TimeoutError):
         return StoreUnavailableError(f"Redis did not answer in time{happened}", uncertain=uncertain)
-    if isinstance(error, _CONNECTION_LOST + _CLUSTER_CHANGING):
+    if _is_lost(error) or isinstance(error, _CLUSTER_CHANGING):
         text = f"Redis at {address} cannot be reached ({name}){happened}"
         return StoreUnavailableError(text, uncertain=uncertain, address=address)
+    if _may_pass(error):
+        text = f"Redis at {address} refuses this for now ({_code(error)}){happened}"
+        return StoreUnavailableError(text, uncertain=uncertain, address=address)
     if str(error).startswith((DAMAGED, "WRONGTYPE")):
-        return StoreCorruptError("the Redis key of this state contains something else: delete the state")
-    return StoreError(f"Redis returned an error ({name}: {str(error).partition(' ')[0]})")
+        text = f"the Redis key of this state contains something else{happened}; delete the state"
+        return StoreCorruptError(text, uncertain=uncertain)
+    return StoreError(f"Redis returned an error ({name}: {_code(error)}){happened}", uncertain=uncertain)
+
+
+def _code(error: BaseException) -> str:
+    """The word that names the error of a server."""
+    if isinstance(error, redis_errors.BusyLoadingError):
+        return "LOADING"  # the driver removes the word
+    text = str(error)
+    return next((word.strip() for word in _NOT_NOW if word in text), text.partition(" ")[0])

@@ -27,7 +27,7 @@ _IDS, _OWNED = "i", "o"
 Peek = Callable[[StateKey], Awaitable[StateRow | None]]
 
 
-class Entry(NamedTuple):
+class IndexedState(NamedTuple):
     """A state in the index: under its id, or under its owner. No part contains NUL, so the text is unique."""
 
     key: StateKey
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
         return "\0".join((namespace, _OWNED, peer, agent, channel, thread or "", name, id))
 
     @classmethod
-    def parse(cls, text: bytes) -> Entry:
+    def parse(cls, text: bytes) -> IndexedState:
         namespace, kind, *rest, name, id = text.decode().split("\0")
         key = StateKey(namespace, id, name)
         if kind == _IDS:
@@ -50,8 +50,8 @@ class Entry(NamedTuple):
         return cls(key, StateOwner(agent, channel, peer, thread or None))
 
 
-def entries_of(key: StateKey, owner: StateOwner | None) -> list[Entry]:
-    return [Entry(key)] if owner is None else [Entry(key), Entry(key, owner)]
+def entries_of(key: StateKey, owner: StateOwner | None) -> list[IndexedState]:
+    return [IndexedState(key)] if owner is None else [IndexedState(key), IndexedState(key, owner)]
 
 
 class StateIndex:
@@ -61,7 +61,7 @@ class StateIndex:
         self._engine = engine
         self._peek = peek
 
-    async def put(self, entries: Sequence[Entry], ttl: int | None) -> None:
+    async def put(self, entries: Sequence[IndexedState], ttl: int | None) -> None:
         """Add the entries of a state, or note that they were put again."""
         after = _DAY if ttl is None else min(ttl, _DAY)
         arguments = [str(after), *map(str, entries)]
@@ -75,7 +75,7 @@ class StateIndex:
         async for page in self._pages(query.namespace, start, end, min(query.limit, _PAGE)):
             yield [entry.key for entry in page]
 
-    async def owned(self, namespace: str, owners: OwnerFilter) -> AsyncGenerator[list[Entry]]:
+    async def owned(self, namespace: str, owners: OwnerFilter) -> AsyncGenerator[list[IndexedState]]:
         """The entries of owners, page by page."""
         prefix = f"{namespace}\0{_OWNED}\0"
         for part in (owners.peer, owners.agent, owners.channel):
@@ -85,7 +85,7 @@ class StateIndex:
         async for page in self._pages(namespace, f"[{prefix}", f"({_end(prefix)}", _PAGE):
             yield [entry for entry in page if entry.owner is not None and owners.matches(entry.owner)]
 
-    async def settle(self, entries: Sequence[Entry]) -> None:
+    async def settle(self, entries: Sequence[IndexedState]) -> None:
         """Remove those of these entries of one namespace whose state is gone or has another owner."""
         if entries:
             keys = _bucket_of(entries[0])
@@ -98,16 +98,16 @@ class StateIndex:
 
     async def _sweep(self, keys: list[str], limit: int) -> bool:
         due = await self._engine.run(scripts.DUE, keys, [str(limit)], repeatable=True)
-        await self._settle(keys, [*map(Entry.parse, due[::2])], due[1::2])
+        await self._settle(keys, [*map(IndexedState.parse, due[::2])], due[1::2])
         return len(due) == 2 * limit
 
-    async def _settle(self, keys: list[str], entries: Sequence[Entry], checks: Sequence[bytes]) -> None:
+    async def _settle(self, keys: list[str], entries: Sequence[IndexedState], checks: Sequence[bytes]) -> None:
         following = await asyncio.gather(*map(self._next_check, entries))
         arguments = [part for each in zip(map(str, entries), checks, following, strict=True) for part in each]
         if arguments:
             await self._engine.run(scripts.SETTLE, keys, arguments, repeatable=True)
 
-    async def _next_check(self, entry: Entry) -> str:
+    async def _next_check(self, entry: IndexedState) -> str:
         """When to check an entry next; empty if there is no such state."""
         at = now()
         try:
@@ -118,19 +118,19 @@ class StateIndex:
             return ""
         return str(at + _DAY if row.expires_at is None else max(at + 1, min(row.expires_at, at + _DAY)))
 
-    async def _pages(self, namespace: str, start: str, end: str, limit: int) -> AsyncGenerator[list[Entry]]:
+    async def _pages(self, namespace: str, start: str, end: str, limit: int) -> AsyncGenerator[list[IndexedState]]:
         key = _bucket(_number(namespace))[0]
         while True:
             command = ("ZRANGEBYLEX", key, start, end, "LIMIT", 0, limit)
             found: list[bytes] = await self._engine.send(key, *command, repeatable=True)
             if found:
-                yield [*map(Entry.parse, found)]
+                yield [*map(IndexedState.parse, found)]
             if len(found) < limit:
                 return
             start = f"({found[-1].decode()}"
 
 
-def _bucket_of(entry: Entry) -> list[str]:
+def _bucket_of(entry: IndexedState) -> list[str]:
     return _bucket(_number(entry.key.namespace))
 
 

@@ -9,11 +9,12 @@ from contextlib import aclosing, contextmanager
 from typing import Any, Self
 from urllib.parse import quote
 
-from frontdesk.errors import StoreCorruptError, StoreUnavailableError
+from frontdesk.deadlines import one_call
+from frontdesk.errors import StoreCorruptError, StoreError
 from frontdesk.store import ListedState, OwnerFilter, StateKey, StateOwner, StateQuery, StateRow, StateWrite, Swept
 from frontdesk.stores.redis import scripts
 from frontdesk.stores.redis.engine import MAY_HAVE_HAPPENED, NOTHING_WRITTEN, RedisEngine
-from frontdesk.stores.redis.index import Entry, StateIndex, entries_of
+from frontdesk.stores.redis.index import IndexedState, StateIndex, entries_of
 from frontdesk.stores.redis.url import check_options, parse_url
 
 _FACTS = 7
@@ -23,11 +24,11 @@ _FACTS = 7
 class RedisStore:
     """A `StateStore` on Redis 6.2 or newer, or Valkey, for any number of processes, threads and event loops.
 
-    `pool` is the maximum number of connections for each event loop. `timeout` is how long a call may take, with
-    everything: waiting for a connection, for a server that restarts or a cluster that replaces a node, and sending
-    again. Calls that go through many states have that limit for each step. Only the primary acknowledges a change: if
-    it fails before the change is replicated, the change is lost. Raises `StoreURLError` for invalid options. Connects
-    at first use.
+    `pool` is the maximum number of connections for each event loop. `timeout` is how long a call may take in total:
+    waiting for a connection, for a server that restarts or a cluster that replaces a node, and sending again. For calls
+    that go through many states, it is the limit of each step. Only the primary acknowledges a change: if it fails
+    before the change is replicated, the change is lost. Raises `StoreURLError` for invalid options. Connects at first
+    use.
     """
 
     def __init__(self, url: str, *, pool: int = 50, timeout: float = 30.0) -> None:
@@ -55,6 +56,11 @@ class RedisStore:
     def url(self) -> str:
         return self._url
 
+    @property
+    def timeout(self) -> float:
+        """How many seconds a call may take."""
+        return self._engine.timeout
+
     async def open(self) -> None:
         self._engine.reopen()
         await self._engine.send("", "PING", repeatable=True)
@@ -71,21 +77,21 @@ class RedisStore:
     async def touch_state(self, key: StateKey) -> bool:
         return await self._run(scripts.SLIDE, key, "") is not None
 
+    @one_call
     async def create_state(self, key: StateKey, write: StateWrite) -> StateRow | None:
         entries = entries_of(key, write.owner)
-        with self._engine.one_call():
-            await self._index.put(entries, write.ttl)
-            reply = await self._run(scripts.CREATE, key, *_arguments(write))
-            with _after_change():
-                await self._confirm(entries, write.ttl, written=reply is not None)
+        await self._index.put(entries, write.ttl)
+        reply = await self._run(scripts.CREATE, key, *_arguments(write))
+        with _after_change():
+            await self._confirm(entries, write.ttl, written=reply is not None)
         return _row(key, reply, write.value)
 
+    @one_call
     async def replace_state(self, key: StateKey, write: StateWrite, seen: str) -> StateRow | None:
         arguments = (*_arguments(write), seen)
-        with self._engine.one_call():
-            reply = await self._run(scripts.REPLACE, key, *arguments, "")
-            if reply == 0:
-                reply = await self._replace_indexed(key, write, arguments)
+        reply = await self._run(scripts.REPLACE, key, *arguments, "")
+        if reply == 0:
+            reply = await self._replace_indexed(key, write, arguments)
         return _row(key, reply and reply[:_FACTS], write.value)
 
     async def _replace_indexed(self, key: StateKey, write: StateWrite, arguments: tuple[str, ...]) -> Any:
@@ -96,10 +102,10 @@ class RedisStore:
         with _after_change():
             await self._confirm(entries, write.ttl, written=reply is not None)
             if reply is not None and (old := _owner(reply[-1])) not in (None, write.owner):
-                await self._index.settle([Entry(key, old)])
+                await self._index.settle([IndexedState(key, old)])
         return reply
 
-    async def _confirm(self, entries: list[Entry], ttl: int | None, *, written: bool) -> None:
+    async def _confirm(self, entries: list[IndexedState], ttl: int | None, *, written: bool) -> None:
         """Put the entries of a state that was written again, as the index demands; or take back those of one that was
         not."""
         if written:
@@ -125,9 +131,9 @@ class RedisStore:
             count += sum(row is not None for row in await asyncio.gather(*map(self._peek_facts, keys)))
         return count
 
+    @one_call
     async def delete_state(self, key: StateKey, seen: str | None = None) -> bool:
-        with self._engine.one_call():
-            return await self._delete(key, seen=seen) == 1
+        return await self._delete(key, seen=seen) == 1
 
     async def delete_states(self, namespace: str, id: str) -> int:
         names_key = _names(namespace, id)
@@ -188,9 +194,9 @@ def _after_change() -> Iterator[None]:
     """What fails in this block fails after a state was changed, or may have been."""
     try:
         yield
-    except StoreUnavailableError as error:
-        text = str(error).removesuffix(NOTHING_WRITTEN).removesuffix(MAY_HAVE_HAPPENED) + MAY_HAVE_HAPPENED
-        raise StoreUnavailableError(text, **{**error.details, "uncertain": True}) from error
+    except StoreError as error:
+        text = str(error).replace(NOTHING_WRITTEN, MAY_HAVE_HAPPENED)
+        raise type(error)(text, **{**error.details, "uncertain": True}) from error
 
 
 def _tag(namespace: str, id: str) -> str:

@@ -40,7 +40,7 @@ _BY_NUMBER = "{by sessions_by_number}"
 _KEY = "s.ns, {minute,}s.last_active_at, s.number"
 _EQUAL = ("agent", "channel", "peer", "thread", "model")
 _IS_FULL = (
-    "(s.view = 'stale' OR s.view_tokens >="
+    "(s.view = 'stale' OR s.view_tokens + s.prompt_tokens >="
     " CAST(:ratio AS double precision) * coalesce(s.max_tokens, CAST(:window AS bigint)))"
 )
 _NUMBERS_OF = "SELECT d.session FROM {{schema}}.{0} d WHERE d.ns = {{here}} AND d.digest = :{1}"

@@ -20,7 +20,7 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.stores.sql import documents, leases, prompts, sessions
-from frontdesk.stores.sql.database import Database
+from frontdesk.stores.sql.database import Database, Row
 from frontdesk.stores.sql.digests import tag_digests
 from frontdesk.stores.sql.rows import EDIT_COLUMNS, OVERLAY_COLUMNS, SESSION, json_text, session_row, span_values
 from frontdesk.tree import guards
@@ -120,9 +120,7 @@ async def apply(db: PlanDatabase, plan: Plan) -> bool:
 
 async def _guarded(db: PlanDatabase, plan: Plan) -> tuple[Any, SessionRow] | None:
     """Lock the guarded sessions, in one order, and return the first with its namespace if all are as the plan wants."""
-    numbers = sorted(number for number, _ in plan.guards)
-    rows = await db.fetch_many(_LOCK, [{"ns": db.ns_of(number), "number": number} for number in numbers])
-    found = {row[0]: row for row in rows}
+    found = {row[0]: row for row in await lock(db, (number for number, _ in plan.guards))}
     first = found.get(plan.guards[0][0])
     turn = None
     if plan.fence is not None and first is not None:
@@ -130,6 +128,11 @@ async def _guarded(db: PlanDatabase, plan: Plan) -> tuple[Any, SessionRow] | Non
     guarded = [session_row("", found[number]) if number in found else None for number, _ in plan.guards]
     session = guards.check(plan, guarded, turn)
     return None if session is None or first is None else (first[1], session)
+
+
+async def lock(db: Database, numbers: Iterable[int]) -> Sequence[Row]:
+    """Lock sessions, in one order; returns their rows."""
+    return await db.fetch_many(_LOCK, [{"ns": db.ns_of(number), "number": number} for number in sorted(numbers)])
 
 
 # messages

@@ -10,7 +10,7 @@ from frontdesk.messages.stored import StoredMessage
 from frontdesk.store import Append, AppendResult, Place, SegmentRow, SessionRow
 from frontdesk.stores.sql import leases
 from frontdesk.stores.sqlite import log, reading, sessions
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 from frontdesk.stores.sqlite.database import draw, shared
 from frontdesk.stores.sqlite.rows import (
     MESSAGE,
@@ -49,7 +49,7 @@ _SAVE_SESSION = (
 _WAKE = "UPDATE sessions SET status = ?, end_reason = ?, ended_at = ?, key_current = ? WHERE number = ?"
 
 
-def append(connection: Connection, request: Append) -> AppendResult:
+def append(connection: SQLiteConnection, request: Append) -> AppendResult:
     facts = _facts(connection, request)
     writes = decide(request, facts, partial(draw, connection))
     _write(connection, request, writes)
@@ -59,7 +59,7 @@ def append(connection: Connection, request: Append) -> AppendResult:
 # facts
 
 
-def _facts(connection: Connection, request: Append) -> Facts:
+def _facts(connection: SQLiteConnection, request: Append) -> Facts:
     given: list[str] = []
     if not all(request.fresh):
         given = [message.id for message, fresh in zip(request.messages, request.fresh, strict=True) if not fresh]
@@ -83,7 +83,7 @@ def _facts(connection: Connection, request: Append) -> Facts:
 
 
 def _look_up(
-    connection: Connection,
+    connection: SQLiteConnection,
     session: SessionRow,
     request: Append,
     given: Sequence[str],
@@ -102,7 +102,7 @@ def _look_up(
     return known_messages(visible, known, rows), None if parent_id is None else places.get(parent_id)
 
 
-def _message(connection: Connection, place: Place) -> StoredMessage:
+def _message(connection: SQLiteConnection, place: Place) -> StoredMessage:
     statement = f"SELECT {MESSAGE} FROM messages WHERE place = ?"
     row = connection.execute(statement, (pack(*place),)).fetchone()
     if row is None:
@@ -113,7 +113,7 @@ def _message(connection: Connection, place: Place) -> StoredMessage:
 # writes
 
 
-def _write(connection: Connection, request: Append, writes: Writes) -> None:
+def _write(connection: SQLiteConnection, request: Append, writes: Writes) -> None:
     session = writes.result.session
     if writes.result.created:
         sessions.insert(connection, session)
@@ -132,7 +132,7 @@ def _write(connection: Connection, request: Append, writes: Writes) -> None:
         _dequeue(connection, session.namespace, session.number, [message.id for message in request.messages])
 
 
-def _save(connection: Connection, session: SessionRow, *, woken: bool) -> None:
+def _save(connection: SQLiteConnection, session: SessionRow, *, woken: bool) -> None:
     assert session.head is not None
     connection.execute(
         _SAVE_SESSION,
@@ -154,7 +154,7 @@ def _save(connection: Connection, session: SessionRow, *, woken: bool) -> None:
         connection.execute(_WAKE, (*status, session.number))
 
 
-def _insert_messages(connection: Connection, run: Run, family: int) -> None:
+def _insert_messages(connection: SQLiteConnection, run: Run, family: int) -> None:
     key = pack(run.segment, run.first)
     rows = [
         (key + index, family, one.id, one.role, one.tokens, one.created_at, one.raw, one.derived, run.running[index])

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 import apsw
 
 from frontdesk.errors import FrontdeskError
-from frontdesk.stores.sqlite.connections import Database
+from frontdesk.stores.sqlite.connections import DatabaseFile
 from frontdesk.stores.sqlite.patience import Patience
 from frontdesk.stores.sqlite.workers import Worker
 
@@ -22,7 +22,7 @@ class Checkpointer(Worker):
     name = "checkpointer"
     writes = True
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: DatabaseFile) -> None:
         super().__init__(database)
         self._wanted: SimpleQueue[bool] = SimpleQueue()
         self._nearly_done = False

@@ -41,7 +41,7 @@ class Cursor(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class Connection(Protocol):
+class SQLiteConnection(Protocol):
     """What an operation may do with a connection: the engine begins and ends its transaction."""
 
     def execute(self, statements: str, bindings: Any = None, /) -> Cursor: ...
@@ -58,7 +58,7 @@ class Stamp(NamedTuple):
     has_wal: bool
 
 
-class Database:
+class DatabaseFile:
     """One file and how it is opened. Each connection is used by one thread at a time."""
 
     def __init__(self, path: str, *, synchronous: Literal["full", "normal"], busy_timeout: float) -> None:
@@ -173,10 +173,12 @@ def _translated(error: apsw.Error, path: str, system_errno: int, committing: boo
             f" busy_timeout ({error})",
             path=path,
         )
+    # A commit that was written and then could not be synced may be found when the file is opened again.
+    uncertain = committing and isinstance(error, apsw.IOError)
+    happened = "the change may have happened: check before trying again" if uncertain else "nothing was written"
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(error, system_errno)):
-        return StoreFullError(
-            f"no space left for {path!r}, and nothing was written: free some space ({error})", path=path
-        )
+        text = f"no space left for {path!r}; {happened}; free some space ({error})"
+        return StoreFullError(text, uncertain=uncertain, path=path)
     if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError):
         return StoreReadOnlyError(f"{path!r} cannot be written to: check its permissions ({error})", path=path)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
@@ -186,9 +188,8 @@ def _translated(error: apsw.Error, path: str, system_errno: int, committing: boo
     if isinstance(error, apsw.CantOpenError) or os.path.isdir(path):
         return StoreError(f"{path!r} cannot be opened: {_obstacle(path)} ({error})", path=path)
     if isinstance(error, apsw.IOError):
-        happened = "the change may have happened: check before trying again" if committing else "nothing was written"
         text = f"reading or writing {path!r} failed; {happened}; check the disk ({error})"
-        return StoreUnavailableError(text, uncertain=committing, path=path)
+        return StoreUnavailableError(text, uncertain=uncertain, path=path)
     return StoreError(f"SQLite reported an error in {path!r}: {error}", path=path)
 
 

@@ -12,7 +12,7 @@ from frontdesk.store import NewChange
 from frontdesk.stores.sql.database import Database, Dialect, Kind, Row, run
 from frontdesk.stores.sql.rows import json_text
 from frontdesk.stores.sqlite import log
-from frontdesk.stores.sqlite.connections import Connection, Cursor
+from frontdesk.stores.sqlite.connections import Cursor, SQLiteConnection
 from frontdesk.stores.sqlite.rows import POSITION_BITS
 
 P = ParamSpec("P")
@@ -52,7 +52,7 @@ class SQLiteDatabase:
     __slots__ = ("connection",)
     peers_in_order = False
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SQLiteConnection) -> None:
         self.connection = connection
 
     async def fetch(self, text: str, /, **values: Any) -> Sequence[Row]:
@@ -107,7 +107,7 @@ class SQLiteDatabase:
             log.write(self.connection, ns, session, at, change)
 
 
-def draw(connection: Connection, kind: Kind) -> int:
+def draw(connection: SQLiteConnection, kind: Kind) -> int:
     """A number for a session or a tree (which share theirs), a segment, an overlay or an edit, that none ever had."""
     table = f"{kind}s"
     bump = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = ? RETURNING seq"
@@ -121,10 +121,10 @@ def draw(connection: Connection, kind: Kind) -> int:
 
 def shared(
     operation: Callable[Concatenate[Database, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Connection, P], T]:
+) -> Callable[Concatenate[SQLiteConnection, P], T]:
     """An operation of `stores.sql` as one of this store."""
 
-    def work(connection: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def work(connection: SQLiteConnection, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return run(operation(SQLiteDatabase(connection), *args, **kwargs))
 
     return work

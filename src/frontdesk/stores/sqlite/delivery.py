@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 
-Job = tuple[Callable[[Connection], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]", float]
-"""an operation, the loop and the future that wait for it, and since when"""
+Job = tuple[Callable[[SQLiteConnection], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]", float]
+"""an operation, the loop and the future that wait for it, and when the call began that it belongs to"""
 Outcome = tuple[Any, BaseException | None]
 
 

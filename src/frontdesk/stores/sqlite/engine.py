@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import TypeVar
 
+from frontdesk import deadlines
 from frontdesk.errors import StoreClosedError
 from frontdesk.stores.bell import Bell
 from frontdesk.stores.sqlite.checkpoints import Checkpointer
-from frontdesk.stores.sqlite.connections import Connection, Database
+from frontdesk.stores.sqlite.connections import DatabaseFile, SQLiteConnection
 from frontdesk.stores.sqlite.delivery import Delivery, Job, Outcome, resolve
 from frontdesk.stores.sqlite.workers import ReaderThread
 from frontdesk.stores.sqlite.writer import MAX_BATCH, WriterThread
@@ -26,7 +27,7 @@ from frontdesk.unattended import sleep
 
 T = TypeVar("T")
 MAX_WAITING = 10_000
-QUICK_READ = 200e-6
+QUICK_READ = 400e-6
 """seconds up to which a kind of read is run on the event loop"""
 
 
@@ -34,7 +35,7 @@ class SQLiteEngine:
     """Runs operations on a database: writes in the order they came, reads at the same time. Safe for threads and
     loops."""
 
-    def __init__(self, database: Database, readers: int) -> None:
+    def __init__(self, database: DatabaseFile, readers: int) -> None:
         self._database = database
         self._max_readers = readers
         self._closed = False
@@ -58,7 +59,7 @@ class SQLiteEngine:
         stop = weakref.finalize(self, _stop, self._readers, self._reads, self._checkpointer, self._writes)
         stop.atexit = False
 
-    async def write(self, operation: Callable[[Connection], T], *, small: bool = False) -> T:
+    async def write(self, operation: Callable[[SQLiteConnection], T], *, small: bool = False) -> T:
         """What `operation` returns, once it is committed. It may be run twice, but takes effect once or not at all. One
         that is `small` may be run on the event loop.
 
@@ -69,7 +70,7 @@ class SQLiteEngine:
             await self._waiting.wait()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        job: Job = (operation, loop, future, time.monotonic())
+        job: Job = (operation, loop, future, deadlines.began())
         leads = False
         with self._gate:
             self._refuse_if_closed()
@@ -109,7 +110,7 @@ class SQLiteEngine:
         for (_, _, future, _), outcome in zip(jobs, outcomes, strict=False):
             resolve(future, outcome)
 
-    async def read(self, operation: Callable[[Connection], T], *, kind: object = None) -> T:
+    async def read(self, operation: Callable[[SQLiteConnection], T], *, kind: object = None) -> T:
         """What `operation` returns; all that it reads is of one moment. Operations of a `kind` that was quick before
         are run on the event loop."""
         if self._seconds.get(kind, 1.0) <= QUICK_READ and (outcome := self._read_now(operation)) is not None:
@@ -126,20 +127,20 @@ class SQLiteEngine:
             if len(self._reading) + self._reads.qsize() >= len(self._readers) < self._max_readers:
                 self._readers.append(ReaderThread(self._database, self._reads, self._reading))
                 self._readers[-1].start_once()
-            self._reads.put((operation, loop, future, time.monotonic()))
+            self._reads.put((operation, loop, future, deadlines.began()))
         return await future
 
-    def _read_now(self, operation: Callable[[Connection], T]) -> Outcome | None:
+    def _read_now(self, operation: Callable[[SQLiteConnection], T]) -> Outcome | None:
         with self._gate:
             self._refuse_if_closed()
             idle = self._readers and not self._reading and self._reads.empty()
             return self._readers[0].read_now(operation) if idle else None
 
-    def _timed(self, operation: Callable[[Connection], T], kind: object) -> Callable[[Connection], T]:
+    def _timed(self, operation: Callable[[SQLiteConnection], T], kind: object) -> Callable[[SQLiteConnection], T]:
         """The operation, which notes how long it took."""
         seconds = self._seconds
 
-        def run(connection: Connection) -> T:
+        def run(connection: SQLiteConnection) -> T:
             began = time.perf_counter()
             result = operation(connection)
             seconds[kind] = time.perf_counter() - began

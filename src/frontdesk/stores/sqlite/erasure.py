@@ -3,7 +3,7 @@ bytes of deleted rows (`secure_delete`); this module cleans the write-ahead log 
 
 from __future__ import annotations
 
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 
 _ENTRIES = 2_000
 _PAGES = 256
@@ -20,7 +20,7 @@ _ORPHANED = (
 )
 
 
-def clear_log(connection: Connection, namespace: str, after: int) -> int | None:
+def clear_log(connection: SQLiteConnection, namespace: str, after: int) -> int | None:
     """Remove entries of deleted sessions, and the names of parents that were taken from their children, from the next
     part of the log. Returns the position where it ends, None at the end of the log."""
     end = connection.execute(
@@ -35,7 +35,7 @@ def clear_log(connection: Connection, namespace: str, after: int) -> int | None:
     return int(end)
 
 
-def merge_terms(connection: Connection, *, begin: bool) -> bool:
+def merge_terms(connection: SQLiteConnection, *, begin: bool) -> bool:
     """Rewrite a part of the index without what was deleted, which is only marked until then. False at the end."""
     before = _changes(connection)
     connection.execute(
@@ -44,6 +44,6 @@ def merge_terms(connection: Connection, *, begin: bool) -> bool:
     return _changes(connection) - before >= 2
 
 
-def _changes(connection: Connection) -> int:
+def _changes(connection: SQLiteConnection) -> int:
     number: int = connection.execute("SELECT total_changes()").fetchone()[0]
     return number

@@ -26,7 +26,7 @@ from frontdesk.store import (
     TextKind,
 )
 from frontdesk.stores.sql.digests import digest
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 from frontdesk.stores.sqlite.rows import POSITION_BITS, json_text, pack, text_address, text_key, unpack
 
 _MOST_KNOWN = 10_000
@@ -73,12 +73,12 @@ _TEXTS_PER_RANGE = 400
 # writing
 
 
-def state(connection: Connection, namespace: str) -> IndexRow | None:
+def state(connection: SQLiteConnection, namespace: str) -> IndexRow | None:
     row = connection.execute(_STATE, (namespace,)).fetchone()
     return None if row is None else IndexRow(_decode_state(row[1]), row[2], row[3])
 
 
-def write(connection: Connection, batch: IndexBatch) -> bool:
+def write(connection: SQLiteConnection, batch: IndexBatch) -> bool:
     row = connection.execute(_STATE, (batch.namespace,)).fetchone()
     if (None if row is None else _decode_state(row[1])) != batch.replaces:
         return False
@@ -92,7 +92,7 @@ def write(connection: Connection, batch: IndexBatch) -> bool:
     return True
 
 
-def _put(connection: Connection, number: int, texts: Sequence[IndexText]) -> None:
+def _put(connection: SQLiteConnection, number: int, texts: Sequence[IndexText]) -> None:
     """Each statement takes all texts at once: row by row, each row would have to wait for the interpreter's lock."""
     if not texts:
         return
@@ -132,7 +132,7 @@ def _joined(mark: str, words: Sequence[str]) -> str:
     return mark + f" {mark}".join(words) if words else ""
 
 
-def _source(connection: Connection, text: IndexText) -> tuple[int | None, int] | None:
+def _source(connection: SQLiteConnection, text: IndexText) -> tuple[int | None, int] | None:
     """The place of a text that is no message and its family, if what it was made from is still there."""
     kind, number, _ = text.address
     if kind == "edit":
@@ -148,7 +148,7 @@ def _source(connection: Connection, text: IndexText) -> tuple[int | None, int] |
     return None
 
 
-def _family_of(connection: Connection, *segments: int) -> int:
+def _family_of(connection: SQLiteConnection, *segments: int) -> int:
     """The family of the messages in these segments."""
     for segment in segments:
         row = connection.execute(_FAMILY, (pack(segment, 0), pack(segment, SEGMENT_SIZE - 1))).fetchone()
@@ -158,7 +158,7 @@ def _family_of(connection: Connection, *segments: int) -> int:
     return 0
 
 
-def forget(connection: Connection, removed: Iterable[Range]) -> None:
+def forget(connection: SQLiteConnection, removed: Iterable[Range]) -> None:
     """Leave no trace of texts. The ranges may overlap."""
     bounds = [(text_key(first), text_key(last)) for first, last in removed]
     keys = {first for first, last in bounds if first == last}
@@ -170,7 +170,7 @@ def forget(connection: Connection, removed: Iterable[Range]) -> None:
         _drop_all(connection, sorted(keys))
 
 
-def _drop_all(connection: Connection, keys: Sequence[int]) -> None:
+def _drop_all(connection: SQLiteConnection, keys: Sequence[int]) -> None:
     given = json_text(keys)
     statement = (
         "SELECT t.state, count(*), sum(t.length) FROM json_each(?) g CROSS JOIN search_texts t ON t.key = g.value"
@@ -185,7 +185,7 @@ def _drop_all(connection: Connection, keys: Sequence[int]) -> None:
         _count(connection, number, -texts, -length)
 
 
-def _count(connection: Connection, number: int, texts: int, length: int) -> None:
+def _count(connection: SQLiteConnection, number: int, texts: int, length: int) -> None:
     connection.execute(
         "UPDATE search_states SET texts = texts + ?, length = length + ? WHERE number = ?", (texts, length, number)
     )
@@ -194,21 +194,21 @@ def _count(connection: Connection, number: int, texts: int, length: int) -> None
 # finding
 
 
-class Frequencies:
+class TextCounts:
     """How many texts have a term. Counting a very common term takes long, and the count changes slowly: it is kept
     until the namespace has grown by a tenth."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], tuple[int, int]] = {}
 
-    def of(self, connection: Connection, namespace: str, terms: Sequence[str]) -> list[int]:
+    def of(self, connection: SQLiteConnection, namespace: str, terms: Sequence[str]) -> list[int]:
         row = connection.execute(_STATE, (namespace,)).fetchone()
         if row is None:
             return [0] * len(terms)
         # FTS5 counts texts that were removed until it merges their segments.
         return [min(self._one(connection, row[0], row[2], term), row[2]) for term in terms]
 
-    def _one(self, connection: Connection, number: int, texts: int, term: str) -> int:
+    def _one(self, connection: SQLiteConnection, number: int, texts: int, term: str) -> int:
         known = self._known.get((number, term))
         if known is not None and 0.9 * texts <= known[0] <= 1.1 * texts:
             return known[1]
@@ -220,7 +220,7 @@ class Frequencies:
         return frequency
 
 
-def _counted(connection: Connection, number: int, term: str) -> int:
+def _counted(connection: SQLiteConnection, number: int, term: str) -> int:
     if term.endswith("*"):
         count = "SELECT count(*) FROM (SELECT 1 FROM search_terms WHERE search_terms MATCH ? LIMIT ?)"
         row = connection.execute(count, (_quoted(number, term), _LARGE)).fetchone()
@@ -229,7 +229,7 @@ def _counted(connection: Connection, number: int, term: str) -> int:
     return 0 if row is None else row[0]
 
 
-def terms(connection: Connection, namespace: str, prefix: str, limit: int) -> list[str]:
+def terms(connection: SQLiteConnection, namespace: str, prefix: str, limit: int) -> list[str]:
     row = connection.execute(_STATE, (namespace,)).fetchone()
     if row is None:
         return []
@@ -248,7 +248,7 @@ class _Source(NamedTuple):
     ranges: str | None = None
 
 
-def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
+def matches(connection: SQLiteConnection, query: IndexQuery) -> list[IndexMatch]:
     row = connection.execute(_STATE, (query.namespace,)).fetchone()
     if row is None:
         return []
@@ -276,12 +276,12 @@ def matches(connection: Connection, query: IndexQuery) -> list[IndexMatch]:
     return found
 
 
-def unindexed(connection: Connection, namespace: str, ranges: Sequence[Range]) -> list[Address]:
+def unindexed(connection: SQLiteConnection, namespace: str, ranges: Sequence[Range]) -> list[Address]:
     spans = json_text([_bounds(span) for span in ranges])
     return [text_address(place) for (place,) in connection.execute(_UNINDEXED, (spans,))]
 
 
-def owner_trees(connection: Connection, namespace: str, addresses: Sequence[Address]) -> dict[Address, int]:
+def owner_trees(connection: SQLiteConnection, namespace: str, addresses: Sequence[Address]) -> dict[Address, int]:
     found: dict[Address, int] = {}
     for kind, table in _TABLES.items():
         numbers = json_text([address.number for address in addresses if address.kind == kind])
@@ -300,7 +300,7 @@ def of_sessions(namespace: str, selection: SessionSelection) -> tuple[str, tuple
     return f" AND t.family IN (SELECT s.family FROM sessions s WHERE {' AND '.join(conditions)})", values
 
 
-def _sources(connection: Connection, query: IndexQuery, expression: str) -> Iterator[_Source]:
+def _sources(connection: SQLiteConnection, query: IndexQuery, expression: str) -> Iterator[_Source]:
     """Where to look for texts, the latest first. Many ranges are looked through one by one only if matching texts are
     so common that this is faster than to look through all of those."""
     last_key = None if query.after is None else text_key(query.after) - 1
@@ -319,7 +319,7 @@ def _sources(connection: Connection, query: IndexQuery, expression: str) -> Iter
             yield _Source(" AND search_terms.rowid BETWEEN ? AND ?", (first, until))
 
 
-def _is_rarer(connection: Connection, expression: str, limit: int) -> bool:
+def _is_rarer(connection: SQLiteConnection, expression: str, limit: int) -> bool:
     count = "SELECT count(*) FROM (SELECT 1 FROM search_terms WHERE search_terms MATCH ? LIMIT ?)"
     ((texts,),) = connection.execute(count, (expression, limit)).fetchall()
     return bool(texts < limit)

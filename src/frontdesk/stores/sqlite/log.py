@@ -16,7 +16,7 @@ from weakref import WeakSet, ref
 
 from frontdesk.errors import ChangesRewoundError, ChangesTrimmedError
 from frontdesk.store import BEGINNING, ChangeRow, NewChange, Position
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 
 _COLUMNS = "namespace, position, at, kind, session, segment, first, last, number, detail"
 _NEXT = (
@@ -44,7 +44,7 @@ _READ = (
 
 
 def write(
-    connection: Connection, namespace: str, session: int, at: int, change: NewChange, number: int | None = None
+    connection: SQLiteConnection, namespace: str, session: int, at: int, change: NewChange, number: int | None = None
 ) -> None:
     """Add an entry, with `number` in place of its own if given."""
     if connection not in _begun:
@@ -54,19 +54,19 @@ def write(
     connection.execute(_WRITE, (namespace, at, change.kind, session, *values))
 
 
-def _begin_epoch(connection: Connection) -> None:
+def _begin_epoch(connection: SQLiteConnection) -> None:
     """Begin an epoch in this transaction. If that is rolled back, the next entry begins one."""
     connection.execute(_BEGIN, (secrets.randbits(48) | 1,))
     connection.set_rollback_hook(partial(_forget, ref(connection)))
     _begun.add(connection)
 
 
-def _forget(connection: ref[Connection]) -> None:
+def _forget(connection: ref[SQLiteConnection]) -> None:
     if (rolled_back := connection()) is not None:
         _begun.discard(rolled_back)
 
 
-def add(connection: Connection, namespace: str, session_id: str, at: int, change: NewChange) -> bool:
+def add(connection: SQLiteConnection, namespace: str, session_id: str, at: int, change: NewChange) -> bool:
     session = connection.execute(
         "SELECT number FROM sessions WHERE ns = ? AND id = ?", (namespace, session_id)
     ).fetchone()
@@ -76,7 +76,7 @@ def add(connection: Connection, namespace: str, session_id: str, at: int, change
     return True
 
 
-def forget(connection: Connection, sessions: Sequence[int]) -> None:
+def forget(connection: SQLiteConnection, sessions: Sequence[int]) -> None:
     """Remove the content of entries about deleted sessions, except that they were deleted."""
     connection.executemany(
         "DELETE FROM changes WHERE session = ? AND detail <> '' AND kind <> 'session.deleted'",
@@ -85,7 +85,7 @@ def forget(connection: Connection, sessions: Sequence[int]) -> None:
 
 
 def read(
-    connection: Connection, namespace: str, after: Position | None, limit: int, *, settled: bool = True
+    connection: SQLiteConnection, namespace: str, after: Position | None, limit: int, *, settled: bool = True
 ) -> list[ChangeRow]:
     """All entries are settled: nothing is committed between two that are there."""
     if after is not None:
@@ -96,7 +96,7 @@ def read(
     return [ChangeRow(Position(position, 0, epoch), *rest) for position, epoch, *rest in rows]
 
 
-def _check(connection: Connection, namespace: str, after: Position) -> None:
+def _check(connection: SQLiteConnection, namespace: str, after: Position) -> None:
     """Raises `ChangesRewoundError` if the log does not contain a position any more, and `ChangesTrimmedError`."""
     if after.epoch:
         # `ended` of the next epoch is the last position of this one, in all namespaces.
@@ -113,7 +113,7 @@ def _check(connection: Connection, namespace: str, after: Position) -> None:
         raise ChangesTrimmedError(namespace)
 
 
-def last(connection: Connection, namespace: str) -> Position:
+def last(connection: SQLiteConnection, namespace: str) -> Position:
     row = connection.execute(
         "SELECT c.position, (SELECT e.id FROM log_epochs e WHERE e.number = c.position >> 40) FROM changes c"
         " WHERE c.namespace = ? ORDER BY c.position DESC LIMIT 1",
@@ -122,7 +122,9 @@ def last(connection: Connection, namespace: str) -> Position:
     return BEGINNING if row is None else Position(row[0], 0, row[1])
 
 
-def trim(connection: Connection, namespace: str, before_at: int, limit: int, *, until: Position | None = None) -> int:
+def trim(
+    connection: SQLiteConnection, namespace: str, before_at: int, limit: int, *, until: Position | None = None
+) -> int:
     oldest = connection.execute(
         "SELECT position, at FROM changes WHERE namespace = ? ORDER BY position LIMIT ?", (namespace, limit)
     ).fetchall()

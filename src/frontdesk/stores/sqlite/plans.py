@@ -13,7 +13,7 @@ from frontdesk.stores.sql import plans
 from frontdesk.stores.sql import sessions as shared_sessions
 from frontdesk.stores.sql.database import run
 from frontdesk.stores.sqlite import append, index, log, sessions, vectors
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 from frontdesk.stores.sqlite.database import SQLiteDatabase, draw
 
 
@@ -48,5 +48,5 @@ class SQLitePlans(SQLiteDatabase):
         log.forget(self.connection, numbers)
 
 
-def apply(connection: Connection, plan: Plan) -> bool:
+def apply(connection: SQLiteConnection, plan: Plan) -> bool:
     return run(plans.apply(SQLitePlans(connection), plan))

@@ -25,7 +25,7 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.stores.sqlite import sessions
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 from frontdesk.stores.sqlite.damage import find_damaged
 from frontdesk.stores.sqlite.rows import (
     EDIT,
@@ -76,7 +76,7 @@ _LINEAGE_OF_ALL = (
 )
 
 
-def view(connection: Connection, namespace: str, session_id: str, last: int | None = None) -> ViewRead | None:
+def view(connection: SQLiteConnection, namespace: str, session_id: str, last: int | None = None) -> ViewRead | None:
     session = sessions.get(connection, namespace, session_id)
     if session is None:
         return None
@@ -85,18 +85,18 @@ def view(connection: Connection, namespace: str, session_id: str, last: int | No
     return ViewRead(session, stored, items, read(connection, items))
 
 
-def _view_of(connection: Connection, session: SessionRow) -> ViewRow:
+def _view_of(connection: SQLiteConnection, session: SessionRow) -> ViewRow:
     if session.view != "stored":
         return _NO_VIEW
     row = connection.execute("SELECT items FROM views WHERE session = ?", (session.number,)).fetchone()
     return _NO_VIEW if row is None else decode_view(row[0])
 
 
-def read(connection: Connection, items: Sequence[Item]) -> tuple[Piece, ...]:
+def read(connection: SQLiteConnection, items: Sequence[Item]) -> tuple[Piece, ...]:
     return tuple([_piece(connection, item) for item in items])
 
 
-def _piece(connection: Connection, item: Item) -> Piece:
+def _piece(connection: SQLiteConnection, item: Item) -> Piece:
     before_id = None
     if item.before is not None:
         segment, position = item.before
@@ -119,16 +119,18 @@ def _piece(connection: Connection, item: Item) -> Piece:
     return Piece(before_id, overlay=None if row is None else overlay_row(row))
 
 
-def sums(connection: Connection, places: Sequence[Place]) -> list[tuple[int, int]]:
+def sums(connection: SQLiteConnection, places: Sequence[Place]) -> list[tuple[int, int]]:
     found = []
     for segment, position in places:
         statement = "SELECT tokens, running FROM messages WHERE place = ?"
         row = connection.execute(statement, (segment << POSITION_BITS | position,)).fetchone()
+        if row is not None and not (isinstance(row[0], int) and isinstance(row[1], int)):
+            raise DamagedRecordError("message", None, segment << POSITION_BITS | position)
         found.append((0, 0) if row is None else (row[0], row[1]))
     return found
 
 
-def tally(connection: Connection, spans: Sequence[Span]) -> list[tuple[str, int, int]]:
+def tally(connection: SQLiteConnection, spans: Sequence[Span]) -> list[tuple[str, int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for span in spans:
         segment = span.segment << POSITION_BITS
@@ -140,7 +142,7 @@ def tally(connection: Connection, spans: Sequence[Span]) -> list[tuple[str, int,
 
 
 def trees(
-    connection: Connection,
+    connection: SQLiteConnection,
     namespace: str,
     session_ids: Sequence[str],
     *,
@@ -151,7 +153,7 @@ def trees(
     return [_tree(connection, session, find, family) for session in found if session is not None]
 
 
-def _tree(connection: Connection, session: SessionRow, find: Sequence[str], family: bool) -> TreeRows:
+def _tree(connection: SQLiteConnection, session: SessionRow, find: Sequence[str], family: bool) -> TreeRows:
     relatives: tuple[SessionRow, ...] = ()
     if family:
         rows = connection.execute(f"SELECT {SESSION} FROM sessions WHERE family = ? ORDER BY number", (session.family,))
@@ -176,11 +178,11 @@ def _tree(connection: Connection, session: SessionRow, find: Sequence[str], fami
     )
 
 
-def segments(connection: Connection, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
+def segments(connection: SQLiteConnection, namespace: str, numbers: Sequence[int]) -> list[SegmentRow]:
     return [segment_row(row) for number in numbers for row in connection.execute(_SEGMENT, (number,))]
 
 
-def _segments(connection: Connection, session: SessionRow, trees: Iterable[int]) -> tuple[SegmentRow, ...]:
+def _segments(connection: SQLiteConnection, session: SessionRow, trees: Iterable[int]) -> tuple[SegmentRow, ...]:
     """The segments that these trees own, and those on the way to where the session was forked."""
     owned = f"SELECT {SEGMENT} FROM segments WHERE tree = ?"
     rows = {row[0]: row for tree in trees for row in connection.execute(owned, (tree,))}
@@ -189,7 +191,7 @@ def _segments(connection: Connection, session: SessionRow, trees: Iterable[int])
     return tuple(segment_row(rows[number]) for number in sorted(rows))
 
 
-def visibility(connection: Connection, session: SessionRow, places: Iterable[Place]) -> Visibility:
+def visibility(connection: SQLiteConnection, session: SessionRow, places: Iterable[Place]) -> Visibility:
     """What a session sees of the segments of some places, and of those on the way from them to the root."""
     segments: dict[int, SegmentRow] = {}
     for place in (session.base, *places):
@@ -207,14 +209,14 @@ def visibility(connection: Connection, session: SessionRow, places: Iterable[Pla
     return Visibility(session, segments.values(), edits, lineage)
 
 
-def _of_trees(connection: Connection, table: str, columns: str, untils: Mapping[int, int]) -> list[Sequence[Any]]:
+def _of_trees(connection: SQLiteConnection, table: str, columns: str, untils: Mapping[int, int]) -> list[Sequence[Any]]:
     """Rows of these trees up to the revision that is seen of each, in the order they were made."""
     statement = f"SELECT {columns} FROM {table} WHERE tree = ? AND revision <= ?"
     rows = [row for link in untils.items() for row in connection.execute(statement, link)]
     return sorted(rows, key=lambda row: row[0])
 
 
-def find_all(connection: Connection, session: SessionRow, ids: Sequence[str]) -> list[FoundMessage]:
+def find_all(connection: SQLiteConnection, session: SessionRow, ids: Sequence[str]) -> list[FoundMessage]:
     """Where in the session's family these ids are, seen by the session or not."""
     statement = "SELECT place, tokens FROM messages WHERE family = ? AND id = ?"
     return [

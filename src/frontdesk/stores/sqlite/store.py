@@ -17,7 +17,7 @@ from frontdesk.stores.sql import erasure as shared_erasure
 from frontdesk.stores.sql import transfer as shared_transfer
 from frontdesk.stores.sqlite import append, erasure, index, log, plans, reading, transfer, vectors
 from frontdesk.stores.sqlite.backup import back_up
-from frontdesk.stores.sqlite.connections import Connection, Database
+from frontdesk.stores.sqlite.connections import DatabaseFile, SQLiteConnection
 from frontdesk.stores.sqlite.database import shared
 from frontdesk.stores.sqlite.engine import SQLiteEngine
 from frontdesk.stores.sqlite.watch import watched
@@ -25,7 +25,7 @@ from frontdesk.stores.sqlite.watch import watched
 P = ParamSpec("P")
 T = TypeVar("T")
 N = TypeVar("N", int, float)
-Operation = Callable[Concatenate[Connection, P], T]
+Operation = Callable[Concatenate[SQLiteConnection, P], T]
 Shared = Callable[Concatenate[sql.Database, P], Coroutine[Any, Any, T]]
 Method = Callable[Concatenate["SQLiteStore", P], Coroutine[Any, Any, T]]
 _SMALL_COUNT, _SMALL_SIZE = 8, 65_536
@@ -66,8 +66,8 @@ _write_shelf = shared(shelves.write)
 class SQLiteStore:
     """A `Store` in one SQLite file, which any number of processes of one machine may share.
 
-    An append that returned survives the loss of power, with `synchronous="normal"` only that of the process.
-    `busy_timeout` is how many seconds to wait for other processes, `readers` how many reads may run at a time.
+    An append that returned survives a power failure; with `synchronous="normal"`, it survives only a crash of the
+    process. `busy_timeout` is how many seconds to wait for other processes, `readers` how many reads may run at a time.
     Raises `StoreURLError` for values out of range.
     """
 
@@ -91,8 +91,8 @@ class SQLiteStore:
         if not 1 <= readers <= 64:
             raise StoreURLError(f"readers must be 1 to 64, not {readers!r}")
         self.path = os.path.abspath(name)
-        self.engine = SQLiteEngine(Database(self.path, synchronous=synchronous, busy_timeout=busy_timeout), readers)
-        self._frequencies = index.Frequencies()
+        self.engine = SQLiteEngine(DatabaseFile(self.path, synchronous=synchronous, busy_timeout=busy_timeout), readers)
+        self._frequencies = index.TextCounts()
 
     @classmethod
     def from_url(cls, url: str) -> SQLiteStore:

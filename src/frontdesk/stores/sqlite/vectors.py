@@ -16,7 +16,7 @@ from frontdesk.errors import ConfigurationError
 from frontdesk.store import Address, IndexState, Near, NewVector, Range, SessionSelection, VectorRow
 from frontdesk.store.vectors import check_dimensions, compared_in_full, sign_bits
 from frontdesk.stores.sqlite import index
-from frontdesk.stores.sqlite.connections import Connection
+from frontdesk.stores.sqlite.connections import SQLiteConnection
 from frontdesk.stores.sqlite.rows import json_text, pack, text_address, text_key
 
 _decode_state = msgspec.json.Decoder(IndexState).decode
@@ -39,14 +39,14 @@ _IN_RANGES = """json_each(?6) AS r CROSS JOIN vector_codes c
 _OF_SESSIONS = "vector_codes c CROSS JOIN search_texts t ON t.key = c.address WHERE c.space = ?5"
 
 
-def prepare(connection: Connection, namespace: str, dimensions: int) -> None:
+def prepare(connection: SQLiteConnection, namespace: str, dimensions: int) -> None:
     if importlib.util.find_spec("sqlite_vec") is None:
         raise ConfigurationError("vectors in SQLite need sqlite-vec: pip install 'frontdesk[embeddings]'")
     space = _space(connection, namespace)
     check_dimensions(namespace, None if space is None else space[1], dimensions)
 
 
-def put(connection: Connection, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
+def put(connection: SQLiteConnection, namespace: str, dimensions: int, given: Sequence[NewVector]) -> int:
     number = _made_space(connection, namespace, dimensions)
     kept = [new for new in given if _is_there(connection, new)]
     connection.executemany(
@@ -60,13 +60,13 @@ def put(connection: Connection, namespace: str, dimensions: int, given: Sequence
     return len(kept)
 
 
-def state(connection: Connection, namespace: str) -> VectorRow | None:
+def state(connection: SQLiteConnection, namespace: str) -> VectorRow | None:
     row = connection.execute("SELECT dimensions, state FROM vector_spaces WHERE namespace = ?", (namespace,)).fetchone()
     return None if row is None else VectorRow(row[0], None if row[1] is None else _decode_state(row[1]))
 
 
 def mark(
-    connection: Connection, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
+    connection: SQLiteConnection, namespace: str, dimensions: int, replaces: IndexState | None, state: IndexState
 ) -> bool:
     number = _made_space(connection, namespace, dimensions)
     present = connection.execute("SELECT state FROM vector_spaces WHERE number = ?", (number,)).fetchone()[0]
@@ -76,7 +76,7 @@ def mark(
     return True
 
 
-def without(connection: Connection, namespace: str, addresses: Sequence[Address]) -> list[Address]:
+def without(connection: SQLiteConnection, namespace: str, addresses: Sequence[Address]) -> list[Address]:
     rows = connection.execute(
         "SELECT address FROM vectors WHERE address IN (SELECT value FROM json_each(?))",
         (json_text([text_key(address) for address in addresses]),),
@@ -85,7 +85,7 @@ def without(connection: Connection, namespace: str, addresses: Sequence[Address]
     return [address for address in addresses if address not in there]
 
 
-def count(connection: Connection, namespace: str) -> int:
+def count(connection: SQLiteConnection, namespace: str) -> int:
     space = _space(connection, namespace)
     if space is None:
         return 0
@@ -94,7 +94,7 @@ def count(connection: Connection, namespace: str) -> int:
 
 
 def nearest(
-    connection: Connection,
+    connection: SQLiteConnection,
     namespace: str,
     vector: bytes,
     limit: int,
@@ -118,7 +118,7 @@ def nearest(
     return [Near(text_address(address), 1.0 - distance) for address, distance in rows]
 
 
-def drop(connection: Connection, namespace: str) -> None:
+def drop(connection: SQLiteConnection, namespace: str) -> None:
     space = _space(connection, namespace)
     if space is not None:
         connection.execute(
@@ -127,7 +127,7 @@ def drop(connection: Connection, namespace: str) -> None:
         connection.execute("DELETE FROM vector_spaces WHERE number = ?", (space[0],))
 
 
-def forget(connection: Connection, removed: Iterable[Range]) -> None:
+def forget(connection: SQLiteConnection, removed: Iterable[Range]) -> None:
     """Remove the vectors of texts."""
     connection.executemany(
         "DELETE FROM vectors WHERE address BETWEEN ? AND ?",
@@ -135,7 +135,7 @@ def forget(connection: Connection, removed: Iterable[Range]) -> None:
     )
 
 
-def _space(connection: Connection, namespace: str) -> tuple[int, int] | None:
+def _space(connection: SQLiteConnection, namespace: str) -> tuple[int, int] | None:
     """Number and dimensions of a namespace's vectors."""
     row: tuple[int, int] | None = connection.execute(
         "SELECT number, dimensions FROM vector_spaces WHERE namespace = ?", (namespace,)
@@ -143,7 +143,7 @@ def _space(connection: Connection, namespace: str) -> tuple[int, int] | None:
     return row
 
 
-def _made_space(connection: Connection, namespace: str, dimensions: int) -> int:
+def _made_space(connection: SQLiteConnection, namespace: str, dimensions: int) -> int:
     connection.execute(
         "INSERT INTO vector_spaces (namespace, dimensions) VALUES (?, ?) ON CONFLICT DO NOTHING",
         (namespace, dimensions),
@@ -154,13 +154,13 @@ def _made_space(connection: Connection, namespace: str, dimensions: int) -> int:
     return space[0]
 
 
-def _is_there(connection: Connection, new: NewVector) -> bool:
+def _is_there(connection: SQLiteConnection, new: NewVector) -> bool:
     kind, number, position = new.address
     values: tuple[Any, ...] = (pack(number, position), new.content) if kind == "message" else (number,)
     return connection.execute(_EXISTS[kind], values).fetchone() is not None
 
 
-def _load(connection: Connection) -> None:
+def _load(connection: SQLiteConnection) -> None:
     opened = cast(apsw.Connection, connection)
     try:
         opened.execute("SELECT vec_version()").fetchall()

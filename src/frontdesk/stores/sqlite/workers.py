@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from frontdesk.stores.sqlite.connections import Connection, Database, Stamp, roll_back
+from frontdesk.stores.sqlite.connections import DatabaseFile, SQLiteConnection, Stamp, roll_back
 from frontdesk.stores.sqlite.delivery import Job, Outcome, deliver
 from frontdesk.stores.sqlite.patience import BUSY, Patience
 
@@ -29,7 +29,7 @@ class Worker:
     name = "worker"
     writes = False
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: DatabaseFile) -> None:
         self._database = database
         self._lock = threading.Lock()
         self._patience = Patience(database.busy_timeout)
@@ -135,7 +135,7 @@ class ReaderThread(Worker):
 
     name = "reader"
 
-    def __init__(self, database: Database, jobs: SimpleQueue[Job | None], reading: set[ReaderThread]) -> None:
+    def __init__(self, database: DatabaseFile, jobs: SimpleQueue[Job | None], reading: set[ReaderThread]) -> None:
         super().__init__(database)
         self._jobs = jobs
         self._reading = reading
@@ -147,7 +147,7 @@ class ReaderThread(Worker):
 
     def _serve(
         self,
-        operation: Callable[[Connection], Any],
+        operation: Callable[[SQLiteConnection], Any],
         loop: asyncio.AbstractEventLoop,
         future: asyncio.Future[Any],
         since: float,
@@ -160,7 +160,7 @@ class ReaderThread(Worker):
         self._reading.discard(self)
         deliver(loop, future, outcome)
 
-    def _read(self, operation: Callable[[Connection], Any], since: float) -> Outcome | None:
+    def _read(self, operation: Callable[[SQLiteConnection], Any], since: float) -> Outcome | None:
         """What the operation returned or raised; None if it was hurried and must be repeated."""
         self._patience.start(since)
         try:
@@ -171,7 +171,7 @@ class ReaderThread(Worker):
                 return None
             return None, self._failed(error)
 
-    def read_now(self, operation: Callable[[Connection], Any]) -> Outcome | None:
+    def read_now(self, operation: Callable[[SQLiteConnection], Any]) -> Outcome | None:
         """Called on the event loop: what the operation returned or raised, or None if it would have to wait, or takes
         longer than a loop should be blocked. Then it must be repeated by a thread."""
         if not self._lock.acquire(blocking=False):
@@ -191,7 +191,7 @@ class ReaderThread(Worker):
             self._lock.release()
 
 
-def _in_snapshot(connection: apsw.Connection, operation: Callable[[Connection], Any]) -> Any:
+def _in_snapshot(connection: apsw.Connection, operation: Callable[[SQLiteConnection], Any]) -> Any:
     try:
         connection.execute("BEGIN")
         return operation(connection)

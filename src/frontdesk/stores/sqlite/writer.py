@@ -7,6 +7,7 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from operator import itemgetter
 from queue import SimpleQueue
 from typing import Any
 
@@ -14,7 +15,7 @@ import apsw
 
 from frontdesk.errors import FrontdeskError
 from frontdesk.stores.sqlite.checkpoints import Checkpointer
-from frontdesk.stores.sqlite.connections import Connection, Database, roll_back
+from frontdesk.stores.sqlite.connections import DatabaseFile, SQLiteConnection, roll_back
 from frontdesk.stores.sqlite.delivery import Delivery, Job, Outcome, deliver
 from frontdesk.stores.sqlite.patience import BUSY
 from frontdesk.stores.sqlite.workers import ReaderThread, Worker
@@ -32,7 +33,7 @@ class WriterThread(Worker):
 
     def __init__(
         self,
-        database: Database,
+        database: DatabaseFile,
         jobs: SimpleQueue[Job | None],
         checkpointer: Checkpointer,
         admit: Callable[[], None],
@@ -119,6 +120,7 @@ class WriterThread(Worker):
                 self._jobs.put(None)  # for the next time round
                 break
             batch.append(job)
+        batch.sort(key=itemgetter(3))  # the call that began first is the first that has no time left
         return batch
 
     def _opened(self, connection: apsw.Connection) -> None:
@@ -223,7 +225,7 @@ def _refuse(error: BaseException, count: int) -> list[Outcome]:
     return [(None, one) for one in errors]
 
 
-def _attempt(connection: apsw.Connection, operation: Callable[[Connection], Any]) -> Outcome:
+def _attempt(connection: apsw.Connection, operation: Callable[[SQLiteConnection], Any]) -> Outcome:
     """An operation that is refused before it wrote anything does not affect the others in the transaction."""
     before = connection.total_changes()
     try:

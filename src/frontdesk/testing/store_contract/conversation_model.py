@@ -11,7 +11,7 @@ Kind = Literal["summary", "truncate", "reset"]
 
 
 @dataclass
-class Note:
+class ModelMessage:
     """A message that contains the id of its parent."""
 
     id: str
@@ -21,7 +21,7 @@ class Note:
 
 
 @dataclass
-class Cover:
+class ModelOverlay:
     """An overlay that lists every message it covers."""
 
     id: str
@@ -51,9 +51,9 @@ class Shown:
 class Conversation:
     """One session: its messages by id, its head, and its overlays from the oldest to the newest."""
 
-    notes: dict[str, Note] = field(default_factory=dict)
+    notes: dict[str, ModelMessage] = field(default_factory=dict)
     head: str | None = None
-    covers: list[Cover] = field(default_factory=list)
+    covers: list[ModelOverlay] = field(default_factory=list)
 
     def append(self, batch: Iterable[tuple[str, str, int]]) -> list[tuple[bool, str | None]]:
         """(inserted, parent) of each message; a duplicate is skipped, and the others continue after the head."""
@@ -61,7 +61,7 @@ class Conversation:
         for id, text, tokens in batch:
             is_new = id not in self.notes
             if is_new:
-                self.notes[id] = Note(id, text, tokens, self.head)
+                self.notes[id] = ModelMessage(id, text, tokens, self.head)
                 self.head = id
             done.append((is_new, self.notes[id].parent))
         return done
@@ -81,7 +81,7 @@ class Conversation:
         for id, text, tokens in batch:
             is_new = id not in self.notes
             if is_new:
-                self.notes[id] = Note(id, text, tokens, parent)
+                self.notes[id] = ModelMessage(id, text, tokens, parent)
                 self.head = id
             done.append((is_new, self.notes[id].parent))
             parent = id
@@ -124,7 +124,7 @@ class Conversation:
             for cover, waits in zip(self.covers, is_waiting, strict=True)
             if not (waits and set(cover.covered) <= set(covered))
         ]
-        self.covers.append(Cover(id, kind, summary, tokens, covered))
+        self.covers.append(ModelOverlay(id, kind, summary, tokens, covered))
 
     def uncover(self, id: str) -> None:
         self.covers = [cover for cover in self.covers if cover.id != id]
@@ -164,9 +164,9 @@ class Conversation:
         path = self.path(leaf)
         return len(path), sum(1 for cover in self.covers if set(cover.covered) <= set(path))
 
-    def _taken(self, path: Sequence[str]) -> list[Cover]:
+    def _taken(self, path: Sequence[str]) -> list[ModelOverlay]:
         """The overlays that apply to a path: newest first, none that overlaps a newer one."""
-        taken: list[Cover] = []
+        taken: list[ModelOverlay] = []
         for cover in reversed(self.covers):
             fits = set(cover.covered) <= set(path)
             if fits and not any(set(cover.covered) & set(other.covered) for other in taken):
