@@ -21,6 +21,8 @@ async def manager(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
             ("m2", "José", "the lamp is in Rome"),
             ("m3", None, "the lamp is in Bern"),
             ("m4", "Ana Costa", "the lamp is in Kyiv"),
+            ("m6", "Jean-Luc", "the lamp is in Lyon"),
+            ("m7", "eva.kern@example.org", "the lamp is in Graz"),
         ]
         await session.append_all([Message(id, "user", text, author=author) for id, author, text in said])
         await session.append({"id": "m5", "role": "assistant", "content": "the lamp is in Nice"})
@@ -43,6 +45,16 @@ async def test_only_messages_of_the_author_are_found(manager: SessionManager, is
         ("lamp from:assistant", {}, {"m5"}),
         ("lamp from:nobody", {}, set()),
         ("from:ana", {}, {"m1", "m4"}),
+        ("lamp from:jean-luc", {}, {"m6"}),
+        ("lamp from:luc", {}, {"m6"}),
+        ("lamp from:jean.luc", {}, {"m6"}),
+        ("lamp from:eva.kern", {}, {"m7"}),
+        ("lamp from:ana-lima", {}, {"m1"}),
+        ("lamp -from:ana", {}, {"m2", "m3", "m5", "m6", "m7"}),
+        ('lamp -from:"ana lima" -from:jean-luc', {}, {"m2", "m3", "m4", "m5", "m7"}),
+        ("lamp -from:assistant -from:jose", {}, {"m1", "m3", "m4", "m6", "m7"}),
+        ("lamp from:ana -from:lima", {}, {"m4"}),
+        ("-from:ana oslo", {}, set()),
         ("lamp", {"author": "Ana Costa"}, {"m4"}),
         ("lamp", {"author": "JOSÉ"}, {"m2"}),
     ]

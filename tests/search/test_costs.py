@@ -1,19 +1,23 @@
-"""What a search reads from the store does not grow when a conversation is forked, deleted or cleared."""
+"""What a search reads and computes does not grow when a conversation is forked, deleted or cleared."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
 
+import apsw
 import pytest
 
-from frontdesk import SessionManager, Store
-from frontdesk.search import index
+from frontdesk import SearchResults, SessionManager, Store
+from frontdesk.search import index, trees
 from frontdesk.store import Item, Piece, Span, TreeRows
 from frontdesk.stores import open_url
 
 MESSAGES = 3_000
+DELETED_EVERY = 5
 FORKS = 120
 
 
@@ -43,8 +47,52 @@ class Reads:
         return self.messages, self.trees
 
 
+Search = Callable[[str], Awaitable[SearchResults]]
+
+
+class Work(NamedTuple):
+    steps: int
+    """of SQLite's virtual machine: they grow with the rows that a statement looks at"""
+    calls: int
+    """of functions, by the code that runs in the event loop"""
+
+
+class WorkCounter:
+    """Counts the work of searches, which does not depend on how fast the machine is."""
+
+    def __init__(self) -> None:
+        self.steps = self.calls = 0
+
+    def trace(self, connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._count_steps)
+
+    def _count_steps(self, event: dict[str, Any]) -> None:
+        if "'main'." not in event["sql"]:  # FTS5's own statements, which never start to count again
+            self.steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    def _count_call(self, frame: FrameType, event: str, argument: object) -> None:
+        self.calls += event in ("call", "c_call")
+
+    async def of_search(self, search: Search, query: str) -> Work:
+        self.steps = self.calls = 0
+        sys.setprofile(self._count_call)
+        try:
+            assert (await search(query)).total > 0
+        finally:
+            sys.setprofile(None)
+        return Work(self.steps, self.calls)
+
+
+@pytest.fixture
+def counter() -> Iterator[WorkCounter]:
+    counter = WorkCounter()
+    apsw.connection_hooks.append(counter.trace)
+    yield counter
+    apsw.connection_hooks.remove(counter.trace)
+
+
 @pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(request: pytest.FixtureRequest, tmp_path: Path, counter: WorkCounter) -> AsyncIterator[Store]:
     store = open_url("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/costs.db")
     yield store
     await store.close()
@@ -98,3 +146,50 @@ async def test_a_search_in_a_large_family_reads_few_of_its_trees(
     messages, trees = await Reads(store, monkeypatch).of_search(manager, "f7", 3)
     assert messages < 20
     assert trees < 20
+
+
+async def test_few_trees_are_kept_in_memory(
+    store: Store, manager: SessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.fork("source", new_id="fork")
+    await manager.session("source").delete_messages(["m7", "m77"])
+    await index.update(manager._runtime)
+    reads = Reads(store, monkeypatch)
+
+    async def loaded() -> int:
+        """How many trees are loaded for a search in one session after another."""
+        reads.trees = 0
+        for session in ("source", "fork", "source", "fork"):
+            assert (await manager.session(session).search("zanzibar")).total == 3
+        return reads.trees
+
+    assert await loaded() == 2
+    assert await loaded() == 0
+    monkeypatch.setattr(trees, "_MAX_ROWS", 5)
+    assert await loaded() > 2
+
+
+@pytest.mark.parametrize("query", ["zanzibar", "lamp", "lamp 78 zanzibar"])
+async def test_a_search_does_no_more_work_after_scattered_messages_were_deleted(
+    counter: WorkCounter, manager: SessionManager, query: str
+) -> None:
+    """Each leaves a hole, so that the session's messages are hundreds of ranges. A fork still has them all, so that
+    they stay in the index. Only the first search after that loads the holes, and not the first one after an append."""
+    source = manager.session("source")
+    before = {}
+    for search in (source.search, manager.search):
+        await search(query)  # fills caches
+        before[search] = await counter.of_search(search, query)
+    await manager.fork("source", new_id="fork")
+    await source.delete_messages([f"m{number}" for number in range(7, MESSAGES, DELETED_EVERY)])
+    await index.update(manager._runtime)
+    fork = manager.session("fork").search
+    for search in (source.search, fork, manager.search):
+        await search(query)
+    for search in (source.search, fork, manager.search):
+        await source.append({"role": "user", "content": "nothing"})
+        await index.update(manager._runtime)
+        after = await counter.of_search(search, query)
+        allowed = before[manager.search if search == manager.search else source.search]
+        assert after.steps <= 2 * allowed.steps
+        assert after.calls <= 2 * allowed.calls

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -9,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frontdesk import SessionManager
 from frontdesk.moments import to_microseconds
 from frontdesk.search.fields import text_terms
 from frontdesk.search.query import parse
 from frontdesk.search.ranking import Candidate, Matcher, Statistics, rank, rank_texts
 from frontdesk.search.snippets import SNIPPET_LENGTH, snippet
 from frontdesk.search.tokeniser import TOKENISER
+from frontdesk.stores.memory import MemoryStore
 
 WORDS = ("amber", "birch", "cedar", "dune", "ember")
 documents = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join), max_size=12)
@@ -34,6 +38,21 @@ def test_more_of_the_words_rank_higher() -> None:
 
 def test_rarer_words_rank_higher() -> None:
     assert best("amber birch", "amber x", "amber y", "amber z", "birch x") == [3, 0, 1, 2]
+
+
+async def test_a_word_of_all_texts_is_found_while_the_index_grows() -> None:
+    class Growing(MemoryStore):
+        async def frequencies(self, namespace: str, terms: Sequence[str]) -> list[int]:
+            """Many texts are added after a search has read how many there are."""
+            await other.session("s").append_all({"role": "user", "content": "amber"} for _ in range(20))
+            await other.reindex()
+            return await super().frequencies(namespace, terms)
+
+    store = Growing()
+    manager, other = SessionManager(store), SessionManager(store)
+    await manager.session("s").append({"role": "user", "content": "amber"})
+    await manager.reindex()
+    assert (await manager.search("amber")).total > 0
 
 
 def test_a_word_in_a_shorter_text_ranks_higher() -> None:
@@ -138,7 +157,7 @@ def test_a_name_counts_for_the_author_alone_and_not_for_the_neighbours() -> None
     assert ranked("Ana", *others) == [1]
 
 
-def test_a_line_of_a_transcript_is_by_the_speaker_whom_it_names() -> None:
+def test_a_line_of_a_transcript_is_by_the_speaker_it_names() -> None:
     said = [Said("", "Bob: I sold the piano"), *[Said("", "Cem: x")] * 20, Said("", "Ana: I sold the piano")]
     assert ranked("what did Ana sell?", *said) == [21, 0]
 
@@ -225,3 +244,35 @@ def test_a_text_without_spaces_is_cut_between_characters() -> None:
 @given(st.text(max_size=400), st.text(max_size=30))
 def test_any_text_has_a_snippet(text: str, query: str) -> None:
     assert len(shown(text, query, length=50).replace("**", "")) <= 52
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("***lamp***", "**lamp**"),
+        ("*lamp*", "**lamp**"),
+        ("a**lamp**b", "a**lamp**b"),
+        ("**lamp", "**lamp**"),
+        ("lamp**", "**lamp**"),
+        ("lamp**lamp", "**lamp** **lamp**"),
+        ("***the lamp*** is on", "the **lamp** is on"),
+        ("a**the lamp**b", r"a\*\*the **lamp**b"),
+        ("lamps in src/**/*.py and tests/**/*.py", r"**lamps** in src/\*\*/*.py and tests/\*\*/*.py"),
+    ],
+)
+def test_asterisks_of_a_text_are_not_taken_for_marks(text: str, expected: str) -> None:
+    assert shown(text, "lamp") == expected
+
+
+_PIECES = ("lamp", "*", "**", "***", "a", " ", "\\", "/", "\n", "lamp " * 9)
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join), st.sampled_from((20, SNIPPET_LENGTH)))
+def test_marks_never_nest(text: str, length: int) -> None:
+    made = shown(text, "lamp", length=length)
+    plain, marked = (made.split("**")[start::2] for start in (0, 1))
+    assert len(plain) == len(marked) + 1
+    assert all(part == part.strip(" *") for part in marked)
+    if "…" not in made:  # where a text is cut, a part of a longer word may look like the word
+        assert all("lamp" in part for part in marked)
+        assert not any(re.search(r"\blamp\b", part) for part in plain)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from frontdesk import InvalidCursorError, SearchResults, SessionManager
-from frontdesk.store import TreeRows
+from frontdesk.search import index
+from frontdesk.store import SessionRow, TreeRows
 from frontdesk.stores.memory import MemoryStore
 
 
@@ -42,12 +43,46 @@ async def test_tool_names_arguments_and_results_are_found(manager: SessionManage
     assert ids(await manager.search("sleet")) == ["m2"]
 
 
+@pytest.mark.parametrize("calls", [1, 20, 200])
+async def test_results_of_search_tools_are_not_found_however_long_after_their_calls(
+    manager: SessionManager, calls: int
+) -> None:
+    """A model can call a tool many times at once. The results may be indexed one by one."""
+    names = ["session_search"] * calls + ["weather"]
+    called = [
+        {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for number, name in enumerate(names)
+    ]
+    session = manager.session("chat")
+    await session.append({"id": "m0", "role": "assistant", "content": None, "tool_calls": called})
+    for number in range(calls):
+        result = {"id": f"r{number}", "role": "tool", "tool_call_id": f"c{number}", "content": "the marzipan"}
+        await session.append(result)
+        if number in (0, calls // 2, calls - 1):
+            await index.update(manager._runtime)
+            assert ids(await manager.search("marzipan")) == []
+    last = {"id": "m9", "role": "tool", "tool_call_id": f"c{calls}", "content": "marzipan rain"}
+    await session.append(last)
+    assert ids(await manager.search("marzipan")) == ["m9"]
+    await index.update(manager._runtime)
+    assert ids(await manager.search("marzipan")) == ["m9"]
+
+
 async def test_file_names_are_found_but_not_binary_content(manager: SessionManager) -> None:
     source = {"type": "base64", "media_type": "application/pdf", "data": "QUJD" * 300}
     block = {"type": "document", "title": "quarterly_figures.pdf", "source": source}
     await manager.append("chat", {"id": "m1", "role": "user", "content": [{"type": "text", "text": "see"}, block]})
     assert ids(await manager.search("quarterly figures")) == ["m1"]
     assert ids(await manager.search("QUJDQUJD*")) == []
+
+
+@pytest.mark.parametrize("messages", [2_001, 2_002])
+async def test_a_word_in_every_message_of_a_long_session_is_found(manager: SessionManager, messages: int) -> None:
+    chat = manager.session("chat")
+    await chat.append_all(user(f"m{number}", "the lamp") for number in range(messages))
+    await manager.reindex()
+    results = await chat.search("lamp")
+    assert (len(results), results.total, results.total_is_exact) == (20, 1_000, False)
 
 
 async def test_the_author_is_found(manager: SessionManager) -> None:
@@ -210,10 +245,18 @@ class InterruptedStore(MemoryStore):
     async def trees(
         self, namespace: str, session_ids: Sequence[str], *, find: Sequence[str] = (), family: bool = False
     ) -> list[TreeRows]:
+        await self._interrupt()
+        return await super().trees(namespace, session_ids, find=find, family=family)
+
+    async def sessions(self, namespace: str, numbers: Sequence[int]) -> list[SessionRow]:
+        """Says whether trees that were loaded earlier are still current."""
+        await self._interrupt()
+        return await super().sessions(namespace, numbers)
+
+    async def _interrupt(self) -> None:
         happens, self.interruption = self.interruption, None
         if happens is not None:
             await happens()
-        return await super().trees(namespace, session_ids, find=find, family=family)
 
 
 async def test_a_message_deleted_during_a_search_is_left_out() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from frontdesk import SessionKey, SessionManager
 from frontdesk.search.request import distance, similar
 from tests.public_api.steps import user
+from tests.search.test_limits import UnindexedStore
 from tests.search.test_relevance import store_url
 
 words = st.text(alphabet="abc", max_size=6)
@@ -30,12 +31,30 @@ async def manager(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 async def test_a_word_that_no_text_contains_finds_similar_words(manager: SessionManager) -> None:
     for query, found, corrected in (
         ("zanzibr", "m1", ("zanzibr", "zanzibar")),
-        ("deploymnet", "m0", ("deploymnet", "deploy")),
+        ("deploymnet", "m0", ("deploymnet", "deployment")),
         ("when did we buy the piaon?", "m2", ("piaon", "piano")),
     ):
         for results in (await manager.search(query), await manager.session("chat").search(query)):
             assert (results[0].message_id, results[0].corrected) == (found, (corrected,))
             assert "**" in results[0].snippet
+
+
+async def test_typos_are_recognised_before_texts_are_indexed(manager: SessionManager) -> None:
+    await manager.session("chat").append_all([user("n1", "a bowl of marzipan"), user("n2", "another plan")])
+    for results in (await manager.search("marzipam"), await manager.session("chat").search("marzipam")):
+        assert [(hit.message_id, hit.corrected) for hit in results] == [("n1", (("marzipam", "marzipan"),))]
+        assert results[0].snippet == "a bowl of **marzipan**"
+    assert (await manager.search("marzipan"))[0].corrected == ()
+    # Both kinds of texts are looked through: the right word is found, whichever of them has it.
+    assert {hit.corrected for hit in await manager.search("zanzibar marzipan")} == {()}
+    assert [hit.message_id for hit in await manager.search("zanzibr")] == ["m1"]
+
+
+async def test_typos_are_recognised_without_an_index() -> None:
+    async with SessionManager(UnindexedStore()) as manager:
+        await manager.append("chat", user("n1", "a bowl of marzipan"))
+        [hit] = await manager.search("marzipam")
+        assert (hit.message_id, hit.corrected) == ("n1", (("marzipam", "marzipan"),))
 
 
 async def test_a_word_that_some_text_contains_is_not_changed(manager: SessionManager) -> None:
@@ -49,6 +68,35 @@ async def test_a_similar_word_ranks_below_the_right_one(manager: SessionManager)
     results = await manager.search("wekk failed")
     assert results[0].message_id == "m9"
     assert len(await manager.search("xylophone")) == 0
+
+
+async def test_a_file_name_that_is_known_in_part_is_no_typo(manager: SessionManager) -> None:
+    texts = ("the file reports.csv is here", "a report", "another csv", "the report as a csv")
+    await manager.session("files").append_all([user(f"f{number}", text) for number, text in enumerate(texts)])
+    await manager.reindex()
+    results = await manager.search("report.csv")
+    assert results[0].message_id == "f0"
+    assert {hit.corrected for hit in results} == {()}
+
+
+async def test_only_words_that_were_typed_are_taken_for_typos(manager: SessionManager) -> None:
+    await manager.session("names").append_all([user("n1", "nodesj"), user("n2", "the piano"), user("n3", "deplay")])
+    await manager.reindex()
+    for query in ("node.js", "xylophone.piano", "deployments*"):  # "nodejs" is a spelling of the first
+        assert {hit.corrected for hit in await manager.search(query)} <= {()}, query
+    assert [hit.message_id for hit in await manager.search("node.js")] == []
+
+
+async def test_a_word_of_the_query_counts_in_full_if_another_one_is_a_typo_of_it(manager: SessionManager) -> None:
+    [right], [both] = await manager.search("zanzibar"), await manager.search("zanzibar zanzibr")
+    assert (both.score, both.corrected) == (right.score, ())
+
+
+async def test_a_hit_names_the_word_that_its_text_contains(manager: SessionManager) -> None:
+    await manager.session("words").append_all([user("w1", "Organisations-plan"), user("w2", "the ORGANIZATION")])
+    await manager.reindex()
+    found = {hit.message_id: hit.corrected for hit in await manager.search("organizatoin")}
+    assert found == {"w1": (("organizatoin", "organisations"),), "w2": (("organizatoin", "organization"),)}
 
 
 @pytest.mark.parametrize("is_key", [False, True])

@@ -3,7 +3,7 @@ in meaning. With them come the term statistics by which they are ranked."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,13 +19,14 @@ from frontdesk.search.ranking import (
     MAX_RANKED_TERMS,
     NEAREST,
     NEIGHBOUR_WEIGHTS,
+    NOTHING_FOUND,
     Candidate,
     Matcher,
     Statistics,
     TermPlaces,
     rank,
 )
-from frontdesk.search.request import SHOWN_ROLES, Request, is_shown
+from frontdesk.search.request import SHOWN_ROLES, START, Request, is_shown
 from frontdesk.search.texts import StoredText, TextSelection
 from frontdesk.search.tokeniser import tokeniser_for
 from frontdesk.search.vectors import EmbeddingHealth, embed_texts, vector_row, vector_store
@@ -72,6 +73,8 @@ class CandidatePool:
 
     matches: dict[Address, IndexMatch] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=Statistics)
+    read_terms: dict[Address, tuple[IndexMatch, set[str]]] = field(default_factory=dict)
+    """texts that were read directly, with those of their terms that words of the query may be typos of"""
 
     def add_index(self, matches: Iterable[IndexMatch]) -> None:
         """Add matches from the index, except for texts that were read directly: those are newer."""
@@ -141,7 +144,7 @@ def roles_of(query: Query) -> tuple[str, ...]:
     return tuple(name for name in query.names if name[0] != AUTHOR_MARK)
 
 
-class Terms(NamedTuple):
+class SoughtTerms(NamedTuple):
     """What to look for: at most `limit` texts with any of the terms `seek`. In these, `also` counts too. `is_complete`
     says that no text matches only by other terms."""
 
@@ -151,7 +154,7 @@ class Terms(NamedTuple):
     is_complete: bool = True
 
 
-def choose_terms(query: Query, frequencies: Mapping[str, int]) -> Terms:
+def choose_terms(query: Query, frequencies: Mapping[str, int]) -> SoughtTerms:
     """Choose the rarest terms, as many as occur in no more than `MAX_CANDIDATES` texts. The other terms count only in
     the texts found by these. If the query has a phrase, that is selective enough, and all terms are looked for.
 
@@ -163,13 +166,13 @@ def choose_terms(query: Query, frequencies: Mapping[str, int]) -> Terms:
     limit = MAX_COMMON_CANDIDATES if known and frequencies[known[0]] > MAX_CANDIDATES else MAX_CANDIDATES
     is_complete = len(known) == len(every)
     if query.phrases:
-        return Terms(tuple(known), fields, limit, is_complete)
+        return SoughtTerms(tuple(known), fields, limit, is_complete)
     count = 0
     for index, term in enumerate(known):
         count += frequencies[term]
         if index and count > MAX_CANDIDATES:
-            return Terms(tuple(known[:index]), (*known[index:], *fields), limit, is_complete=False)
-    return Terms(tuple(known), fields, limit, is_complete)
+            return SoughtTerms(tuple(known[:index]), (*known[index:], *fields), limit, is_complete=False)
+    return SoughtTerms(tuple(known), fields, limit, is_complete)
 
 
 def facets(request: Request, *, by_time: bool = True) -> tuple[tuple[str, ...], ...]:
@@ -204,7 +207,7 @@ def split_phrase(phrase: Phrase) -> Phrase:
 async def look_up(
     runtime: Runtime,
     request: Request,
-    terms: Terms,
+    terms: SoughtTerms,
     *,
     ranges: tuple[Range, ...] | None = None,
     sessions: SessionSelection | None = None,
@@ -234,8 +237,10 @@ async def look_up(
 # texts that are not in the index
 
 
-async def scan(runtime: Runtime, request: Request, selection: TextSelection, pool: CandidatePool) -> None:
-    """Read texts, and add those that match."""
+async def scan(
+    runtime: Runtime, request: Request, selection: TextSelection, pool: CandidatePool, starts: Set[str]
+) -> None:
+    """Read texts, and add those that match. Of each, keep the terms that begin with one of `starts`."""
     tokeniser = tokeniser_for(runtime.settings.search.language)
     matcher = Matcher(request.query)
     owners = sorted(set(selection.owners.values()) | set(selection.sessions))
@@ -245,13 +250,18 @@ async def scan(runtime: Runtime, request: Request, selection: TextSelection, poo
         for source in await texts.load(runtime, batch):
             terms = source.terms(tokeniser)
             found = matcher.match(terms, pool.statistics)
-            kind, number, _ = source.address
-            if found is None or not _passes(source, request):
+            near = {term for term in terms if term[:START] in starts}
+            if found is None and not near:
                 continue
+            kind, number, _ = source.address
             owner = number if kind == "session" else selection.owners.get((kind, number), 0)
-            pool.matches[source.address] = IndexMatch(
-                source.address, _place(source, selection), families.get(owner, 0), source.at, *found
+            match = IndexMatch(
+                source.address, _place(source, selection), families.get(owner, 0), source.at, *(found or NOTHING_FOUND)
             )
+            if near:
+                pool.read_terms[source.address] = match, near
+            if found is not None and _passes(source, request):
+                pool.matches[source.address] = match
         # Let other tasks run: matching a batch keeps the processor busy.
         await sleep(0)
 
@@ -293,12 +303,12 @@ async def find_nearest(
     snapshot: IndexSnapshot,
     keep: Keep,
     *,
-    ranges: tuple[Range, ...] | None,
+    ranges: Callable[[], tuple[Range, ...] | None],
     sessions: SessionSelection | None,
     is_narrowed: bool,
 ) -> Nearest:
     """The texts in the index that are nearest to a query and pass its filters, as far as `keep` returns them. If the
-    search `is_narrowed`, many of them may not be shown.
+    search `is_narrowed`, many of them may not be shown. `ranges` is called only if vectors are compared.
 
     Nothing without `with_embeddings`, for a search by words or by time, and if the embedding fails. A failure is
     logged, and shown by `search_info`."""
@@ -323,8 +333,9 @@ async def find_nearest(
     limits = _NEAREST_TO_FILTER if is_filtered or is_narrowed else (COMPARED,)
     kept: list[IndexMatch] = []
     found: Sequence[Near] = ()
+    within = ranges()
     for limit in limits:
-        found = await vector_store(runtime).nearest(runtime.namespace, vector, limit, ranges, sessions)
+        found = await vector_store(runtime).nearest(runtime.namespace, vector, limit, within, sessions)
         wanted = found if len(limits) > 1 else found[:NEAREST]
         kept = await keep(await _apply_filters(runtime, request, [one.address for one in wanted]))
         if len(kept) >= NEAREST or len(found) < limit:

@@ -5,7 +5,9 @@ text is attributed."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from math import ceil
 from typing import Protocol
 
 import msgspec
@@ -13,12 +15,13 @@ import msgspec
 from frontdesk.config.runtime import Runtime
 from frontdesk.lifecycle.transitions import status_query
 from frontdesk.search import candidates, texts
-from frontdesk.search.candidates import CandidatePool, Terms
+from frontdesk.search.candidates import CandidatePool, SoughtTerms
 from frontdesk.search.fields import KINDS, QUESTION
 from frontdesk.search.index import IndexSnapshot
 from frontdesk.search.request import Request
 from frontdesk.search.texts import TextSelection
 from frontdesk.search.tokeniser import fold, tokeniser_for
+from frontdesk.search.trees import load_trees
 from frontdesk.search.visibility import Access, attribute_hits, viewers_of_trees
 from frontdesk.store import (
     LONGEST_STRETCH,
@@ -26,6 +29,7 @@ from frontdesk.store import (
     IndexMatch,
     IndexQuery,
     IndexRow,
+    Item,
     Range,
     SessionQuery,
     SessionRow,
@@ -38,17 +42,22 @@ _MAX_SESSIONS = 256
 the index is searched for texts of their families, and hits are filtered afterwards"""
 
 
+_WIDE_GAP = 1_000
+"""in one segment, the index is searched in one range instead of two if fewer messages than this are between them"""
+
+
 class Corpus(Protocol):
     """The texts that a search runs on."""
 
     trees: Sequence[Tree]
     """the trees of sessions that are loaded already"""
-    ranges: tuple[Range, ...] | None
-    """where the texts are in the index; None: anywhere"""
     selection: SessionSelection | None
     """the sessions whose families have the texts; None: all"""
     is_narrowed: bool
     """whether many of the texts that the index returns may not be shown"""
+
+    def ranges(self) -> tuple[Range, ...] | None:
+        """Where exactly the texts are in the index; None: anywhere."""
 
     def not_indexed(self) -> AsyncIterator[TextSelection]:
         """The texts that are not in the index."""
@@ -59,7 +68,7 @@ class Corpus(Protocol):
     async def known(self, terms: Sequence[str]) -> set[str]:
         """Those of the terms that any of the texts contains, whether or not it passes the filters of the query."""
 
-    async def look_up(self, terms: Terms, after: Address | None) -> list[IndexMatch]: ...
+    async def look_up(self, terms: SoughtTerms, after: Address | None) -> list[IndexMatch]: ...
 
     def use_statistics(self, pool: CandidatePool, row: IndexRow, frequencies: Mapping[str, int]) -> None:
         """Rank the candidates by the statistics of these texts."""
@@ -88,27 +97,38 @@ class SessionTexts:
         self._snapshot = snapshot
         self.trees = trees
         self._viewers = viewers_of_trees(trees)
+        self._owners: dict[Address, SessionRow | None] = {}
         self._names = names
-        self._texts = self._texts_of(trees)
-        self._is_small = len(self._texts) <= candidates.MAX_CANDIDATES
-        self.ranges: tuple[Range, ...] | None = tuple(self._texts.ranges())
+        # Scattered messages may have been deleted, which leaves thousands of ranges. Looking for texts in each of them
+        # takes longer than looking through a few wide ranges, and leaving out what no session here sees.
+        self._texts = self._select(trees, partial(texts.wide_messages_of, gap=_WIDE_GAP), _WIDE_GAP)
+        self._wide_ranges = tuple(self._texts.ranges())
+        messages = sum(tree.count(segment.number) for tree in trees for segment in tree.visible_segments())
+        seen = messages + len(self._texts.overlays) + len(self._texts.sessions)
+        # What several sessions share is in `seen` several times, and the wide ranges have texts that none of them sees.
+        self._count = min(seen, len(self._texts))
+        self._is_small = self._count <= candidates.MAX_CANDIDATES
+
+    def ranges(self) -> tuple[Range, ...] | None:
+        return tuple(self._select(self.trees, texts.messages_of).ranges())
 
     async def not_indexed(self) -> AsyncIterator[TextSelection]:
         left_out = [tree for tree in self.trees if not self._snapshot.includes(tree.session.family)]
         if left_out:
-            yield self._texts_of(left_out)
+            yield self._select(left_out, texts.messages_of)
         if len(left_out) < len(self.trees):
             yield await self._pending()
 
-    def _texts_of(self, trees: Sequence[Tree]) -> TextSelection:
+    def _select(self, trees: Sequence[Tree], messages_of: Callable[[Tree], list[Item]], gap: int = 1) -> TextSelection:
         """What these sessions see."""
         selection = TextSelection()
         for tree in trees:
-            items = texts.items_of(tree, replaced=not self._request.for_model)
+            items = [*messages_of(tree), *texts.summaries_of(tree, replaced=not self._request.for_model)]
             selection.add_items(items, tree.session.number)
             if self._names:
                 selection.sessions[tree.session.number] = None
-        selection.merge_spans()
+        if len(trees) > 1:
+            selection.merge_spans(gap)
         return selection
 
     async def _pending(self) -> TextSelection:
@@ -130,28 +150,63 @@ class SessionTexts:
         if self._is_small or self._snapshot.row is None or not terms:
             return dict.fromkeys(terms, 1)
         counted = await self._runtime.store.frequencies(self._runtime.namespace, terms)
-        share = len(self._texts) / max(self._snapshot.row.texts, len(self._texts))
-        return {term: round(share * count + 0.5) if count else 0 for term, count in zip(terms, counted, strict=True)}
+        share = self._count / max(self._snapshot.row.texts, self._count)
+        return {term: min(ceil(share * count), self._count) for term, count in zip(terms, counted, strict=True)}
 
     async def known(self, terms: Sequence[str]) -> set[str]:
-        matches = await _matches(self._runtime, terms, ranges=self.ranges)
-        return {term for match in matches if self._viewers.first(match) is not None for term in match.places}
+        async def look_up(after: Address | None) -> list[IndexMatch]:
+            return await self._runtime.store.matches(
+                IndexQuery(
+                    namespace=self._runtime.namespace,
+                    seek=tuple(terms),
+                    ranges=self._wide_ranges,
+                    after=after,
+                    limit=candidates.MAX_CANDIDATES,
+                )
+            )
 
-    async def look_up(self, terms: Terms, after: Address | None) -> list[IndexMatch]:
+        matches = await self._seen(look_up, candidates.MAX_CANDIDATES)
+        return {term for match in matches for term in match.places}
+
+    async def look_up(self, terms: SoughtTerms, after: Address | None) -> list[IndexMatch]:
         if self._is_small:
             # A text in the role that "I" or "you" means is a candidate, too: words near it count for it.
             terms = terms._replace(seek=(*terms.seek, *candidates.roles_of(self._request.query)), also=(QUESTION,))
-        return await candidates.look_up(
-            self._runtime, self._request, terms, ranges=self.ranges, after=after, by_time=not self._is_small
-        )
+
+        async def look_up(after: Address | None) -> list[IndexMatch]:
+            return await candidates.look_up(
+                self._runtime, self._request, terms, ranges=self._wide_ranges, after=after, by_time=not self._is_small
+            )
+
+        return await self._seen(look_up, terms.limit, after)
+
+    async def _seen(
+        self,
+        look_up: Callable[[Address | None], Awaitable[list[IndexMatch]]],
+        limit: int,
+        after: Address | None = None,
+    ) -> list[IndexMatch]:
+        """The latest matches that one of the sessions sees. `look_up` returns up to `limit` matches after a text."""
+        seen: list[IndexMatch] = []
+        while True:
+            matches = await look_up(after)
+            seen += [match for match in matches if self._owner(match) is not None]
+            if len(matches) < limit or len(seen) >= limit:
+                return seen[:limit]
+            after = matches[-1].address
 
     def use_statistics(self, pool: CandidatePool, row: IndexRow, frequencies: Mapping[str, int]) -> None:
-        pool.use_partial_statistics(len(self._texts), row, None if self._is_small else frequencies)
+        pool.use_partial_statistics(self._count, row, None if self._is_small else frequencies)
 
     async def owners(self, matches: Sequence[IndexMatch]) -> dict[Address, SessionRow]:
-        found = ((match, self._viewers.first(match)) for match in matches)
+        found = ((match, self._owner(match)) for match in matches)
         is_in_time = self._request.is_in_time
         return {match.address: row for match, row in found if row is not None and is_in_time(match.time_in(row))}
+
+    def _owner(self, match: IndexMatch) -> SessionRow | None:
+        if match.address not in self._owners:
+            self._owners[match.address] = self._viewers.first(match)
+        return self._owners[match.address]
 
     async def parents(self, matches: Sequence[IndexMatch]) -> Mapping[int, tuple[int, int]]:
         segments = (segment for tree in self.trees for segment in tree.visible_segments())
@@ -163,7 +218,6 @@ class NamespaceTexts:
     for the matches only."""
 
     trees: Sequence[Tree] = ()
-    ranges: tuple[Range, ...] | None = None
 
     def __init__(
         self,
@@ -180,6 +234,9 @@ class NamespaceTexts:
         self.selection = selection
         self.is_narrowed = request.narrows_sessions or access.rule.is_limited
 
+    def ranges(self) -> tuple[Range, ...] | None:
+        return None
+
     async def not_indexed(self) -> AsyncIterator[TextSelection]:
         if not self._snapshot.is_complete:
             async for _, family in texts.families(self._runtime, self._snapshot.cursor or 0):
@@ -195,11 +252,18 @@ class NamespaceTexts:
     async def known(self, terms: Sequence[str]) -> set[str]:
         if not self.is_narrowed:
             return {term for term, count in (await self.frequencies(terms)).items() if count}
-        matches = await _matches(self._runtime, terms, sessions=self.selection)
+        matches = await self._runtime.store.matches(
+            IndexQuery(
+                namespace=self._runtime.namespace,
+                seek=tuple(terms),
+                sessions=self.selection,
+                limit=candidates.MAX_CANDIDATES,
+            )
+        )
         owners = await self.owners(matches)
         return {term for match in matches if match.address in owners for term in match.places}
 
-    async def look_up(self, terms: Terms, after: Address | None) -> list[IndexMatch]:
+    async def look_up(self, terms: SoughtTerms, after: Address | None) -> list[IndexMatch]:
         return await candidates.look_up(self._runtime, self._request, terms, sessions=self.selection, after=after)
 
     def use_statistics(self, pool: CandidatePool, row: IndexRow, frequencies: Mapping[str, int]) -> None:
@@ -212,20 +276,6 @@ class NamespaceTexts:
         starts = candidates.segments_near_start(matches)
         segments = await self._runtime.store.segments(self._runtime.namespace, starts) if starts else []
         return {segment.number: segment.parent for segment in segments if segment.parent}
-
-
-async def _matches(
-    runtime: Runtime,
-    terms: Sequence[str],
-    *,
-    ranges: tuple[Range, ...] | None = None,
-    sessions: SessionSelection | None = None,
-) -> list[IndexMatch]:
-    """The latest texts with any of these terms."""
-    limit = candidates.MAX_CANDIDATES
-    return await runtime.store.matches(
-        IndexQuery(namespace=runtime.namespace, seek=tuple(terms), ranges=ranges, sessions=sessions, limit=limit)
-    )
 
 
 # which of them is searched
@@ -308,7 +358,7 @@ async def _sessions_by_name(
 async def _admitted_trees(runtime: Runtime, request: Request, access: Access, ids: Sequence[str]) -> list[Tree]:
     """The trees of those of the sessions that pass the filters and may be shown, as they are now: an id may have been
     deleted and used again since it was found."""
-    shapes = await runtime.store.trees(runtime.namespace, ids) if ids else []
-    trees = {shape.session.number: Tree(shape) for shape in shapes if request.accepts(shape.session)}
+    found = await load_trees(runtime, ids) if ids else []
+    trees = {tree.session.number: tree for tree in found if request.accepts(tree.session)}
     admitted = await access.admit([tree.session for tree in trees.values()])
     return [trees[row.number] for row in admitted]

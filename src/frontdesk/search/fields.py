@@ -21,7 +21,7 @@ USER, ASSISTANT = "~user", "~assistant"
 QUESTION = "?"
 """the term of a text that ends with a question"""
 
-_ROLES = {"user": (USER,), "assistant": (ASSISTANT,)}
+ROLE_MARKS = {"user": (USER,), "assistant": (ASSISTANT,)}
 # The name before the colon of a line in a transcript: one to three capitalised words, such as "Ana Lima: hello".
 _SPEAKER = re.compile(r"\W{0,2}([^\W\d_a-z][^\W_]{1,20}(?:[ .'’-]{1,2}[^\W\d_a-z][^\W_]{0,20}){0,2})\W{0,2}(?::\s|：)")
 _QUESTION_MARKS = "?？؟"
@@ -40,7 +40,7 @@ def text_terms(text: str, author: str | None, role: str, tokeniser: Tokeniser) -
     the text starts with the name, which is not repeated as words."""
     words = tokeniser.terms(text[len(author) + 2 :] if author else text)
     marks = list(_author_terms(author or speaker_of(text) or "", tokeniser))
-    marks += _ROLES.get(role, ())
+    marks += ROLE_MARKS.get(role, ())
     if is_question(text):
         marks.append(QUESTION)
     return marks + words
@@ -69,6 +69,7 @@ def is_question(text: str) -> bool:
 
 KINDS: dict[TextKind, str] = {"message": "km", "edit": "ke", "overlay": "ko", "session": "ks"}
 _MAX_NAME = 64
+_NAME_SEPARATORS = re.compile(r"[\s._@+\u2010\u2011-]+")
 # Earlier and later days count as the first or the last one: hits are checked against the exact time anyway.
 _FIRST, _LAST = date(1970, 1, 1), date(2099, 12, 31)
 
@@ -97,13 +98,15 @@ def role_facet(role: str) -> str:
 
 @lru_cache(maxsize=4096)
 def author_facets(name: str) -> tuple[str, ...]:
-    """The facets of a text by this author: the name, and each word of it."""
-    return tuple(dict.fromkeys(map(author_facet, (name, *name.split()))))
+    """The facets of a text by this author: the name, each word of it, and the parts of an address."""
+    parts = (*re.split(r"[\s@]+", name), *_NAME_SEPARATORS.split(name))
+    return tuple(dict.fromkeys(map(author_facet, (name, *filter(None, parts)))))
 
 
 def author_facet(name: str) -> str:
-    """The facet of texts by an author with this name, or with this word in the name, in any case."""
-    return "a" + "".join(fold(name).split())[:_MAX_NAME].encode("utf-8", "surrogatepass").hex()
+    """The facet of texts by an author with this name, or with this word in the name, in any case. Names are the same if
+    they differ in spaces, hyphens and dots: Ana-Lima, ana.lima."""
+    return "a" + (_NAME_SEPARATORS.sub("", fold(name)) or fold(name))[:_MAX_NAME].encode("utf-8", "surrogatepass").hex()
 
 
 def period_facets(after: int | None, before: int | None) -> tuple[str, ...]:

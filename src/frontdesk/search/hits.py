@@ -3,10 +3,10 @@ around them, in a few reads."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import Literal, NamedTuple, overload
 
@@ -23,27 +23,25 @@ from frontdesk.search.ranking import fuse
 from frontdesk.search.request import Request
 from frontdesk.search.snippets import snippet
 from frontdesk.search.texts import StoredText, TextSelection
-from frontdesk.search.tokeniser import tokeniser_for
+from frontdesk.search.tokeniser import Tokeniser, tokeniser_for
+from frontdesk.search.trees import load_trees
 from frontdesk.search.visibility import Entry, sees
-from frontdesk.store import Address, Item, OverlayItem, Place, Span
-from frontdesk.tree.items import drop_first, first_items, last_items, position_of
+from frontdesk.store import Address, IndexMatch, Item, Place, Span
 from frontdesk.tree.tree import Tree
 
 _KINDS = {"message": "message", "edit": "message", "overlay": "summary", "session": "session"}
-# Marks of the text itself would be taken for marks of matches. "2**10" has none.
-_BOLD = re.compile(r"(?<![\w*])\*\*(?=[^\s*])([^\n]{1,1000}?)(?<=[^\s*])\*\*(?![\w*])")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit(Record):
     """A match. `snippet` is the part of its text around the matching words, which are marked `**like this**`.
 
-    `author` is the name of the message's author, where it was given. `kind` is "message", "summary" or "session". For
-    the summary of a compaction, `message_id` is the id of the synthetic message. For the name and summary of a session,
-    it is empty. `position` counts the messages before the hit on the path to the head. It is None on another branch,
-    and then `branch` is the last message of that branch. `visible` says whether the history at the head shows the
-    message: if it was compacted or is on another branch, it does not. `context_before` and `context_after` are the
-    messages around it, if they were requested. `parent_session_id` is that of the session, such as a fork.
+    `author` is the name of the message's author, if it was given. `kind` is "message", "summary" or "session". For the
+    summary of a compaction, `message_id` is the id of the synthetic message. For the name and summary of a session, it
+    is empty. `position` counts the messages before the hit on the path to the head. It is None on another branch, and
+    then `branch` is the last message of that branch. `visible` says whether the history at the head shows the message:
+    if it was compacted or is on another branch, it does not. `context_before` and `context_after` are the messages
+    around it, if they were requested. `parent_session_id` is that of the session, for example if it is a fork.
 
     `corrected` are pairs of a word of the query that no text contains, and a similar word that this text contains."""
 
@@ -182,18 +180,22 @@ async def load_hits(
 ) -> list[SearchHit]:
     """The hits for these entries, without those that have been deleted since. `known` are trees that are already
     loaded."""
+    context = request.context
     sources = await _sources(runtime, entries)
     trees = {tree.session.id: tree for tree in known}
     unknown = {entry.row.id for entry in entries if entry.match.address.kind != "session"} - set(trees)
     if unknown:
-        shapes = await runtime.store.trees(runtime.namespace, sorted(unknown))
-        trees |= {shape.session.id: Tree(shape) for shape in shapes}
+        trees |= {tree.session.id: tree for tree in await load_trees(runtime, sorted(unknown))}
     # Between the choice of a session and the load of its tree, messages may have been deleted, or all of them cleared.
     present = [entry for entry in entries if entry.match.address in sources and _is_seen(trees, entry)]
     if request.choose is not None:
         said = ((sources[entry.match.address].text, entry.match.time_in(entry.row)) for entry in present)
         present = [present[index] for index in request.choose(said)]
-    locations = [_locate(trees.get(entry.row.id), entry, request.context) for entry in present]
+    locators = {session_id: _Locator(tree) for session_id, tree in trees.items()}
+    locations = [
+        _Location() if entry.match.address.kind == "session" else locators[entry.row.id].locate(entry.match, context)
+        for entry in present
+    ]
     read = _ItemReader(chain.from_iterable((*s.branch, *s.before, *s.after) for s in locations))
     await read.all(runtime)
     return [
@@ -239,29 +241,45 @@ class _ItemReader:
         return tuple(message for item in items for message in self._messages.get(item, ()))
 
 
-def _locate(tree: Tree | None, entry: Entry, context: int) -> _Location:
-    kind, number, _ = entry.match.address
-    if tree is None or kind == "session":
-        return _Location()
-    head = tree.session.head
-    view = tree.lay(head)
-    place = entry.match.place
-    if kind == "overlay" or place is None:
-        return _Location(None, any(isinstance(item, OverlayItem) and item.number == number for item in view))
-    path = tree.lay(head, overlays=False)
-    position = at = position_of(path, place)
-    branch: list[Item] = []
-    if position is None:
-        leaf = Place(place.segment, tree.last_in(place.segment))
-        path = tree.lay(leaf, overlays=False)
-        at = position_of(path, place)
-        branch = last_items(path, 1)
-    before: list[Item] = []
-    after: list[Item] = []
-    if context and at is not None:
-        before = last_items(first_items(path, at), context)
-        after = first_items(drop_first(path, at + 1), context)
-    return _Location(position, position_of(view, place) is not None, branch, before, after)
+class _Locator:
+    """Finds where hits are in one session."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._path = tree.path(tree.session.head)
+        self._covers = tree.outermost(self._path)
+
+    def locate(self, match: IndexMatch, context: int) -> _Location:
+        kind, number, _ = match.address
+        tree, path, place = self._tree, self._path, match.place
+        if kind == "overlay" or place is None:
+            return _Location(None, any(cover.number == number for _, _, cover in self._covers))
+        position = tree.position_on(path, place)
+        visible = position is not None and not self._is_covered(place)
+        branch: list[Item] = []
+        if position is None:
+            leaf = Place(place.segment, tree.last_in(place.segment))
+            path = tree.path(leaf)
+            branch = [tree.item_at(leaf)]
+        before = _steps(tree.before, place, context)[::-1]
+        after = _steps(partial(tree.after, path), place, context)
+        return _Location(position, visible, branch, list(map(tree.item_at, before)), list(map(tree.item_at, after)))
+
+    def _is_covered(self, place: Place) -> bool:
+        at = next(index for index, end in enumerate(self._path) if end.segment == place.segment), place.position
+        return any(start <= at <= end for start, end, _ in self._covers)
+
+
+def _steps(step: Callable[[Place], Place | None], place: Place, count: int) -> list[Place]:
+    """Up to `count` places, each of which is one step from the one before it."""
+    places: list[Place] = []
+    while len(places) < count:
+        found = step(place)
+        if found is None:
+            break
+        places.append(found)
+        place = found
+    return places
 
 
 def _hit(
@@ -269,12 +287,13 @@ def _hit(
 ) -> SearchHit:
     row, kind = entry.row, entry.match.address.kind
     branch = read.messages(location.branch)
+    tokeniser = tokeniser_for(runtime.settings.search.language)
     return SearchHit(
         session_id=row.id,
         message_id=source.id,
         role=source.role,
         score=entry.score,
-        snippet=snippet(_BOLD.sub(r"\1", source.text), request.query, tokeniser_for(runtime.settings.search.language)),
+        snippet=snippet(source.text, request.query, tokeniser),
         created_at=to_datetime(row.last_active_at if kind == "session" else source.at),
         kind=_KINDS[kind],  # type: ignore[arg-type]
         session_name=row.name,
@@ -283,8 +302,19 @@ def _hit(
         key=key_of(row),
         branch=branch[-1].id if branch else None,
         author=source.author,
-        corrected=tuple((typed, term) for term, typed in request.query.corrected if term in entry.match.places),
+        corrected=_corrected(request, entry, source.text, tokeniser),
         parent_session_id=row.parent_session_id,
         context_before=read.messages(location.before),
         context_after=read.messages(location.after),
     )
+
+
+def _corrected(request: Request, entry: Entry, text: str, tokeniser: Tokeniser) -> tuple[tuple[str, str], ...]:
+    """Pairs of a typo in the query, and the word of the text that was found instead."""
+    found = {term: typed for term, typed in request.query.corrected if term in entry.match.places}
+    if not found:
+        return ()
+    written: dict[str, str] = {}
+    for word in tokeniser.written_words(text):
+        written.setdefault(word.term, word.text)
+    return tuple((typed, written.get(term, term)) for term, typed in found.items())

@@ -38,13 +38,13 @@ _EMOJI = (
 )
 _FLAG = "[\U0001f1e6-\U0001f1ff]{2}"
 # One of these inside a word makes it an identifier: a path, a version, an address, a name with hyphens.
-_JOINT = r"[./\\:@-]"
+_JOINT = r"[./\\:@\u2010\u2011-]"
 
 _LETTERS = rf"[^\W{_SPACELESS}]+(?:[{_MARKS}]+[^\W{_SPACELESS}]*)*"
 # Most words in most texts are plain ASCII, for which this pattern is four times as fast.
 _PLAIN = rf"(?>[0-9A-Za-z_]+(?:{_JOINT}[0-9A-Za-z_]+)*(?:\+\+|#)?)"
 # A number with thousands separators, which are no part of the term.
-_THOUSANDS = r"(?<![\w.,-])[0-9]{1,3}(?:,[0-9]{3})+(?![\w,])"
+_THOUSANDS = r"(?<![\w.,-])[0-9]{1,3}(?:,[0-9]{3})+(?!\w|,[0-9])"
 _RUN = (
     rf"{_THOUSANDS}|{_PLAIN}(?![^\x00-\x7f])|{_LETTERS}(?:{_JOINT}{_LETTERS})*(?:\+\+|#)?"
     rf"|[{_SPACELESS}]+|{_FLAG}|[{_EMOJI}]"
@@ -134,6 +134,28 @@ _PAIRS = """
     飽饱 餅饼 餃饺 館馆 饋馈 饅馒 馬马 馳驰 駕驾 駛驶 駐驻 驗验 騎骑 騙骗 騷骚 驟骤 魚鱼 鮮鲜 鯉鲤 鯨鲸 鳥鸟 鳴鸣
     鴨鸭 鵝鹅 鷹鹰 麥麦 黃黄 齊齐 齒齿 齡龄 龍龙 龜龟 慾欲 衹只 隻只 製制 複复 復复 鬆松 徵征 後后 麵面 週周 穀谷
     註注 佈布 採采 係系 繫系 捨舍 榦干 乾干 嚮向 禦御 鬱郁 籲吁 誌志 佔占 墻墙 綫线 啓启
+    誼谊 諧谐 謙谦 謂谓 諷讽 謬谬 譴谴 讚赞 贊赞 讒谗 訝讶 訛讹 訣诀 詛诅 詣诣 詭诡 詮诠 詫诧 誅诛 誘诱 誹诽 諂谄 諄谆
+    諜谍 諺谚 謄誊 謗谤 謚谥 謳讴 譁哗 譚谭 讖谶 豎竖 豔艳 貞贞 貢贡 貯贮 貶贬 賁贲 賂赂 賃赁 賈贾 賑赈 賒赊 賦赋 賬账
+    贅赘 贍赡 贓赃 贖赎 趨趋 跡迹 踴踊 蹤踪 躊踌 軋轧 軒轩 軸轴 軾轼 輒辄 輥辊 輯辑 輻辐 輾辗 轆辘 轍辙 轎轿 轟轰 轡辔
+    迴回 逕径 遊游 遙遥 遞递 邐逦 郟郏 鄒邹 鄧邓 鄲郸 醖酝 醜丑 醬酱 釀酿 釁衅 釐厘 鈍钝 鈦钛 鉀钾 鉤钩 鉻铬 銘铭 銬铐
+    銳锐 鋅锌 鋤锄 鋰锂 錘锤 錠锭 錳锰 錶表 鍍镀 鍊链 鍥锲 鎂镁 鎊镑 鎮镇 鎳镍 鏟铲 鏽锈 鐮镰 鐲镯 鑄铸 閂闩 閏闰 閘闸
+    閡阂 閥阀 閨闺 閩闽 閹阉 閻阎 闆板 闈闱 闌阑 闔阖 闡阐 闢辟 陝陕 陘陉 隕陨 隴陇 隸隶 雋隽 雛雏 靄霭 靂雳 靦腼 鞏巩
+    韁缰 韋韦 韌韧 韻韵 頃顷 頌颂 頑顽 頒颁 頹颓 顆颗 顎颚 顫颤 顱颅 颯飒 颶飓 餌饵 餓饿 餵喂 餾馏 饑饥 饒饶 饞馋 馭驭
+    馴驯 駁驳 駝驼 駭骇 駱骆 騁骋 騰腾 驅驱 驕骄 驢驴 骯肮 髒脏 鬍胡 鬚须 魯鲁 鯊鲨 鰭鳍 鱷鳄 鴉鸦 鴿鸽 鵬鹏 鶴鹤 鷗鸥
+    鸚鹦 麩麸 黴霉 齣出 齲龋 龐庞 墮堕 壘垒 壽寿 夥伙 奩奁 妝妆 姍姗 嫵妩 嬸婶 屜屉 嶄崭 嶇岖 崢峥 巒峦 巔巅 幟帜 幀帧
+    廂厢 廈厦 廚厨 廝厮 彆别 徬彷 憊惫 憫悯 憚惮 懲惩 懨恹 戔戋 戧戗 拚拼 挾挟 捲卷 掄抡 揹背 搗捣 摟搂 摯挚 撓挠 撣掸
+    擄掳 擯摈 攆撵 攪搅 斂敛 斕斓 曄晔 曇昙 桿杆 棗枣 棟栋 棲栖 楓枫 樁桩 槍枪 樞枢 樸朴 橢椭 檳槟 櫥橱 櫻樱 欖榄 欽钦
+    歎叹 殤殇 殯殡 毆殴 氈毡 汙污 洩泄 涇泾 渙涣 湧涌 滌涤 滯滞 滷卤 漸渐 漿浆 潰溃 澀涩 澆浇 澗涧 濘泞 濺溅 瀉泻 瀋沈
+    瀏浏 瀕濒 瀘泸 瀝沥 瀟潇 灄滠 煬炀 熒荧 燉炖 燴烩 爍烁 牘牍 犢犊 狹狭 獷犷 獺獭 璽玺 甌瓯 痙痉 瘡疮 瘧疟 癟瘪 癥症
+    癬癣 癱瘫 皚皑 瞞瞒 瞭了 矯矫 硃朱 硯砚 磯矶 礙碍 礫砾 祿禄 禪禅 稅税 稟禀 穎颖 穢秽 窺窥 竄窜 竅窍 竪竖 筍笋 箏筝
+    篋箧 簍篓 簫箫 籟籁 籠笼 籤签 籬篱 粵粤 糞粪 糰团 紂纣 紈纨 紐纽 紓纾 紗纱 紳绅 紺绀 絃弦 絞绞 綏绥 綢绸 綴缀 緋绯
+    緞缎 緯纬 縛缚 縷缕 繃绷 繡绣 繭茧 繽缤 纏缠 纔才 纖纤 纜缆 罈坛 羈羁 羨羡 翹翘 耬耧 聳耸 聶聂 職职 聾聋 脈脉 腎肾
+    腡脶 膠胶 膩腻 臍脐 臟脏 臠脔 艷艳 芻刍 荊荆 莢荚 萊莱 葦苇 蒼苍 蓀荪 蓽荜 蔔卜 蔭荫 薔蔷 薩萨 薑姜 藉借 蘊蕴 蘿萝
+    蛻蜕 蝸蜗 螢萤 螞蚂 螻蝼 蟬蝉 蠍蝎 蠱蛊 蠶蚕 蠻蛮 衊蔑 袞衮 褸褛 襖袄 襤褴 覓觅 覦觎 觴觞 佇伫 俠侠 倀伥 倆俩 倖幸
+    傑杰 傯偬 僑侨 僕仆 僥侥 僱雇 儉俭 儐傧 儘尽 儲储 儷俪 兇凶 兌兑 凜凛 剎刹 剝剥 劊刽 劍剑 勛勋 勳勋 匯汇 匱匮 卹恤
+    厙厍 吶呐 呂吕 咼呙 唄呗 啣衔 喪丧 喫吃 嗇啬 嗚呜 嘔呕 嘖啧 嘮唠 嘯啸 噁恶 噓嘘 噹当 嚀咛 嚐尝 嚕噜 嚥咽 囂嚣 囪囱
+    垵埯 塢坞 塤埙 墾垦 牀床 疊叠 盃杯 眥眦 睏困 砲炮 碁棋 祕秘 羣群 鉅巨 鉢钵 麪面 鼕冬 傢家 剋克 勻匀 廕荫 徧遍 恆恒
+    悽凄 慼戚 慄栗 慍愠 擡抬 攷考 昇升 曏向 朧胧
 """
 TO_SIMPLIFIED = {ord(pair[0]): pair[1] for pair in _PAIRS.split()}
 
@@ -154,14 +176,16 @@ class _Folding(dict[int, str]):
         return folded
 
 
-# Letters that differ from a plain one by a stroke or the like, which Unicode does not treat as a mark; hiragana as
-# katakana; traditional Chinese characters as simplified ones; digits of all scripts as those of ASCII.
+# Letters that differ from a plain one by a stroke or the like, which Unicode does not treat as a mark; hyphens that say
+# where a line may end as plain ones; hiragana as katakana; traditional Chinese characters as simplified ones; digits of
+# all scripts as those of ASCII.
 FOLDED_LETTERS: dict[int, str] = _Folding(
     {
         **{
             ord(letter): plain
             for letter, plain in zip("øłđħ\u0131æœیک", ("o", "l", "d", "h", "i", "ae", "oe", "ي", "ك"), strict=True)
         },
+        **dict.fromkeys((0x2010, 0x2011), "-"),
         **{kana: chr(kana + 0x60) for kana in range(0x3041, 0x3097)},
         **TO_SIMPLIFIED,
     }

@@ -16,7 +16,7 @@ from frontdesk.search.candidates import CandidatePool, Nearest, Ranked, find_nea
 from frontdesk.search.corpus import Corpus, choose_corpus
 from frontdesk.search.hits import SearchResults
 from frontdesk.search.index import IndexSnapshot
-from frontdesk.search.request import Request, correct_typos
+from frontdesk.search.request import Request, correct_typos, starts_of_typos
 from frontdesk.search.visibility import Access, Entry
 from frontdesk.store import Address, IndexMatch
 
@@ -70,16 +70,18 @@ class _Search:
         self._resume: Address | None = None
         self._is_exact = True
         self._seen: set[str] = set()
-        """terms that some of the texts contain"""
+        """terms of the query that some of the texts contain"""
+        self._read: set[str] = set()
+        """terms of texts that are not indexed which words of the query may be typos of"""
 
     async def page(self) -> SearchResults:
         await self._walk()
-        if self._snapshot.row is not None:
-            corrected = await correct_typos(self._runtime, self._request, self._seen, self._corpus.known)
-            if corrected is not self._request:
-                self._request = corrected
-                self._entries = {}
-                await self._walk()
+        known = self._corpus.known if self._snapshot.row is not None else _know_nothing
+        corrected = await correct_typos(self._runtime, self._request, self._seen, known, self._read)
+        if corrected is not self._request:
+            self._request = corrected
+            self._entries = {}
+            await self._walk()
         near = Nearest() if self._request.resume else await self._nearest()
         walked = hits.Walked(list(self._entries.values()), near, self._resume, is_exact=self._is_exact)
         return await hits.load_page(self._runtime, self._request, walked, self._corpus.trees)
@@ -116,8 +118,11 @@ class _Search:
         """The texts that match among those that are not indexed."""
         pool = CandidatePool()
         if self._request.resume is None:
+            starts = starts_of_typos(self._runtime, self._request.query)
             async for selection in self._corpus.not_indexed():
-                await candidates.scan(self._runtime, self._request, selection, pool)
+                await candidates.scan(self._runtime, self._request, selection, pool, starts)
+            owners = await self._corpus.owners([match for match, _ in pool.read_terms.values()])
+            self._read.update(*(terms for address, (_, terms) in pool.read_terms.items() if address in owners))
         return pool
 
     def _is_enough(self) -> bool:
@@ -167,6 +172,10 @@ class _Search:
             sessions=corpus.selection,
             is_narrowed=corpus.is_narrowed,
         )
+
+
+async def _know_nothing(terms: Sequence[str]) -> set[str]:
+    return set()
 
 
 def _scale(earlier: Sequence[float], ranked: Sequence[Ranked]) -> float:

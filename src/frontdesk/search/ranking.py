@@ -21,8 +21,9 @@ from math import log
 from typing import NamedTuple
 
 from frontdesk.moments import DAY
+from frontdesk.search.dates import closeness
 from frontdesk.search.fields import AUTHOR_MARK, QUESTION
-from frontdesk.search.query import Phrase, Query, closeness, parse
+from frontdesk.search.query import Phrase, Query, parse
 from frontdesk.search.tokeniser import Tokeniser
 from frontdesk.store import Address
 
@@ -70,6 +71,9 @@ class TermPlaces(NamedTuple):
     places: Mapping[str, Sequence[int]]
 
 
+NOTHING_FOUND = TermPlaces(0, {})
+
+
 @dataclass(slots=True)
 class Statistics:
     """The statistics of a corpus: the number of texts, their total length, and how many texts contain each term."""
@@ -86,8 +90,9 @@ class Statistics:
             self.frequencies[term] = self.frequencies.get(term, 0) + 1
 
     def weight(self, term: str) -> float:
-        """The weight of a term: the rarer, the higher (the inverse document frequency of BM25)."""
-        frequency = self.frequencies.get(term, 0)
+        """The weight of a term: the rarer, the higher (the inverse document frequency of BM25). Always above 0, also if
+        texts with the term were added to the corpus between the two counts."""
+        frequency = min(self.frequencies.get(term, 0), self.texts)
         return log(1 + (self.texts - frequency + 0.5) / (frequency + 0.5))
 
 

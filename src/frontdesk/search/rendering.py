@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError, SessionNotFoundError
+from frontdesk.errors import MessageNotFoundError, SessionNotFoundError
 from frontdesk.history import trees, views
 from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.messages.tokens import TokenCounter
 from frontdesk.moments import to_datetime
 from frontdesk.search.hits import SearchHit
+from frontdesk.search.message_text import searchable_text
 from frontdesk.search.request import is_shown
-from frontdesk.search.texts import searchable_text
 from frontdesk.store import Place, SessionRow
 from frontdesk.tree.items import count, drop_first, first_items, position_of
 from frontdesk.tree.tree import Tree
@@ -32,7 +32,6 @@ _SEPARATOR = " · "
 _NEIGHBOUR = "> "
 _NEIGHBOUR_TOKENS = 60
 _SPEAKERS = ("user", "assistant")
-_ATTEMPTS = 100
 _NOTES_TOKENS = 80
 """reserved for the notes on which messages these are, and what was left out"""
 
@@ -135,7 +134,8 @@ async def read_excerpt(runtime: Runtime, row: SessionRow, around: str | None, be
     The id of a summary means the first message that it covers. Raises `MessageNotFoundError`, also for a message that a
     model is not shown, and `SessionNotFoundError`."""
     session_id = row.id
-    for _ in range(_ATTEMPTS):
+
+    async def read() -> Excerpt:
         tree = await trees.load_tree(runtime, session_id, find=[around] if around else ())
         if tree is None or tree.session.number != row.number:
             raise SessionNotFoundError(session_id, runtime.namespace)
@@ -149,15 +149,12 @@ async def read_excerpt(runtime: Runtime, row: SessionRow, around: str | None, be
         reach = before + after if around is None else before
         start = max(0, position - reach)
         items = first_items(drop_first(path, start), position + after + 1 - start)
-        messages = await views.read_items(runtime, items)
-        if len(messages) == count(items):
-            if around is not None and place == tree.find(around) and not is_shown(messages[position - start].role):
-                raise MessageNotFoundError(around, session_id)
-            return _excerpt(messages, position, start, count(path), at_head=leaf == tree.session.head)
-    raise ConcurrentChangeError(
-        f"session {session_id!r} was changed by others {_ATTEMPTS} times while it was read: try again",
-        session_id=session_id,
-    )
+        messages = await views.read_all(runtime, items)
+        if around is not None and place == tree.find(around) and not is_shown(messages[position - start].role):
+            raise MessageNotFoundError(around, session_id)
+        return _excerpt(messages, position, start, count(path), at_head=leaf == tree.session.head)
+
+    return await views.retry_if_moved(runtime, read, session_id)
 
 
 def _excerpt(messages: Sequence[Message], requested: int, start: int, length: int, *, at_head: bool) -> Excerpt:

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from frontdesk import cursors
 from frontdesk.checks import check_count, check_texts
 from frontdesk.config.runtime import Runtime
@@ -21,8 +19,8 @@ from frontdesk.lifecycle.transitions import ARCHIVED, StatusFilter, current_stat
 from frontdesk.moments import to_datetime, to_microseconds
 from frontdesk.search.fields import AUTHOR_MARK
 from frontdesk.search.query import Query, parse
-from frontdesk.search.tokeniser import fold, tokeniser_for
-from frontdesk.store import Address, SessionRow
+from frontdesk.search.tokeniser import WrittenWord, fold, tokeniser_for
+from frontdesk.store import Address, SessionRow, tags_of
 
 _MAX_CONTEXT = 100
 SHOWN_ROLES = frozenset(("assistant", "function", "tool", "user"))
@@ -32,11 +30,10 @@ Known = Callable[[Sequence[str]], Awaitable[Set[str]]]
 """from terms to those of them that some text contains, of the texts that are searched"""
 Choose = Callable[[Iterable[tuple[str, int]]], list[int]]
 """from texts with their times to the indexes of those to show"""
-_decode_tags = msgspec.json.Decoder(list[str]).decode
 _SHORTEST_TYPO = 4
 _LONG_WORD = 8
 """from this length on, two letters may be wrong; before it, one"""
-_RIGHT_LETTERS = 2
+START = 2
 """the first letters, which must be right"""
 _MAX_UNKNOWN = 5
 _MAX_KNOWN = 5_000
@@ -97,7 +94,7 @@ class Request:
             return False
         if any(getattr(row, name) != value for name, value in self.where.items()):
             return False
-        return not query.tags or query.tags <= set(_decode_tags(row.tags))
+        return not query.tags or query.tags <= set(tags_of(row))
 
     def is_in_time(self, at: int) -> bool:
         after, before = self.query.after, self.query.before
@@ -218,34 +215,55 @@ def _earlier(first: int | None, second: int | None) -> int | None:
 # typos
 
 
-async def correct_typos(runtime: Runtime, request: Request, seen: Set[str], known: Known) -> Request:
+async def correct_typos(
+    runtime: Runtime, request: Request, seen: Set[str], known: Known, read: Set[str] = frozenset()
+) -> Request:
     """The request with similar words added for words that no text contains, of the texts that are searched. `seen` are
-    words that some of them contain, and `known` looks for others: what other texts contain has no influence."""
+    words that some of them contain, `known` looks for others in the index, and `read` are terms of texts that are not
+    indexed: what other texts contain has no influence.
+
+    A part of an identifier is no typo if a text has another part of it: "report.csv" finds "reports.csv"."""
     query = request.query
-    words = [word for word in query.words if len(word) >= _SHORTEST_TYPO and word.isalpha() and word not in seen]
+    words = [word for word in _typed_words(query, runtime) if seen.isdisjoint(word.run)]
     if not words:
         return request
-    present = await known([*words, *(AUTHOR_MARK + word for word in words)])
-    unknown = [word for word in words if present.isdisjoint((word, AUTHOR_MARK + word))][:_MAX_UNKNOWN]
+    terms = list(dict.fromkeys(term for word in words for term in (*word.run, AUTHOR_MARK + word.term)))
+    present = read | await known(terms)
+    unknown = [word for word in words if present.isdisjoint((*word.run, AUTHOR_MARK + word.term))]
     corrected: dict[str, str] = {}
-    typed = _as_typed(query, runtime) if unknown else {}
-    for word in unknown:
-        surface = typed.get(word, word)
-        corrected |= dict.fromkeys(await _find_similar(runtime, surface, word, known), surface)
-    if not corrected:
+    for word in unknown[:_MAX_UNKNOWN]:
+        corrected |= dict.fromkeys(await _find_similar(runtime, word.text, word.term, known, read), word.text)
+    added = {term: typed for term, typed in corrected.items() if term not in query.words}
+    if not added:
         return request
-    added = tuple(term for term in corrected if term not in query.words)
-    return replace(request, query=replace(query, words=(*query.words, *added), corrected=tuple(corrected.items())))
+    return replace(request, query=replace(query, words=(*query.words, *added), corrected=tuple(added.items())))
 
 
-async def _find_similar(runtime: Runtime, word: str, stem: str, known: Known) -> list[str]:
+def _typed_words(query: Query, runtime: Runtime) -> list[WrittenWord]:
+    """The words of a query that may be typos."""
+    words = tokeniser_for(runtime.settings.search.language).written_words(query.text)
+    by_term = {word.term: word for word in words if word.term in query.words}
+    return [word for word in by_term.values() if len(word.term) >= _SHORTEST_TYPO and word.term.isalpha()]
+
+
+def starts_of_typos(runtime: Runtime, query: Query) -> set[str]:
+    """How the terms begin that words of a query may be typos of."""
+    return {start for word in _typed_words(query, runtime) for start in _starts(word.term)}
+
+
+def _starts(stem: str) -> tuple[str, ...]:
+    """How terms begin that are similar. The second letter may be one too many, or exchanged with the third: "giutar" is
+    looked for at "gi" and at "gu"."""
+    return tuple(dict.fromkeys((stem[:START], stem[0] + stem[START])))
+
+
+async def _find_similar(runtime: Runtime, word: str, stem: str, known: Known, read: Set[str]) -> list[str]:
     """The known terms that are most similar to a word, at most `_MAX_SIMILAR`."""
-    # The second letter may be one too many, or exchanged with the third: "giutar" is looked for at "gi" and at "gu".
-    starts = dict.fromkeys((stem[:_RIGHT_LETTERS], stem[0] + stem[_RIGHT_LETTERS]))
     vocabulary = runtime.shared(Vocabulary)
-    terms = [term for start in starts for term in await vocabulary.terms(runtime, start)]
+    terms = [term for start in _starts(stem) for term in await vocabulary.terms(runtime, start)]
+    terms += read
     differences = similar(word, stem, terms)
-    present = await known(list(differences)[:_MAX_COMPARED]) if differences else set()
+    present = read | await known(list(differences)[:_MAX_COMPARED]) if differences else set()
     found = [term for term in differences if term in present]
     return sorted(term for term in found if differences[term] == differences[found[0]])[:_MAX_SIMILAR]
 
@@ -266,13 +284,6 @@ class Vocabulary:
             if len(terms) >= _MANY_TERMS:
                 self.kept[start] = time.monotonic(), terms
         return terms
-
-
-def _as_typed(query: Query, runtime: Runtime) -> dict[str, str]:
-    """Term -> the word of the query that it is made from, in lower case."""
-    text = query.text
-    runs = tokeniser_for(runtime.settings.search.language).runs(text)
-    return {run.terms[0]: text[run.start : run.end].lower() for run in runs if len(run.terms) == 1}
 
 
 def similar(word: str, stem: str, terms: Iterable[str]) -> dict[str, int]:
@@ -301,7 +312,7 @@ def _targets(word: str, stem: str) -> list[tuple[str, int, int]]:
         for size in range(max(len(ending) - 1, 1), len(ending) + 2):
             wrong = distance(ending, word[-size:], _allowed(word))
             base = word[:-size]
-            if len(base) > _RIGHT_LETTERS and wrong <= min(_allowed(word), found.get(base, (_TOO_MANY, 0))[0]):
+            if len(base) > START and wrong <= min(_allowed(word), found.get(base, (_TOO_MANY, 0))[0]):
                 found[base] = wrong, _allowed(word)
     return [(target, wrong, allowed) for target, (wrong, allowed) in found.items()]
 

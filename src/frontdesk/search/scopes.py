@@ -71,7 +71,7 @@ class OwnSession:
     def _is_own(self, row: SessionRow) -> bool:
         key, first = key_of(row), self._first
         if self._handle.key is not None:
-            return key == self._runtime.address(self._handle.key).parts
+            return key == self._runtime.stored_key(self._handle.key).parts
         if first is None or row.number == first.number:
             return True
         return key is not None and owner_of("guest", row.id, key) == owner_of("guest", first.id, key_of(first))
@@ -79,7 +79,7 @@ class OwnSession:
     async def key(self) -> Key | None:
         """The key of the handle or of its session, as sessions store it."""
         if self._handle.key is not None:
-            return self._runtime.address(self._handle.key).parts
+            return self._runtime.stored_key(self._handle.key).parts
         row = await self.row()
         return None if row is None else key_of(row)
 
@@ -121,11 +121,14 @@ async def _resolve_name(scope: Literal["session", "guest", "agent"], own: OwnSes
 
 
 class VisibleHits(NamedTuple):
-    """The best hits, and how many were found. If there were too many sessions to look at, `cursor` continues with the
-    next ones."""
+    """The best hits, and how many were found: at least `total` if not `total_is_exact`. If there were too many sessions
+    to look at all of them, `is_exhausted`, and `cursor` continues with the next ones where an index makes that
+    possible."""
 
     hits: list[SearchHit]
     total: int
+    total_is_exact: bool
+    is_exhausted: bool
     cursor: str | None
 
 
@@ -201,7 +204,8 @@ class VisibleSessions:
                 break
         hits = [*hits, *questions]
         total = max(total - left_out - duplicates.dropped, len(hits))
-        return VisibleHits(hits[:limit], total, cursor if access.is_exhausted else None)
+        exhausted = access.is_exhausted
+        return VisibleHits(hits[:limit], total, results.total_is_exact, exhausted, cursor if exhausted else None)
 
     async def _current_request(self) -> set[tuple[str, str]]:
         """The session and the id of each message of the model's own session that has no answer yet: the model has them

@@ -17,6 +17,10 @@ SNIPPET_LENGTH = 240
 _LEAD = 40
 _MAX_SEARCHED = 100_000
 _SPACES = re.compile(r"\s+")
+# Bold words of the text itself, which would be taken for matches. "2**10" and "src/**/*.py" have none.
+_BOLD = re.compile(r"(?<![\w*/])\*{2,3}(?=[^\s*])([^\n]{1,1000}?)(?<=[^\s*])\*{2,3}(?![\w*/])")
+_ASTERISKS = re.compile(r"(?<!\d)\*{2,}|\*{2,}(?!\d)")
+_AT_START, _AT_END = re.compile(r"^(?:\\?\*)+"), re.compile(r"(?:\\?\*)+$")
 
 
 class _Match(NamedTuple):
@@ -28,7 +32,11 @@ class _Match(NamedTuple):
 def snippet(text: str, query: Query, tokeniser: Tokeniser, *, length: int = SNIPPET_LENGTH) -> str:
     """At most `length` characters with as many different matches as possible, cut between words, on one line.
 
-    An ellipsis shows where something was cut off. For a text without a match, it is the start of the text."""
+    An ellipsis shows where something was cut off. For a text without a match, it is the start of the text.
+
+    Bold words of the text become plain, and other asterisks that look like marks are escaped (`src/\\*\\*/*.py`),
+    except for those of a power (`2**10`)."""
+    text = _ASTERISKS.sub(_escape, _BOLD.sub(r"\1", text))
     matches = list(_matches(text[:_MAX_SEARCHED], query, tokeniser))
     first = _densest(matches, length)
     start = 0 if len(text) <= length or not matches else _cut(text, max(0, matches[first].start - _LEAD), forward=True)
@@ -101,15 +109,26 @@ def _cut(text: str, place: int, *, forward: bool) -> int:
     return place
 
 
+def _escape(asterisks: re.Match[str]) -> str:
+    return r"\*" * len(asterisks[0])
+
+
 def _mark(text: str, start: int, end: int, matches: Sequence[_Match]) -> str:
     pieces: list[str] = []
     done = start
     for first, last in _stretches(text, matches):
         first, last = max(first, start), min(last, end)
         if first < last:
-            pieces += (text[done:first], MARK, text[first:last], MARK)
-            done = last
-    return "".join((*pieces, text[done:end]))
+            # An asterisk next to a mark would be taken for a part of it.
+            before = _AT_END.sub("", _after_mark(text[done:first], pieces))
+            match = text[first:last].rstrip()
+            pieces += (before or (" " if pieces else ""), MARK, match, MARK)
+            done = first + len(match)
+    return "".join((*pieces, _after_mark(text[done:end], pieces)))
+
+
+def _after_mark(text: str, pieces: Sequence[str]) -> str:
+    return _AT_START.sub("", text) if pieces else text
 
 
 def _stretches(text: str, matches: Sequence[_Match]) -> list[tuple[int, int]]:

@@ -1,33 +1,22 @@
-"""The texts that can be searched: what of a message is searched, which texts a log entry or a family of sessions
-concerns, and reading them from the store."""
+"""The texts that can be searched: which of them a log entry or a family of sessions concerns, and reading them from the
+store."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import SearchSettings
-from frontdesk.errors import StoreCorruptError
-from frontdesk.messages import (
-    SUMMARY_PREFIX,
-    DataPart,
-    FilePart,
-    Message,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
-from frontdesk.messages.formats.content_blocks import text_of_file
+from frontdesk.errors import DamagedRecordError, StoreCorruptError
+from frontdesk.messages import SUMMARY_PREFIX, Message
 from frontdesk.search.fields import author_facets, facets_of, speaker_of, text_terms
+from frontdesk.search.message_text import searchable_text
 from frontdesk.search.tokeniser import Tokeniser, tokeniser_for
 from frontdesk.store import (
     Address,
@@ -49,89 +38,16 @@ from frontdesk.tree.tree import Tree
 
 BATCH_SIZE = 1_024
 """how many texts are read, tokenised and written at a time"""
-DAMAGE = (StoreCorruptError, UnicodeDecodeError, msgspec.DecodeError)
+DAMAGE = (DamagedRecordError, StoreCorruptError, UnicodeDecodeError, msgspec.DecodeError)
 """what reading a message raises if its content was damaged in the store"""
-SEARCH_TOOLS = frozenset(
-    ("session_search", "read_session", "search_sessions", "read_any_session", "search_context", "expand_summary")
-)
-"""the tools with which a model looks at conversations"""
-TEXTS_VERSION = 2
+TEXTS_VERSION = 3
 """to be raised when other texts are searched than before, so that indexes are built again"""
-_CALLS_BEFORE = 16
-"""how many messages before the result of a tool its call is looked for"""
+_CALLS_BEFORE = (16, 256)
+"""how many messages before the result of a tool its call is looked for; the second number if it is not among the first,
+as after many parallel calls"""
 _FAMILIES = 64
 _SHOWN = frozenset(("name", "summary"))
-_OPAQUE = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,|[A-Za-z0-9+/_-]{512}")
 _log = logging.getLogger("frontdesk.search")
-_decode_changed = msgspec.json.Decoder(dict[str, object]).decode
-
-
-# what of a message is searched
-
-
-def searchable_text(message: Message, *, reasoning: bool = False, traces: set[str] | None = None) -> str:
-    """The name of the author, the text, tool calls with their arguments and results, and the names of files, with the
-    content of text files.
-
-    Binary data is left out. So is reasoning, unless `reasoning`. With `traces`, calls of `SEARCH_TOOLS` and their
-    results are left out, too: they only repeat what is found elsewhere. `traces` has the ids of earlier such calls, and
-    gets those of this message."""
-    content = message.raw.get("content") if message.stored.derived is None else None
-    if type(content) is str and not reasoning:
-        text = content
-    else:
-        parts: Iterable[Part] = message.plain_parts
-        if traces is not None:
-            parts = [part for part in parts if not _is_trace(part, traces)]
-        text = "\n".join(piece for part in parts for piece in _pieces(part, reasoning) if piece)
-    author = message.author
-    return f"{author}: {text}" if author else text
-
-
-def _is_trace(part: Part, traces: set[str]) -> bool:
-    if isinstance(part, ToolCallPart) and part.name in SEARCH_TOOLS:
-        traces.add(part.id)
-        return True
-    return isinstance(part, ToolResultPart) and (part.call_id in traces or part.name in SEARCH_TOOLS)
-
-
-def _pieces(part: Part, reasoning: bool) -> Iterator[str]:
-    match part:
-        case TextPart():
-            yield part.text
-        case ToolCallPart():
-            yield " ".join((part.name, *_strings(part.arguments)))
-        case ToolResultPart():
-            yield " ".join((part.name or "", *_strings(part.content)))
-        case FilePart():
-            yield from _file(part)
-        case DataPart():
-            yield " ".join(_strings(part.data))
-        case ReasoningPart():
-            yield part.text if reasoning else ""
-
-
-def _file(part: FilePart) -> Iterator[str]:
-    yield part.name or ""
-    if part.url and not part.url.startswith("data:"):
-        yield part.url
-    yield text_of_file(part) or ""
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Keys and values of a JSON value, in order, without base64 data."""
-    if type(value) is str:
-        if not _OPAQUE.match(value):
-            yield value
-    elif type(value) is dict:
-        for key, inner in value.items():
-            yield key
-            yield from _strings(inner)
-    elif type(value) is list:
-        for inner in value:
-            yield from _strings(inner)
-    elif value is not None and type(value) is not bool:
-        yield str(value)
 
 
 # where texts are
@@ -169,6 +85,14 @@ class StoredText(NamedTuple):
         )
 
 
+def _may_be_shown(entry: ChangeRow) -> bool:
+    """Whether a text of a session may have changed; so it may if the log entry is damaged."""
+    try:
+        return "changed" not in entry.data or not _SHOWN.isdisjoint(entry.data["changed"])
+    except (DamagedRecordError, TypeError):
+        return True
+
+
 @dataclass(slots=True)
 class TextSelection:
     """A selection of texts, by their locations."""
@@ -202,10 +126,8 @@ class TextSelection:
             case "session.created":
                 self.sessions[entry.session] = None
                 self.forks[entry.session] = None
-            case "session.changed":
-                changed = _decode_changed(entry.detail).get("changed")
-                if not isinstance(changed, list) or not _SHOWN.isdisjoint(changed):
-                    self.sessions[entry.session] = None
+            case "session.changed" if _may_be_shown(entry):
+                self.sessions[entry.session] = None
 
     def _add_span(self, entry: ChangeRow) -> None:
         last = self.spans[-1] if self.spans else None
@@ -221,7 +143,7 @@ class TextSelection:
             )
             self.owners[kind, item.segment if isinstance(item, Span) else item.number] = owner
             if isinstance(item, Span):
-                self.spans.append(Span(item.segment, item.first, item.last, None))
+                self.spans.append(item)
             elif isinstance(item, EditItem):
                 self.edits[item.number] = item.place
             else:
@@ -238,12 +160,13 @@ class TextSelection:
         self.overlays |= {row.number: None for row in rows.overlays if row.kind == "summary"}
         self.sessions |= {row.number: None for row in rows.sessions}
 
-    def merge_spans(self) -> None:
-        """Merge spans that overlap, as those of several forks do."""
+    def merge_spans(self, gap: int = 1) -> None:
+        """Merge spans that overlap, as those of several forks do, and those of a segment that begin less than `gap`
+        messages after the end of another one."""
         merged: list[Span] = []
         for span in sorted(self.spans, key=lambda span: (span.segment, span.first)):
             last = merged[-1] if merged else None
-            if last is not None and last.segment == span.segment and span.first <= last.last + 1:
+            if last is not None and last.segment == span.segment and span.first <= last.last + gap:
                 merged[-1] = Span(span.segment, last.first, max(last.last, span.last), None)
             else:
                 merged.append(span)
@@ -284,16 +207,27 @@ class TextSelection:
             yield TextSelection(sessions=dict.fromkeys(numbers[start : start + BATCH_SIZE]))
 
 
-def items_of(tree: Tree, *, replaced: bool = True) -> list[Item]:
-    """Every message that a session sees, on any branch, and every summary; without `replaced`, only the summaries that
-    its history shows."""
-    items = [item for segment in tree.visible_segments() for item in tree.segment_items(segment.number)]
-    summaries = [overlay for overlay in tree.overlays if overlay.kind == "summary"]
-    items += [OverlayItem(overlay.number, overlay.tokens, None) for overlay in summaries]
-    if not replaced and summaries:
-        shown = {item.number for item in tree.lay(tree.session.head) if isinstance(item, OverlayItem)}
-        items = [item for item in items if not isinstance(item, OverlayItem) or item.number in shown]
-    return items
+def messages_of(tree: Tree) -> list[Item]:
+    """Every message that a session sees, on any branch."""
+    return [item for segment in tree.visible_segments() for item in tree.segment_items(segment.number)]
+
+
+def wide_messages_of(tree: Tree, gap: int) -> list[Item]:
+    """The same and perhaps others, in few items: messages of which fewer than `gap` in a row were removed are among
+    them, and so are those that were replaced, as they were before."""
+    items: list[Item] = []
+    for segment in tree.visible_segments():
+        runs = tree.present(segment.number, 0, tree.reach(segment.number), gap=gap)
+        items += [Span(segment.number, first, last, None) for first, last in runs]
+    return items + [EditItem(edit.number, 0, place, None) for place, edit in tree.replaced.items() if tree.sees(place)]
+
+
+def summaries_of(tree: Tree, *, replaced: bool = True) -> list[Item]:
+    """Every summary that a session sees; without `replaced`, those that its history shows."""
+    overlays = tree.overlays
+    if not replaced:
+        overlays = [overlay for _, _, overlay in tree.outermost(tree.path(tree.session.head))]
+    return [OverlayItem(overlay.number, overlay.tokens, None) for overlay in overlays if overlay.kind == "summary"]
 
 
 async def families(runtime: Runtime, after: int) -> AsyncIterator[tuple[int, TextSelection]]:
@@ -411,17 +345,33 @@ def _single_messages(span: Span) -> Iterator[Span]:
 
 
 async def _earlier_traces(runtime: Runtime, given: Iterable[tuple[Item, list[Message]]]) -> set[str]:
-    """The calls of search tools shortly before those messages that begin with the result of a call."""
-    before: list[Item] = []
-    for item, messages in given:
-        if isinstance(item, Span) and item.first and messages and messages[0].tool_result_ids:
-            before.append(Span(item.segment, max(0, item.first - _CALLS_BEFORE), item.first - 1, None))
+    """The calls of search tools before those messages that have results of earlier calls."""
+    spans = [(item, _calls_wanted(messages)) for item, messages in given if isinstance(item, Span)]
+    left = [(span, wanted) for span, wanted in spans if wanted and span.first]
     traces: set[str] = set()
-    for _, piece in await read_readable(runtime, before):
-        for message in Message.from_run(piece.messages, None):
-            with suppress(*DAMAGE):
-                searchable_text(message, traces=traces)
+    for reach in _CALLS_BEFORE:
+        before: list[Item] = [Span(span.segment, max(0, span.first - reach), span.first - 1, None) for span, _ in left]
+        found: set[str] = set()
+        for _, piece in await read_readable(runtime, before):
+            for message in Message.from_run(piece.messages, None):
+                with suppress(*DAMAGE):
+                    found.update(message.tool_call_ids)
+                    searchable_text(message, traces=traces)
+        left = [(span, wanted) for span, wanted in left if not wanted <= found]
     return traces
+
+
+def _calls_wanted(messages: Iterable[Message]) -> set[str]:
+    """The calls that messages have the results of, without those that come before the result among them."""
+    wanted: set[str] = set()
+    known: set[str] = set()
+    for message in messages:
+        if message.stored.derived is None:
+            continue  # a plain text
+        with suppress(*DAMAGE):
+            wanted.update(set(message.tool_result_ids) - known)
+            known.update(message.tool_call_ids)
+    return wanted
 
 
 def _messages(

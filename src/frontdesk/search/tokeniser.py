@@ -43,7 +43,7 @@ from frontdesk.search.languages import (
     without_prefix,
 )
 
-VERSION = 3
+VERSION = 4
 """to be increased when the same text produces other terms, so that indexes are built again"""
 _MAX_CACHED_RUNS = 1 << 16
 _MAX_CACHED_CHUNKS = 1 << 17
@@ -51,8 +51,9 @@ _MAX_CACHED_LENGTH = 64
 _MAX_TERM = 128
 _MAX_IDENTIFIER = 512
 _MAX_OTHERS = 24
-_HASH_PREFIXES = (7, 8)
+_HASH_PREFIXES = range(7, 13)
 _JOINTS = str.maketrans("", "", "-.")
+_HYPHENS = str.maketrans("\u2010\u2011", "--")
 
 
 class Terms(NamedTuple):
@@ -68,6 +69,14 @@ class ScriptRun(NamedTuple):
     start: int
     end: int
     terms: tuple[str, ...]
+
+
+class WrittenWord(NamedTuple):
+    """A word as it is written, in lower case, its term, and all terms of the run that it is a part of."""
+
+    text: str
+    term: str
+    run: tuple[str, ...]
 
 
 class Tokeniser:
@@ -106,6 +115,15 @@ class Tokeniser:
             words, others = self._runs[found[0]]
             yield ScriptRun(found.start(), found.end(), words + others)
 
+    def written_words(self, text: str) -> Iterator[WrittenWord]:
+        """The words of a text that have one term each, without the other spellings by which they are found."""
+        for found in run_pattern().findall(text):
+            words, others = self._runs[found]
+            for part in () if is_spaceless(found) else PARTS.findall(found):
+                terms = self._runs[part].words
+                if len(terms) == 1:
+                    yield WrittenWord(part.lower(), terms[0], words + others)
+
     def query_runs(self, text: str) -> Iterator[Terms]:
         """The terms to search for, run by run. For scripts without spaces these are the pairs of characters, which are
         more specific; a single character only if the run has no other."""
@@ -137,6 +155,7 @@ class _RunCache(dict[str, Terms]):
     def _split(self, run: str) -> Terms:
         if len(run) > _MAX_IDENTIFIER:
             return Terms(())
+        run = run.translate(_HYPHENS)
         if "," in run:
             return Terms((run.replace(",", ""),))
         parts = PARTS.findall(run) or [run]
@@ -153,7 +172,7 @@ class _RunCache(dict[str, Terms]):
             folded = fold(part)
             contracted = split_contraction(folded)
             if len(contracted) > 1:
-                return contracted
+                return tuple(map(self._stem_part, contracted))
         return (self._stem_part(part[:_MAX_TERM]),)
 
     def _stem_part(self, part: str) -> str:

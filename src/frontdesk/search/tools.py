@@ -21,7 +21,7 @@ from frontdesk.errors import (
 from frontdesk.search.hits import SearchHit
 from frontdesk.search.query import parse
 from frontdesk.search.rendering import read_excerpt, render_excerpt, render_hits
-from frontdesk.search.scopes import OwnSession, ScopedHistory
+from frontdesk.search.scopes import OwnSession, ScopedHistory, VisibleHits
 from frontdesk.search.tokeniser import TOKENISER
 from frontdesk.tools import Tool, schema
 
@@ -70,16 +70,16 @@ def _search_tool(history: ScopedHistory, names: ToolNames, max_tokens: int) -> T
         first, wanted = skip or 0, limit or _HITS
         try:
             visible = await history.visible()
-            hits, total, next_cursor = await visible.hits(text, first + wanted, session_id=session, cursor=cursor)
+            found = await visible.hits(text, first + wanted, session_id=session, cursor=cursor)
         except SessionNotFoundError:
             return _no_conversation(str(session), names)
         except InvalidCursorError:
             return "Error: this cursor is of another search. Repeat the search that returned it, with the same words."
-        rendered = render_hits(hits[first:], max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
-        notes = [f'{_INCOMPLETE}, or continue with cursor="{next_cursor}".)'] if next_cursor else []
+        rendered = render_hits(found.hits[first:], max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
         if not rendered:
-            return "\n\n".join(["No results found." if not total else f"No more results: there are {total}.", *notes])
-        return "\n\n".join([*rendered, _hint(first + len(rendered), total, names), *notes])
+            none = f"No more results: there are {_total(found)}." if found.total else "No results found."
+            return "\n\n".join([none, *_note_unasked(found)])
+        return "\n\n".join([*rendered, _hint(first + len(rendered), found, names), *_note_unasked(found)])
 
     return Tool(
         name=names.search,
@@ -120,9 +120,20 @@ def _filters(role: str | None, after: str | None, before: str | None) -> str:
     return filters
 
 
-def _hint(shown: int, total: int, names: ToolNames) -> str:
-    more = f"{total - shown} more: search again with skip={shown}. " if shown < total else ""
+def _hint(shown: int, found: VisibleHits, names: ToolNames) -> str:
+    how = f"search again with skip={shown}" if shown <= _MAX_SKIPPED else "search for rarer words"
+    more = f"{_total(found, shown)} more: {how}. " if shown < found.total else ""
     return f"({more}To read around a hit: {names.read} with its session, and its message as `around`.)"
+
+
+def _total(found: VisibleHits, shown: int = 0) -> str:
+    return f"{'' if found.total_is_exact else 'at least '}{found.total - shown}"
+
+
+def _note_unasked(found: VisibleHits) -> list[str]:
+    """What to do if the scope's function could not be asked about all conversations."""
+    go_on = f', or continue with cursor="{found.cursor}"' if found.cursor else ""
+    return [f"{_INCOMPLETE}{go_on}.)"] if found.is_exhausted else []
 
 
 def _no_conversation(session_id: str, names: ToolNames) -> str:
@@ -199,7 +210,7 @@ async def _search_as_text(
     """The best hits as one text; None if there are none."""
     found = await (await history.visible()).hits(query, _HITS, leave_out=leave_out)
     rendered = render_hits(found.hits, max_tokens - _HINT_TOKENS, history.runtime.settings.counter)
-    more = found.total - len(rendered)
-    notes = [f"({more} more: search for rarer words.)"] if more else []
-    notes += [f"{_INCOMPLETE}.)"] if found.cursor else []
+    shown = len(rendered)
+    notes = [f"({_total(found, shown)} more: search for rarer words.)"] if shown < found.total else []
+    notes += [f"{_INCOMPLETE}.)"] if found.is_exhausted else []
     return "\n\n".join([*rendered, *notes]) or None

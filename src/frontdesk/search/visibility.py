@@ -18,6 +18,7 @@ from frontdesk.history.live import live_states
 from frontdesk.models.windows import session_window
 from frontdesk.records import SessionInfo
 from frontdesk.search.request import Request
+from frontdesk.search.trees import load_trees
 from frontdesk.store import Address, IndexMatch, SessionRow, SessionSelection, TextKind
 from frontdesk.tree.tree import Tree
 
@@ -257,16 +258,16 @@ class Viewers:
     async def load(self, runtime: Runtime, rows: Iterable[SessionRow]) -> bool:
         """Add sessions; False if all of them were there already."""
         wanted = {row.number: row.id for row in rows if row.number not in self._trees}
-        shapes = await runtime.store.trees(runtime.namespace, list(wanted.values())) if wanted else []
+        trees = await load_trees(runtime, list(wanted.values())) if wanted else []
         # An id may have been deleted and used again.
-        self.add(Tree(shape) for shape in shapes if shape.session.number in wanted)
+        self.add(tree for tree in trees if tree.session.number in wanted)
         return bool(wanted)
 
     def add(self, trees: Iterable[Tree]) -> None:
         for tree in trees:
             self._trees[tree.session.number] = tree
             self._owners.update({("message", row.number): row.tree for row in tree.rows.segments})
-            self._owners.update({("edit", row.number): row.tree for row in tree.rows.edits})
+            self._owners.update({("edit", row.number): row.tree for row in tree.replaced.values()})
             self._owners.update({("overlay", row.number): row.tree for row in tree.rows.overlays})
         self._by_activity = sorted((tree.session for tree in self._trees.values()), key=_activity)
         self._by_tree = {row.tree: row for row in self._by_activity}
