@@ -88,10 +88,10 @@ def changes(messages: list[Message], room: int) -> int:
 @pytest.mark.parametrize(
     ("shape", "rooms"),
     [
-        (assistant, (4_000, 8_000, 12_000, 16_000, 32_000)),
-        (chat, (8_000, 12_000, 16_000, 32_000)),
-        (coding_agent, (12_000, 16_000, 32_000)),
-        (reader, (32_000,)),
+        (assistant, (4_000, 8_000, 12_000, 16_000, 24_000, 32_000)),
+        (chat, (8_000, 12_000, 16_000, 24_000, 32_000)),
+        (coding_agent, (12_000, 16_000, 24_000, 32_000, 64_000)),
+        (reader, (32_000, 64_000)),
     ],
 )
 @pytest.mark.parametrize("seed", [11, 12])

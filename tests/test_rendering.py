@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontdesk import MessageFormat, convert
 from frontdesk.errors import InvalidInputError
 from frontdesk.messages import Message, formats
 from frontdesk.messages.formats import Rendering
@@ -488,3 +489,25 @@ def test_neighbours_of_one_role_are_merged_for_strict_templates() -> None:
         said("assistant", "(no text)"),
         said("user", "c"),
     ]
+
+
+PNG: Raw = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "cG5n"}}
+ADDRESS: Raw = {"type": "input_image", "image_url": "https://x.test/a.png", "detail": "auto"}
+SEEN: dict[MessageFormat, list[Raw]] = {
+    "anthropic": [
+        {"role": "assistant", "content": [use("c1")]},
+        {"role": "user", "content": [{**used("c1"), "content": [PNG]}]},
+    ],
+    "openai-responses": [item_call("c1"), {**item_result("c1"), "output": [ADDRESS]}],
+}
+"""conversations in which a tool returned an image"""
+
+
+@pytest.mark.parametrize("given", SEEN)
+@pytest.mark.parametrize("format", PROVIDERS)
+def test_an_image_that_a_tool_returned_is_reported_where_only_its_place_is_kept(
+    given: MessageFormat, format: MessageFormat
+) -> None:
+    converted = convert([said("user", "Look"), *SEEN[given]], format)
+    assert ("[image]" in str(converted.messages)) is (format != given)
+    assert [(loss.kind, loss.part) for loss in converted.losses] == ([] if format == given else [("file", 0)])

@@ -27,6 +27,7 @@ from tests.public_api.hooks import HookTests
 from tests.public_api.lifecycle import ClockFixtures, LifecycleTests
 from tests.public_api.listing import ListingTests
 from tests.public_api.memory import MemoryTests
+from tests.public_api.memory_attack import MemoryAttackTests
 from tests.public_api.messages import MessageTests
 from tests.public_api.model_search import ModelSearchTests
 from tests.public_api.overlays import OverlayTests
@@ -36,7 +37,6 @@ from tests.public_api.random_histories import RandomHistoryTests
 from tests.public_api.replaced_messages import ReplacedMessageTests
 from tests.public_api.scopes import ScopeTests
 from tests.public_api.search import SearchTests
-from tests.public_api.search_attack import SearchAttackTests
 from tests.public_api.search_random import SearchRandomTests
 from tests.public_api.search_scopes import SearchScopeTests
 from tests.public_api.search_tools import SearchToolTests
@@ -80,7 +80,7 @@ class PublicApiTests(
     SearchScopeTests,
     SearchRandomTests,
     ModelSearchTests,
-    SearchAttackTests,
+    MemoryAttackTests,
     SemanticSearchTests,
     BackgroundCompactionTests,
     CompactionTests,

@@ -224,12 +224,14 @@ class AcceptedMessageTests:
 
     async def test_what_cannot_be_stored_is_refused_with_what_to_do(self, session: Session) -> None:
         for bad, reason in (
-            ("text", "give its `role`"),
+            ("text", "pass `role=`"),
             ({"content": "x"}, "role is missing"),
             (response(RESPONSE_ITEMS), "append_all"),
         ):
             with pytest.raises(InvalidMessageError, match=reason):
                 await session.append(bad)  # type: ignore[arg-type]
+        with pytest.raises(InvalidMessageError, match="id is missing"):
+            await session.update_message({"role": "user", "content": "x"})
         with pytest.raises(InvalidIdError, match="id="):
             await session.append({"id": 7, "role": "user", "content": "x"})
         appended = await session.append({"id": 7, "role": "user", "content": "x"}, id="seven")

@@ -10,7 +10,7 @@ import pytest
 
 from frontdesk import CompactionError, Event, ModelError, Session, SessionManager, Store
 from frontdesk.models import Completion
-from tests.public_api.scripted_models import Scripted, compacting, said
+from tests.public_api.scripted_models import LENGTH, Scripted, compacting, said
 from tests.waiting import PATIENCE, eventually
 
 SECRET = "PIN 4929"
@@ -64,6 +64,54 @@ class CompactionReportTests:
         assert "'chat' (manual)" in record.getMessage()
         assert f"from {made.tokens_before} to {made.tokens_after} tokens" in record.getMessage()
         assert SECRET not in caplog.text + repr([started, finished])
+
+    async def test_a_summary_of_a_summary_counts_the_messages_under_both(self, store: Store, namespace: str) -> None:
+        async with compacting(store, namespace, Scripted(), auto=False) as manager:
+            session = manager.session("chat")
+            await full(session)
+            assert await session.compact() is not None
+            await session.append_all([said(number) for number in range(10, 16)])
+            made = await session.compact()
+            assert made is not None
+            assert made.from_id == "m2"
+            stands_for = len([message async for message in session.expand(made.id)])
+            assert stands_for == int(made.to_id.removeprefix("m")) - 1
+            assert made.messages_covered == stands_for
+            assert (await session.compactions())[-1].details["messages_covered"] == stands_for
+            assert [event.data["messages_covered"] for event in (await runs(manager))[-2:]] == [stands_for] * 2
+            await manager.compact_and_split("chat")
+            assert [event.data["messages_covered"] for event in (await runs(manager))[-2:]] == [15] * 2
+
+    async def test_hidden_messages_are_counted_one_by_one(self, store: Store, namespace: str) -> None:
+        async with compacting(store, namespace, strategy="truncate", auto=False) as manager:
+            session = manager.session("chat")
+            await full(session)
+            await session.add_compaction("by hand", "m3", "m5")
+            made = await session.compact()
+            assert made is not None
+            assert made.messages_covered == len([message async for message in session.expand(made.id)])
+
+    @pytest.mark.parametrize("change", ["delete", "update"])
+    async def test_a_summary_that_is_made_again_reports_the_messages_that_it_replaces(
+        self, store: Store, namespace: str, change: str
+    ) -> None:
+        async with compacting(store, namespace, Scripted("short", "a longer one"), auto=False) as manager:
+            session = manager.session("chat")
+            await full(session, 8)
+            first = await session.compact()
+            assert first is not None
+            if change == "delete":
+                await session.delete_messages(["m3"])
+            else:
+                await session.update_message({**said(3), "content": "m3 again".ljust(LENGTH - 4, "x")})
+            made = await session.compact()
+            assert made is not None
+            left = 7 if change == "delete" else 8
+            assert (made.messages_covered, made.messages_kept) == (left - 3, 3)
+            assert made.tokens_before == left * LENGTH
+            assert made.tokens_after == (await session.info()).token_count
+            assert made.tokens_saved == made.tokens_before - made.tokens_after > 0
+            assert [event.data["tokens_before"] for event in (await runs(manager))[-2:]] == [left * LENGTH] * 2
 
     async def test_a_compaction_in_the_background_says_so(self, store: Store, namespace: str) -> None:
         async with compacting(store, namespace, Scripted()) as manager:

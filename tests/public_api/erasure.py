@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,9 @@ class Listener:
 
 
 class ErasureTests:
+    keeps_answers = False
+    """whether a server keeps answers, which an erasure counts as states of the guest"""
+
     async def test_all_data_of_a_peer_is_erased_and_all_other_data_stays(self, manager: SessionManager) -> None:
         first = await everything(manager, ADA, "quagga")
         second = await manager.new(ADA)
@@ -75,15 +78,16 @@ class ErasureTests:
         other = await everything(manager, BOB, "okapi")
         await manager.reindex()
         report = await manager.erase(peer="ada")
-        assert report == ErasureReport(
+        assert replace(report, states=1) == ErasureReport(
             sessions=2, messages=6, summaries=1, block_versions=3, states=1, usage_entries=1, queued_messages=0
         )
+        assert report.states == 1 or (self.keeps_answers and report.states > 1)
         assert [await manager.get(id) for id in (first.id, second.id)] == [None, None]
         assert (await manager.search("quagga again")).total == 0
         assert [info.id for info in await manager.list()] == [other.id]
         assert len(await path(other)) == 5
         assert {hit.session_id for hit in await manager.search("okapi")} == {other.id}
-        assert await manager.states(Mood).get(other.id) == Mood()
+        assert [await manager.states(Mood).get(id) for id in (first.id, other.id)] == [None, Mood()]
         assert (await manager.usage()).total.input_tokens == 10
         assert await manager.erase(peer="ada") == ErasureReport()
 

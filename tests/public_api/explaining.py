@@ -178,7 +178,11 @@ class ExplainingTests:
             assert list(parts) == ["prompt", "tools", "summary", "user"]
             assert (parts["tools"][0], parts["summary"][0], parts["user"][0]) == (len(tools), 1, 3)
             usage = await session.context_usage()
-            assert found.used == usage.used + parts["tools"][1] == sum(tokens for _, tokens in parts.values())
+            info = await session.info()
+            assert info.prompt_tokens == parts["prompt"][1] > 0
+            assert found.used == usage.used == info.token_count + info.prompt_tokens
+            assert found.used == sum(tokens for _, tokens in parts.values()) - parts["tools"][1]
+            assert found.ratio == usage.ratio == info.window_usage
             assert (found.max, found.room) == (usage.max, found.compacts_at - found.used)
             assert (found.covered_messages, found.branch_messages) == (4, 1)
             assert found.last_call is not None
@@ -192,6 +196,29 @@ class ExplainingTests:
             with pytest.raises(SessionNotFoundError):
                 await manager.session("nobody").context_breakdown()
             assert await manager.session("nobody").prompt() is None
+
+    async def test_lists_and_other_managers_say_the_same_of_how_full_a_window_is(
+        self, store: Store, namespace: str
+    ) -> None:
+        writer = SessionManager(store, namespace=namespace).with_context("memory").with_cached_prompt()
+        async with writer, SessionManager(store, namespace=namespace) as reader:
+            await writer.create(id="full", max_tokens=1_000)
+            session = writer.session("full")
+            await session.append(user("q", "word " * 300))
+            await session.replace_context_block("memory", "Likes tea. " * 100)
+            await session.freeze_system_prompt()
+            usage = await session.context_usage()
+            view = (await session.info()).token_count / 1_000
+            assert view < usage.ratio
+            for manager in (writer, reader):
+                [info] = await manager.list()
+                assert info.window_usage == usage.ratio
+                assert info.token_usage == view
+                assert (await manager.session("full").context_usage()) == usage
+                assert (await manager.session("full").context_breakdown()).ratio == usage.ratio
+                assert await manager.count(min_usage=(view + usage.ratio) / 2) == 1
+                assert await manager.count(min_usage=usage.ratio + 0.001) == 0
+            assert await reader.session("full").prompt() == await session.prompt()
 
     async def test_results_of_tools_are_a_part_of_their_own(self, session: Session) -> None:
         results = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "seen"}]}

@@ -422,6 +422,20 @@ class GuestMemoryTests:
             assert await left() == ["namespace"]
             assert (await manager.session(BEN).context_block("guest")).content == ""
 
+    async def test_what_was_learned_from_an_author_goes_with_the_author(self, store: Store, namespace: str) -> None:
+        script = Scripted("- ana likes tea", "- ben has a cat", "- ben has a cat")
+        async with remembering(store, namespace, script) as manager:
+            club = manager.session(SessionKey("bot", "group", "club"))
+            for author in ("ana", "ben"):
+                await club.append({**user(f"m-{author}"), "author": author})
+                await club.refresh_memory()
+            later = await manager.new(SessionKey("bot", "group", "club"))
+            assert "ana likes tea" in await later.freeze_system_prompt()
+            assert (await manager.erase(author="ana")).messages == 1
+            assert await memory(later) == "- ben has a cat"
+            assert "ana" not in repr([await versions(later), await later.freeze_system_prompt()])
+            assert "ana" not in repr([await club.refresh_memory(), await memory(later)])
+
     async def test_an_erasure_counts_the_versions_of_blocks_and_no_notes_about_facts(
         self, store: Store, namespace: str
     ) -> None:

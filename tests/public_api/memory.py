@@ -10,6 +10,7 @@ from frontdesk import (
     BlockNotFoundError,
     BlockTooLargeError,
     ConfigurationError,
+    ContextOverflowError,
     Message,
     Session,
     SessionKey,
@@ -88,6 +89,15 @@ class MemoryTests:
             await session.update_message(user("m1", "m1"))
             await session.append(user("m6", "m6 ".ljust(400, "x")))
             await model.asked()
+
+    async def test_the_frozen_prompt_counts_towards_the_soft_ratio(self, store: Store, namespace: str) -> None:
+        async with remembering(store, namespace, Scripted()).with_cached_prompt() as manager:
+            session = manager.session("chat")
+            await fill(session, 1, 5)
+            await session.set_system_prompt("x" * 100)
+            assert not await session.needs_memory_refresh()
+            await session.freeze_system_prompt()
+            assert await session.needs_memory_refresh()
 
     async def test_memory_can_be_refreshed_before_it_is_needed(self, store: Store, namespace: str) -> None:
         async with remembering(store, namespace, Scripted("- likes tea"), enabled=True) as manager:
@@ -254,6 +264,26 @@ class MemoryTests:
         assert all(message in [each.raw for each in whole] for message in raw)
         assert ids(await long_outputs.history()) == ids(whole)
         assert [message.raw for message in await long_outputs.history()] == [message.raw for message in whole]
+
+    async def test_whatever_the_limit_is_everything_goes_in_one_order(self, long_outputs: Session) -> None:
+        """A window leaves out as much as the end of its step needs. That may be a whole turn where this call would need
+        less. But older outputs are short before newer ones are, and an output of the current turn is shortened only
+        once there are no earlier turns."""
+        whole: list[Message] = await long_outputs.history()
+        total = sum(message.tokens for message in whole)
+        seen = set()
+        for budget in range(total, 100, -40):
+            try:
+                fitted = await long_outputs.history(max_tokens=budget)
+            except ContextOverflowError:
+                break
+            outputs = [len(message.text) > 500 for message in fitted if message.role == "tool"]
+            earlier, current = outputs[:-1], outputs[-1]
+            assert ids(fitted) == ids(whole)[-len(fitted) :]
+            assert outputs == sorted(outputs)  # short ones first
+            assert current or not earlier
+            seen.add((len(outputs), current))
+        assert {(5, True), (1, True), (1, False)} < seen
 
     async def test_reading_another_branch_shortens_nothing_at_the_head(self, long_outputs: Session) -> None:
         whole: list[Message] = await long_outputs.history()

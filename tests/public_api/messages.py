@@ -200,7 +200,11 @@ class MessageTests:
         assert [each.inserted for each in await session.append_all(branch, parent="m1")] == [False, True]
         assert await view(session) == ["m1", "m2", "b3"]
         assert [each.inserted for each in await session.append_all(branch, parent="m1")] == [False, False]
-        for names, parent in ((("x", "m3"), "m2"), (("m3", "x"), "m1"), (("m3", "x"), None), (("m1", "b3"), None)):
+        assert not (await session.append(user("m3"), parent="m1")).inserted
+        assert [each.inserted for each in await session.append_all([user("m3")], parent="m2")] == [False]
+        assert await view(session) == ["m1", "m2", "b3"]
+        others = (("x", "m3"), "m2"), (("m3", "x"), "m1"), (("m3", "x"), None), (("m1", "b3"), None), (("m3",), "m1")
+        for names, parent in others:
             with pytest.raises(InvalidRangeError) as caught:
                 await session.append_all([user(name) for name in names], parent=parent)
             assert caught.value.details["session_id"] == "chat"

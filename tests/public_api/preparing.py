@@ -39,6 +39,12 @@ def listed(request: dict[str, Any]) -> list[dict[str, Any]]:
     return messages
 
 
+def kind_manager(store: Store, namespace: str, *, is_cached: bool) -> SessionManager:
+    """A manager with one block, whose prompts are stored or only kept in memory."""
+    manager = SessionManager(store, namespace=namespace).with_context("soul", default_content="Be kind.")
+    return manager.with_cached_prompt() if is_cached else manager
+
+
 class PreparingTests:
     # the parts of a request
 
@@ -62,12 +68,31 @@ class PreparingTests:
         }
 
     @pytest.mark.parametrize("is_cached", [True, False])
+    async def test_freezing_a_prompt_creates_the_session_only_if_it_is_stored_there(
+        self, store: Store, namespace: str, is_cached: bool
+    ) -> None:
+        async with kind_manager(store, namespace, is_cached=is_cached) as manager:
+            key = SessionKey("bot", "web", "ana")
+            session = manager.session(key)
+            prompt = await session.freeze_system_prompt()
+            assert prompt == await session.refresh_system_prompt() == await session.freeze_system_prompt()
+            assert (await manager.get(key) is not None) == is_cached
+
+    @pytest.mark.parametrize("is_cached", [True, False])
+    async def test_a_prompt_that_was_frozen_before_the_session_existed_counts_towards_the_window(
+        self, store: Store, namespace: str, is_cached: bool
+    ) -> None:
+        async with kind_manager(store, namespace, is_cached=is_cached) as manager:
+            session = manager.session(SessionKey("bot", "web", "ana"))
+            await session.freeze_system_prompt()
+            await session.append(user("m1"))
+            assert (await session.context_usage()).used > (await session.info()).token_count
+
+    @pytest.mark.parametrize("is_cached", [True, False])
     async def test_a_request_of_an_empty_key_creates_no_session(
         self, store: Store, namespace: str, is_cached: bool
     ) -> None:
-        manager = SessionManager(store, namespace=namespace).with_context("soul", default_content="Be kind.")
-        manager.with_context("memory", scope="guest")
-        async with manager.with_cached_prompt() if is_cached else manager:
+        async with kind_manager(store, namespace, is_cached=is_cached).with_context("memory", scope="guest") as manager:
             key = SessionKey("bot", "web", "ana")
             session = manager.session(key)
             request = await session.prepare("openai")

@@ -19,6 +19,7 @@ OF_ONE_PROCESS = {
         "test_a_new_session_in_a_turn_has_the_blocks_of_the_handle",
         "test_another_worker_without_a_shared_prompt_sees_no_contradiction",
         "test_without_a_cached_prompt_the_prompt_is_frozen_only_in_the_handle",
+        "test_a_prompt_that_was_frozen_before_the_session_existed_counts_towards_the_window",
         "test_workers_of_two_deploys_do_not_replace_each_others_prompt",
         "test_settings_are_final_after_first_use_but_a_handle_may_add_blocks",
         "test_blocks_and_the_local_prompt_of_a_handle_are_those_of_its_turns",
@@ -70,10 +71,14 @@ OF_ONE_PROCESS = {
         "test_the_holder_of_a_turn_splits_its_session_and_goes_on",
         "test_one_compaction_runs_at_a_time_across_handles_and_managers",
     ),
-    "they take minutes in one process, and the short tests send the same calls": (
+    "they take minutes, in one process or over HTTP, and the short tests send the same calls": (
         "test_many_long_random_histories_match_the_naive_model",
         "test_coverage_holds_in_2000_random_histories",
         "test_each_of_three_thousand_guests_finds_exactly_their_own_secret",
+        "test_nothing_that_is_remembered_of_three_thousand_guests_is_shown_to_another",
+        "test_nothing_that_is_remembered_of_a_guest_is_shown_to_another",
+        "test_no_crowd_of_guests_hides_ones_own_secret_or_shows_another",
+        "test_every_message_is_visible_or_covered_once_and_each_summary_is_made_from_what_it_covers",
         "test_a_search_finds_what_a_naive_model_finds_after_much_random_work",
         "test_a_path_of_a_million_messages_streams",
     ),
@@ -85,6 +90,7 @@ class TestClient(PublicApiTests):
     """On SQLite. In the modules of the suite, `SessionManager` is one that is used over HTTP."""
 
     examples = 4
+    keeps_answers = True
 
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:

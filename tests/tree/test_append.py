@@ -244,6 +244,9 @@ def test_a_path_that_is_sent_again_is_answered_even_if_its_parent_is_gone() -> N
 def test_a_known_message_alone_is_answered_whatever_parent_is_given() -> None:
     facts = replace(HERE, parent=Place(7, 0), known={"m3": ON_PATH["m3"]})
     assert decided(request("m3", parent="m1"), facts).result.rows == (AppendedRow(False, "m2", message("m3")),)
+    with pytest.raises(InvalidRangeError):
+        decided(request("m3", parent="m1", is_path=True), facts)
+    assert decided(request("m3", parent="m2", is_path=True), replace(facts, parent=Place(7, 1))).runs == ()
 
 
 def test_no_head_can_be_expected() -> None:

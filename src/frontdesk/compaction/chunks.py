@@ -74,7 +74,7 @@ def slices(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
     """A text in parts of about as many tokens as are allowed: one message may be more than a model reads.
 
     Parts end between words: of a name that is cut in two, a model would read neither half as that name. Only a run
-    without white space that is longer than half a part is cut anywhere."""
+    without whitespace that is longer than half a part is cut anywhere."""
     tokens = counter(text)
     if tokens <= max_tokens:
         return [text]
@@ -91,7 +91,7 @@ def slices(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
 
 
 def _last_space(text: str) -> int | None:
-    """The index after the last white space in the second half of a text."""
+    """The index after the last whitespace in the second half of a text."""
     index = len(text)
     while index > len(text) // 2:
         if text[index - 1].isspace():

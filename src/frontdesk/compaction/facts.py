@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from frontdesk.compaction.memory import memory_fingerprint
+from frontdesk.damage import parse_stored
 from frontdesk.store import DocumentRow, EditItem, Item, Place, Scope, Span
 from frontdesk.store.changes import RESERVED_PREFIX
 
@@ -81,22 +82,33 @@ class Withdrawal(NamedTuple):
     restored: list[str]
 
 
-def decode_progress(row: DocumentRow | None) -> Progress:
-    return Progress() if row is None else msgspec.json.decode(row.content, type=Progress)
+_decode_progress = msgspec.json.Decoder(Progress).decode
+_decode_extraction = msgspec.json.Decoder(Extraction).decode
+_decode_facts = msgspec.json.Decoder(BlockFacts).decode
+
+
+def decode_progress(row: DocumentRow | None, session_id: str) -> Progress:
+    """Raises `DamagedRecordError`."""
+    if row is None:
+        return Progress()
+    return parse_stored(_decode_progress, row.content, "extraction progress of session", session_id)
 
 
 def decode_extraction(row: DocumentRow) -> Extraction:
-    return msgspec.json.decode(row.content, type=Extraction)
+    """Raises `DamagedRecordError`."""
+    return parse_stored(_decode_extraction, row.content, "extraction", row.key)
 
 
 def decode_facts(row: DocumentRow | None) -> BlockFacts:
-    return BlockFacts() if row is None else msgspec.json.decode(row.content, type=BlockFacts)
+    """Raises `DamagedRecordError`."""
+    return BlockFacts() if row is None else parse_stored(_decode_facts, row.content, "facts of context block", row.key)
 
 
-def renumber(row: DocumentRow, segments: Mapping[int, int]) -> DocumentRow:
-    """The same note where the segments have other numbers. Runs in segments that are gone are left out."""
+def renumber(row: DocumentRow, session_id: str, segments: Mapping[int, int]) -> DocumentRow:
+    """The same note where the segments have other numbers. Runs in segments that are gone are left out. Raises
+    `DamagedRecordError`."""
     if row.label == PROGRESS:
-        progress = decode_progress(row)
+        progress = decode_progress(row, session_id)
         again, edited = (_renumbered(runs, segments) for runs in (progress.again, progress.edited))
         note: Progress | Extraction = msgspec.structs.replace(progress, again=again, edited=edited)
     elif row.label == EXTRACTIONS:

@@ -60,7 +60,7 @@ def _trimmed(found: str) -> str:
 
 
 def quoted_by_user(messages: Sequence[Message]) -> list[str]:
-    """What users put in back-ticks, each once, in order; not blocks of code, nor more than 200 characters."""
+    """What users put in backticks, each once, in order; not blocks of code, nor more than 200 characters."""
     found: dict[str, None] = {}
     for message in messages:
         if role_of(message) == "user" and not message.is_summary:

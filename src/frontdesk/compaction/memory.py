@@ -36,10 +36,10 @@ _PROJECT = re.compile(
 
 
 def normalise_memory(text: str) -> list[str]:
-    """The durable facts of an extractor's answer, one line each, without bullets and back-ticks.
+    """The durable facts of an extractor's answer, one line each, without bullets and backticks.
 
-    Lines that say nothing, hold only for the moment or repeat an earlier one are dropped. Preferences come first, then
-    what is about projects, then the rest, each in the order given. Empty where there is nothing to remember.
+    Lines that say nothing, are true only for the moment, or repeat an earlier line are dropped. Preferences come first,
+    then what is about projects, then the rest, each in the given order. Empty if there is nothing to remember.
     """
     seen: set[str] = set()
     buckets: tuple[list[str], list[str], list[str]] = ([], [], [])

@@ -31,6 +31,11 @@ class PathRange(NamedTuple):
     from_id: str
     to_id: str
 
+    @property
+    def length(self) -> int:
+        """How many messages it has, those under overlays included."""
+        return count(self.tree.between(self.start, self.end))
+
 
 def find(tree: Tree, compaction_id: str) -> OverlayRow:
     """The overlay with this id. Raises `CompactionNotFoundError`."""

@@ -23,7 +23,10 @@ def truncate_older_messages(
     max_text_chars: int = 10_000,
     counter: TokenCounter = estimate_tokens,
 ) -> list[Message]:
-    """`messages` with `shorten` applied to all but the last `keep_recent`; the given ones stay as they are."""
+    """A list in which all messages but the last `keep_recent` are shortened: tool outputs to `max_tool_chars`
+    characters, other texts to `max_text_chars`. The given messages do not change.
+
+    Reasoning, tool arguments, files, system messages and summaries stay whole."""
     older = max(0, len(messages) - max(0, keep_recent))
     shortened = [shorten(message, max_tool_chars, max_text_chars, counter) for message in messages[:older]]
     return [*shortened, *messages[older:]]

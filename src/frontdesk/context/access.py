@@ -31,5 +31,5 @@ class SessionAccess(Protocol):
     async def ensure(self) -> SessionRow:
         """The session's row, created if there is none."""
 
-    async def address(self) -> SessionKey | None:
+    async def stored_key(self) -> SessionKey | None:
         """The key that the session is stored under, or will be; None for a session without one."""

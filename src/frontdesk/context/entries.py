@@ -8,6 +8,7 @@ from typing import get_args
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.context.access import SessionAccess
+from frontdesk.deadlines import one_call
 from frontdesk.errors import ConfigurationError
 from frontdesk.messages.ids import check_id
 from frontdesk.search.ranking import rank_texts
@@ -52,10 +53,13 @@ class StoredEntries:
         best = [rows[index] for index, _ in ranked[:_HITS]]
         return "\n\n".join(f"[{row.key}]\n{row.content}" for row in best) or None
 
+    @one_call
     async def set(self, key: str, content: str) -> None:
         store, namespace = self._runtime.store, self._runtime.namespace
         owner = await self._owner()
+        attempts = self._runtime.block_attempts(self._label)
         while True:
+            await attempts.another()
             (row,) = await store.get_documents(namespace, [DocumentName(owner, self._label, key)])
             entry = DocumentRow(
                 label=self._label,
@@ -67,11 +71,14 @@ class StoredEntries:
             if await store.put_document(namespace, owner, entry, fence=self._session.turn):
                 return
 
+    @one_call
     async def remove(self, key: str) -> bool:
         """Remove an entry with all its versions; False if there is none."""
         store, namespace = self._runtime.store, self._runtime.namespace
         name = DocumentName(await self._owner(), self._label, check_id(key, "key"))
+        attempts = self._runtime.block_attempts(self._label)
         while True:
+            await attempts.another()
             (row,) = await store.get_documents(namespace, [name])
             if row is None:
                 return False
@@ -82,6 +89,6 @@ class StoredEntries:
         return await self._runtime.store.list_documents(self._runtime.namespace, await self._owner(), self._label)
 
     async def _owner(self) -> Owner:
-        key = await self._session.address()
+        key = await self._session.stored_key()
         await self._session.readable_id()
         return owner_of(self._scope, self._session.future_id, None if key is None else key.parts)

@@ -14,6 +14,8 @@ from frontdesk.config.settings import ContextSettings, Renderer
 from frontdesk.context.blocks import ContextBlock, digest, fingerprint, identity_of
 from frontdesk.context.prompt import render_prompt
 from frontdesk.context.session_blocks import SessionBlocks
+from frontdesk.damage import parse_stored
+from frontdesk.deadlines import one_call
 from frontdesk.messages import Message
 from frontdesk.store import TURN, PromptRow, SessionRow
 from frontdesk.tree.guards import check_fence
@@ -21,6 +23,8 @@ from frontdesk.tree.guards import check_fence
 _CHANGES_PREFIX = "context-changes:"
 _PROMPT = "prompt"
 """where the metadata of a message on changes names the prompt that it belongs to"""
+_decode_states = msgspec.json.Decoder(dict[str, list[Any]]).decode
+_decode_prompt = msgspec.json.Decoder(PromptRow).decode
 
 
 class _Local:
@@ -60,7 +64,7 @@ class FrozenPrompt:
         if frozen is None and not create and await self._blocks.session.find_row() is None:
             return await self._render(current)
         if frozen is None or self._is_outdated(frozen, current):
-            session_id = await self._blocks.ensure_session()
+            session_id = await self._writable_id()
             while frozen is None or self._is_outdated(frozen, current):
                 frozen = (await self._store(session_id, current, frozen))[0]
         return self._count(frozen)
@@ -75,20 +79,26 @@ class FrozenPrompt:
         is_later = frozen.deployed_at <= self._runtime.started_at
         return own != current_own or (deployed != current_deployed and is_later)
 
+    @one_call
     async def refresh(self) -> PromptRow:
         """Render the prompt again from what the blocks contain now, and freeze that."""
         current = await self._fingerprint()
-        session_id = await self._blocks.ensure_session()
+        session_id = await self._writable_id()
+        attempts = self._runtime.attempts(session_id)
         while True:
+            await attempts.another()
             stored, is_own = await self._store(session_id, current, await self._get())
             if is_own:
                 return self._count(stored)
 
+    @one_call
     async def _store(self, session_id: str, current: str, replaced: PromptRow | None) -> tuple[PromptRow, bool]:
         """Render the prompt and store it, again if something was removed from a block meanwhile: it is removed from the
         prompts that are stored, and this one was not. Returns the prompt that is stored, and whether it is the one that
         was rendered."""
+        attempts = self._runtime.attempts(session_id)
         while True:
+            await attempts.another()
             rendered = await self._render(current)
             stored = await self._put(session_id, rendered, replaced)
             if stored.number != _next(replaced) or stored.text != rendered.text:
@@ -100,7 +110,7 @@ class FrozenPrompt:
     async def _shows_removed(self, prompt: PromptRow) -> bool:
         """Whether a version of a block that a prompt was rendered from is not there any more as it was. A version that
         was only followed by others is."""
-        before: dict[str, list[Any]] = msgspec.json.decode(prompt.blocks)
+        before = states_of(prompt)
         for block in await self._blocks.blocks():
             state = before.get(block.label)
             if state is None or not state[0] or state == block_state(block):
@@ -130,8 +140,8 @@ class FrozenPrompt:
         return self.known_tokens(row)
 
     def known_tokens(self, row: SessionRow) -> int:
-        """The tokens of the prompt according to the session's row, or when this handle last read the prompt."""
-        return row.prompt_tokens if self._is_in_store else self._local.tokens
+        """The tokens of the prompt when this handle last read it, or according to the session's row."""
+        return row.prompt_tokens if self._is_in_store else self._local.tokens or row.prompt_tokens
 
     @property
     def _is_in_store(self) -> bool:
@@ -146,13 +156,21 @@ class FrozenPrompt:
         frozen = await self._get()
         return frozen if frozen is not None and frozen.fingerprint else None
 
+    async def last_frozen(self) -> PromptRow | None:
+        """The same for readers: without a cached prompt of its own, a manager shows what another one has stored."""
+        session_id = await self._blocks.session.readable_id()
+        if self._settings.caches_prompt or self._local.prompt is not None or session_id is None:
+            return await self.current()
+        frozen = await self._runtime.store.get_prompt(self._runtime.namespace, session_id)
+        return frozen if frozen is not None and frozen.fingerprint else None
+
     async def changes(self, frozen: PromptRow) -> dict[str, Any] | None:
         """A message with everything that has changed since a prompt was frozen; None if nothing has.
 
         A block that was written since counts as changed even if it has its old content again: the model may have read
         another value in between. The id depends on what changed, so appending the same change again is a no-op. The
         metadata say which prompt the message belongs to: see `outdated_changes`."""
-        before: dict[str, list[Any]] = msgspec.json.decode(frozen.blocks)
+        before = states_of(frozen)
         blocks = await self._blocks.blocks()
         changed = [block for block in blocks if before.get(block.label) != block_state(block)]
         gone = [label for label in before if label not in {block.label for block in blocks}]
@@ -202,7 +220,12 @@ class FrozenPrompt:
         if self._settings.prompt_store is None:
             return await self._runtime.store.get_prompt(self._runtime.namespace, session_id)
         text = await call(self._settings.prompt_store.get, self._runtime.namespace, session_id)
-        return None if text is None else msgspec.json.decode(text, type=PromptRow)
+        return None if text is None else parse_stored(_decode_prompt, text, "frozen prompt of session", session_id)
+
+    async def _writable_id(self) -> str:
+        """The id of the session, for storing its prompt; the session is created if there is none. A prompt in memory
+        needs none."""
+        return await self._blocks.ensure_session() if self._settings.caches_prompt else ""
 
     async def _put(self, session_id: str, prompt: PromptRow, replaced: PromptRow | None) -> PromptRow:
         """Replace the prompt that was read before by a new one; returns the one that is stored afterwards.
@@ -258,6 +281,11 @@ def _next(prompt: PromptRow | None) -> int:
 def block_state(block: ContextBlock) -> list[Any]:
     """What a frozen prompt records of a block: its version, and a digest of its content."""
     return [block.version, digest(block.content)]
+
+
+def states_of(prompt: PromptRow) -> dict[str, list[Any]]:
+    """The version and the digest of each block that a prompt was rendered from. Raises `DamagedRecordError`."""
+    return parse_stored(_decode_states, prompt.blocks, "frozen prompt", None, prompt.number)
 
 
 def _states(blocks: Sequence[ContextBlock]) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from frontdesk.calls import call
 from frontdesk.checks import check_text
+from frontdesk.config.attempts import Attempts
 from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import SYSTEM_LABEL, Declaration, HistorySearch
 from frontdesk.context.access import SessionAccess
 from frontdesk.context.blocks import BlockKind, BlockVersion, ContextBlock
 from frontdesk.context.entries import StoredEntries
 from frontdesk.context.sources import BlockSource, SearchHistory, SourceCache
+from frontdesk.deadlines import not_counted, one_call
 from frontdesk.errors import (
     BlockNotFoundError,
     BlockTooLargeError,
@@ -26,6 +29,15 @@ from frontdesk.store import DocumentName, DocumentRow, Owner, Scope
 from frontdesk.tree.owners import KEY_SCOPES, owner_of
 
 
+@dataclass(slots=True)
+class HandleBlocks:
+    """What was declared and removed on one handle, which its turns share."""
+
+    added: dict[str, BlockSource] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    histories: dict[str, BlockSource] = field(default_factory=dict)
+
+
 class SessionBlocks:
     """All blocks of one session handle. `search_history` makes the provider of a block that searches other
     conversations.
@@ -38,18 +50,16 @@ class SessionBlocks:
         runtime: Runtime,
         session: SessionAccess,
         search_history: SearchHistory,
-        outside: SessionBlocks | None = None,
+        declared: HandleBlocks | None = None,
     ) -> None:
         self._runtime = runtime
         self.session = session
         self._search_history = search_history
-        self._added: dict[str, BlockSource] = {} if outside is None else outside._added
-        self._removed: set[str] = set() if outside is None else outside._removed
-        self._histories: dict[str, BlockSource] = {} if outside is None else outside._histories
+        self._declared = declared or HandleBlocks()
 
     def in_turn(self, session: SessionAccess) -> SessionBlocks:
         """The same blocks, written in a turn."""
-        return SessionBlocks(self._runtime, session, self._search_history, self)
+        return SessionBlocks(self._runtime, session, self._search_history, self._declared)
 
     def count(self, text: str) -> int:
         return self._runtime.settings.counter(text) if text else 0
@@ -61,7 +71,7 @@ class SessionBlocks:
 
     async def owner(self, scope: Scope) -> Owner:
         """The owner of the blocks with a scope."""
-        key = await self.session.address() if scope in KEY_SCOPES else None
+        key = await self.session.stored_key() if scope in KEY_SCOPES else None
         await self.session.readable_id()
         return owner_of(scope, self.session.future_id, None if key is None else key.parts)
 
@@ -75,39 +85,42 @@ class SessionBlocks:
     def add(self, declaration: Declaration) -> None:
         if declaration.label in self.labels:
             raise ConfigurationError(f"context block {declaration.label!r} is already declared: remove it first")
-        self._added[declaration.label] = BlockSource(declaration)
+        declaration.check_size(self._runtime.settings.counter)
+        self._declared.added[declaration.label] = BlockSource(declaration)
 
     def remove(self, label: str) -> bool:
         if label not in self.labels:
             return False
-        if self._added.pop(label, None) is None:
-            self._removed.add(label)
+        if self._declared.added.pop(label, None) is None:
+            self._declared.removed.add(label)
         return True
 
     @property
     def labels(self) -> tuple[str, ...]:
         declared = (declaration.label for declaration in self._runtime.settings.context.declarations)
-        return (*(label for label in declared if label not in self._removed), *self._added)
+        return (*(label for label in declared if label not in self._declared.removed), *self._declared.added)
 
     @property
     def added(self) -> frozenset[str]:
         """The labels of the blocks that were added to this handle."""
-        return frozenset(self._added)
+        return frozenset(self._declared.added)
 
     @property
     def removed(self) -> frozenset[str]:
         """The labels of the declared blocks that were removed from this handle."""
-        return frozenset(self._removed)
+        return frozenset(self._declared.removed)
 
     async def sources(self) -> list[BlockSource]:
         """The source of every block, ready for use. Nothing is created in the store."""
-        declared = [one for one in self._runtime.settings.context.declarations if one.label not in self._removed]
+        declared = [
+            one for one in self._runtime.settings.context.declarations if one.label not in self._declared.removed
+        ]
         await self.session.readable_id()
         session_id = self.session.future_id
-        sources = [*(self._declared_source(session_id, one) for one in declared), *self._added.values()]
+        sources = [*(self._declared_source(session_id, one) for one in declared), *self._declared.added.values()]
         for source in sources:
             if not source.ready:
-                key = await self.session.address()
+                key = await self.session.stored_key()
                 await source.prepare(self._runtime, session_id, key, self._search_history)
         return [self._bound(source) for source in sources]
 
@@ -121,7 +134,7 @@ class SessionBlocks:
         """The source of a declared block. One that searches history belongs to this handle: what it may find follows
         from the handle's key, not from an id that another guest may use later."""
         if isinstance(declaration.provider, HistorySearch):
-            return self._histories.setdefault(declaration.label, BlockSource(declaration))
+            return self._declared.histories.setdefault(declaration.label, BlockSource(declaration))
         return self._runtime.shared(SourceCache).get(session_id, declaration)
 
     async def source(self, label: str) -> BlockSource:
@@ -187,6 +200,10 @@ class SessionBlocks:
 
     # writing
 
+    def attempts(self, label: str) -> Attempts:
+        """The attempts of a write of a block, which others may overtake."""
+        return self._runtime.block_attempts(label)
+
     async def replace(
         self, label: str, text: str, if_version: int | None, author: str | None, note: DocumentRow | None = None
     ) -> ContextBlock:
@@ -198,6 +215,7 @@ class SessionBlocks:
         """Add a text at the end of a block, on a new line."""
         return await self._write(label, lambda content: _join(content, check_text(text, "text")), None, author)
 
+    @one_call
     async def _write(
         self,
         label: str,
@@ -214,7 +232,9 @@ class SessionBlocks:
         if not source.is_writable:
             raise ReadonlyBlockError(label)
         owner = None if source.provider is not None else await self.owner_for_write(source.declaration.scope)
+        attempts = self.attempts(label)
         while True:
+            await attempts.another()
             block = await self.block(label)
             if if_version is not None and block.version != if_version:
                 raise BlockVersionError(label, if_version, block.version)
@@ -227,7 +247,8 @@ class SessionBlocks:
                 return await self.block(label)
             row = self._version(label, block.version + 1, content, author)
             if await self._put(owner, row, note=note):
-                return await self.block(label)
+                with not_counted():  # it is written, however late it is
+                    return await self.block(label)
             if note is not None:
                 raise BlockVersionError(label, block.version, (await self.block(label)).version)
 
@@ -258,11 +279,14 @@ class SessionBlocks:
         if limit is not None and tokens > limit:
             raise BlockTooLargeError(source.label, tokens, limit)
 
+    @one_call
     async def set_system_prompt(self, text: str, author: str | None) -> str:
         """Set the readonly block that is shown first, and drop the frozen prompt; returns the session's id."""
         check_text(text, "system prompt")
         session_id = await self.ensure_session()
+        attempts = self.attempts(SYSTEM_LABEL)
         while True:
+            await attempts.another()
             present = await self.document(SYSTEM_LABEL)
             row = self._version(SYSTEM_LABEL, 1 if present is None else present.version + 1, text, author)
             if await self._put(Owner("session", session_id), row, drop_prompt=True):
@@ -302,10 +326,13 @@ class SessionBlocks:
         rows = await self._runtime.store.document_versions(self._runtime.namespace, await self._name(label))
         return [BlockVersion(row.version, row.content, row.author, to_datetime(row.created_at)) for row in rows]
 
+    @one_call
     async def forget_versions(self, label: str) -> None:
         """Remove all values of a block except the current one."""
         store, namespace, name = self._runtime.store, self._runtime.namespace, await self._name(label)
+        attempts = self.attempts(label)
         while True:
+            await attempts.another()
             (row,) = await store.get_documents(namespace, [name])
             if row is None or await store.rewrite_document(
                 namespace, name, [row], row.version, fence=self.session.turn
@@ -321,10 +348,13 @@ class SessionBlocks:
             raise InvalidInputError(f"block {label!r} has a provider: only blocks in the store have versions")
         return DocumentName(await self.owner(source.declaration.scope), label)
 
+    @one_call
     async def restore(self, label: str, version: int, author: str | None) -> ContextBlock:
         """Write an earlier value again, as the newest version. It is read again if the block has changed meanwhile:
         something may have been removed from all versions."""
+        attempts = self.attempts(label)
         while True:
+            await attempts.another()
             versions = await self.versions(label)
             earlier = next((each for each in versions if each.version == version), None)
             if earlier is None:

@@ -14,6 +14,8 @@ import msgspec
 
 from frontdesk.context.blocks import digest
 from frontdesk.context.session_blocks import SessionBlocks
+from frontdesk.damage import parse_stored
+from frontdesk.deadlines import one_call
 from frontdesk.messages import Message, NewMessage, StoredMessage, ToolResultPart
 from frontdesk.store import DocumentRow
 from frontdesk.store.changes import RESERVED_PREFIX
@@ -42,6 +44,9 @@ class Load(msgspec.Struct, frozen=True, omit_defaults=True):
     def mark(self) -> str:
         """The end of the tag, which is unique, and the same inside of JSON."""
         return self.tag[self.tag.rindex("#") :]
+
+
+_decode_loads = msgspec.json.Decoder(list[Load]).decode
 
 
 class LoadedSkills:
@@ -93,7 +98,7 @@ class LoadedSkills:
     async def loaded(self) -> list[str]:
         """`label/key` of every skill that is loaded now."""
         row = await self._blocks.document(_LABEL)
-        return [f"{load.label}/{load.key}" for load in _decode(row) if not load.unloaded]
+        return [f"{load.label}/{load.key}" for load in self._decode(row) if not load.unloaded]
 
     async def record_results(self, messages: Sequence[StoredMessage]) -> None:
         """Record which of these stored messages contain loaded skills, so that unloading finds them."""
@@ -123,10 +128,13 @@ class LoadedSkills:
         for message_id, load in late:
             await self._remove(msgspec.structs.replace(load, message_id=message_id))
 
+    @one_call
     async def _change(self, change: Callable[[list[Load]], list[Load]], *, create_session: bool = False) -> None:
+        attempts = self._blocks.attempts(_LABEL)
         while True:
+            await attempts.another()
             row = await self._blocks.document(_LABEL)
-            loads = _decode(row)
+            loads = self._decode(row)
             changed = change(list(loads))
             content = msgspec.json.encode(changed).decode()
             version = 1 if row is None else row.version + 1
@@ -134,6 +142,10 @@ class LoadedSkills:
                 _LABEL, content, version, create_session=create_session
             ):
                 return
+
+    def _decode(self, row: DocumentRow | None) -> list[Load]:
+        name = self._blocks.session.name
+        return [] if row is None else parse_stored(_decode_loads, row.content, "list of loaded skills of session", name)
 
 
 def may_hold_skill(messages: Sequence[StoredMessage]) -> bool:
@@ -145,10 +157,6 @@ def rewrite_raw(message: Message, change: Callable[[Any], Any]) -> NewMessage:
     """A message after a change of its texts, with the id and the role that it has."""
     text = message.text if message.has_given_text else None
     return NewMessage(change(message.raw), id=message.id, role=message.role, text=text)
-
-
-def _decode(row: DocumentRow | None) -> list[Load]:
-    return [] if row is None else msgspec.json.decode(row.content, type=list[Load])
 
 
 def _tool_results(stored: StoredMessage) -> list[Any]:

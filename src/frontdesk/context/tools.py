@@ -17,6 +17,8 @@ from frontdesk.errors import BlockTooLargeError
 from frontdesk.store import Scope
 from frontdesk.tools import Tool, schema
 
+UPDATE = "update_context"
+"""the name of the tool that writes blocks"""
 _SLUG = re.compile(r"[^a-z0-9]+")
 _MAX_SLUG = 60
 _UNLOADED: dict[Unloaded, str] = {
@@ -81,7 +83,7 @@ def _update(blocks: SessionBlocks, sources: list[BlockSource]) -> Tool:
         return f"Written to {label}. Usage: {_usage(block)}"
 
     return Tool(
-        name="update_context",
+        name=UPDATE,
         description="Write to a block of your context. What you write is saved, and appears in the prompt from its next"
         " refresh on.\n" + "\n".join(_describe(source) for source in sources),
         parameters=schema({"label": _label(sources), "content": {"type": "string"}}, optional),

@@ -38,7 +38,6 @@ _IDLE_PAUSE = 20.0
 _COMPLETE = -1
 """in a position: all events of the log entry were returned"""
 _MESSAGE_KINDS = ("message.appended", "message.updated", "head.moved")
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ async def _follow(
         newest, unsettled = await _committed(runtime.store, runtime.namespace)
         skipped = set(unsettled) if from_now else set()
         after = newest if from_now else None if start is None else start.after
-        reader = _Reader(runtime, after, forever, max(unsettled, default=newest), end)
+        reader = _FeedReader(runtime, after, forever, max(unsettled, default=newest), end)
         async for entries in reader.batches():
             ranges = [
                 _range(entry, start.returned + 1 if start is not None and entry.position == start.position else 0)
@@ -204,7 +203,7 @@ async def trim(runtime: Runtime, keep: int, most: int | None = None) -> int:
     return removed
 
 
-class _Reader:
+class _FeedReader:
     """Reads the log from a position on, and waits at its end for more."""
 
     def __init__(
@@ -285,7 +284,7 @@ async def _committed(store: Store, namespace: str) -> tuple[Position, list[Posit
 
 
 def _range(entry: ChangeRow, first: int) -> _EntryRange:
-    ids: list[str] = _decode(entry.detail)["ids"] if entry.kind == "message.deleted" else []
+    ids: list[str] = entry.data["ids"] if entry.kind == "message.deleted" else []
     count = len(ids) or (entry.last - entry.first + 1 if _names_messages(entry) else 1)
     return _EntryRange(entry, ids, first, count - 1, count)
 
@@ -297,7 +296,7 @@ def _names_messages(entry: ChangeRow) -> bool:
 
 def _session_of(entry: ChangeRow) -> str | None:
     if entry.kind == "session.deleted":
-        return str(_decode(entry.detail)["id"]) if entry.detail else None
+        return entry.data.get("id")
     return entry.session_id
 
 
@@ -334,7 +333,7 @@ async def _events(store: Store, ranges: Sequence[_EntryRange], namespace: str) -
                     continue  # deleted since: there is nothing left to report
                 message_id, data = message.id, {"role": message.role}
             elif entry.detail and message_id is None and entry.kind != "session.deleted":
-                data = _decode(entry.detail)
+                data = entry.data
             events.append(_event(entry_range, index, message_id, data, namespace))
     return events
 

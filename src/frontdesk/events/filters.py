@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from frontdesk.checks import check_text
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
@@ -15,8 +13,6 @@ from frontdesk.keys import SessionKey
 from frontdesk.messages import check_id
 from frontdesk.store import ChangeRow
 from frontdesk.store.changes import KEY_PARTS, digest_part
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,7 @@ class EventFilter:
 
     def matches(self, entry: ChangeRow) -> bool:
         if entry.kind == "session.deleted":
-            return self._matches_deleted(_decode(entry.detail) if entry.detail else {})
+            return self._matches_deleted(entry.data)
         if self.session_id is not None and entry.session_id != self.session_id:
             return False
         return all(getattr(entry, name) == value for name, value in self.parts.items())
@@ -56,5 +52,7 @@ def parse_filter(
     if isinstance(session, SessionKey):
         if parts:
             raise InvalidInputError("a key already has an agent, a channel and a peer: pass the key or the parts")
-        return EventFilter(runtime.namespace, None, dict(zip(KEY_PARTS, runtime.address(session).parts, strict=True)))
+        return EventFilter(
+            runtime.namespace, None, dict(zip(KEY_PARTS, runtime.stored_key(session).parts, strict=True))
+        )
     return EventFilter(runtime.namespace, None if session is None else check_id(session, "session id"), parts)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from frontdesk.config.runtime import Runtime
+from frontdesk.deadlines import one_call
 from frontdesk.errors import MessageNotFoundError, StoreError
 from frontdesk.messages import check_id
 from frontdesk.store import Item, Place, Plan, SessionRow
@@ -13,7 +14,6 @@ from frontdesk.tree import plans
 from frontdesk.tree.items import count
 from frontdesk.tree.tree import Tree, whole_view
 
-_ATTEMPTS = 100
 _STORE_SECONDS = 1.0
 """how long a reader waits for a lock to store the view that it has computed"""
 
@@ -56,21 +56,22 @@ async def measure_each(runtime: Runtime, tree: Tree, lists: Sequence[Sequence[It
     return [tree.tokens(items, sums) for items in lists]
 
 
+@one_call
 async def store_view(runtime: Runtime, tree: Tree) -> tuple[SessionRow, list[Item]]:
     """Compute a stale view, and store it for the next reader. Returns the session's row with the totals of the view,
     and the view's items.
 
     A reader does not compete with writers for the session: it tries once to store the view. If that fails, the session
     is loaded again, without a lock, and the view is computed again until it does not change meanwhile."""
-    attempt = 0
+    attempts = runtime.attempts(tree.session.id)
     while True:
-        attempt += 1
+        await attempts.another()
         session = tree.session
         items = tree.lay(session.head)
         tokens, messages = await measure(runtime, tree, items), count(items)
         plan = plans.store_view(tree, tree.view(session.head), tokens, messages, runtime.now())
-        is_stored = attempt == 1 and await _store(runtime, plan)
-        later = None if is_stored or attempt == _ATTEMPTS else await load_tree(runtime, session.id)
+        is_stored = attempts.made == 1 and await _store(runtime, plan)
+        later = None if is_stored or attempts.are_over else await load_tree(runtime, session.id)
         if later is None or later.session.revision == session.revision:
             return plans.with_totals(session, tokens, messages), items
         if later.session.view != "stale":  # another reader has stored it

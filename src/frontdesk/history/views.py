@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import ConcurrentChangeError, MessageNotFoundError
+from frontdesk.deadlines import one_call
+from frontdesk.errors import DamagedRecordError, MessageNotFoundError
 from frontdesk.history.trees import items_at_head, load_tree, measure, place_of, store_view
 from frontdesk.messages import Message
 from frontdesk.store import Item, OverlayItem, Piece
@@ -15,11 +16,14 @@ from frontdesk.tree.tree import Tree
 
 T = TypeVar("T")
 _LEAD = 16
-_ATTEMPTS = 100
 
 
 class MovedError(Exception):
-    """Rows were deleted or replaced between loading the tree and reading them: read again."""
+    """Rows were deleted or replaced between loading the tree and reading them: read again. `items` were incomplete."""
+
+    def __init__(self, items: Sequence[Item] = ()) -> None:
+        super().__init__()
+        self.items = items
 
 
 class LoadedView(NamedTuple):
@@ -41,7 +45,7 @@ async def read_view(
     async def read() -> list[Message]:
         return await read_all(runtime, await view_items(runtime, session_id, leaf, last))
 
-    return await retry_if_moved(read, session_id)
+    return await retry_if_moved(runtime, read, session_id)
 
 
 async def load_view(runtime: Runtime, session_id: str, *, cut: bool = False) -> LoadedView | None:
@@ -62,7 +66,7 @@ async def load_view(runtime: Runtime, session_id: str, *, cut: bool = False) -> 
                 messages[index] = Message.summary(row.id, "", 0, row.created_at, messages[index].parent_id)
         return LoadedView(tree, items, messages)
 
-    return await retry_if_moved(read, session_id)
+    return await retry_if_moved(runtime, read, session_id)
 
 
 def _overlays_of(items: Sequence[Item]) -> Iterator[tuple[int, OverlayItem]]:
@@ -75,11 +79,14 @@ def _overlays_of(items: Sequence[Item]) -> Iterator[tuple[int, OverlayItem]]:
 
 
 async def _read_at_head(runtime: Runtime, session_id: str, last: int | None) -> list[Message] | None:
-    """The common case in one trip to the store; None if the view must be computed first."""
+    """The common case in one trip to the store; None if the view must be computed first, or a message is missing."""
     read = await runtime.store.view(runtime.namespace, session_id, last)
     if read is None:
         return []
-    return None if read.session.view == "stale" else to_messages(read.items, read.pieces)
+    if read.session.view == "stale":
+        return None
+    messages = to_messages(read.items, read.pieces)
+    return messages if len(messages) == count(read.items) else None
 
 
 async def view_items(runtime: Runtime, session_id: str, leaf: str | None, last: int | None) -> list[Item]:
@@ -140,21 +147,30 @@ async def read_all(runtime: Runtime, items: Sequence[Item]) -> list[Message]:
     """The messages of some items. Raises `MovedError` if one was deleted since."""
     messages = await read_items(runtime, items)
     if len(messages) != count(items):
-        raise MovedError
+        raise MovedError(items)
     return messages
 
 
-async def retry_if_moved(read: Callable[[], Awaitable[T]], session_id: str) -> T:
-    """What `read` returns once nothing is deleted while it reads. Raises `ConcurrentChangeError`."""
-    for _ in range(_ATTEMPTS):
+@one_call
+async def retry_if_moved(runtime: Runtime, read: Callable[[], Awaitable[T]], session_id: str) -> T:
+    """What `read` returns once nothing is deleted while it reads. Raises `ConcurrentChangeError`,
+    `DamagedRecordError`."""
+    missed: Sequence[Item] = ()
+    attempts = runtime.attempts(session_id)
+    while True:
+        await attempts.another()
         try:
             return await read()
-        except MovedError:
-            continue
-    raise ConcurrentChangeError(
-        f"session {session_id!r} was changed by others {_ATTEMPTS} times while it was read: try again",
-        session_id=session_id,
-    )
+        except MovedError as error:
+            missed = check_missed(error, missed, session_id)
+
+
+def check_missed(error: MovedError, before: Sequence[Item], session_id: str) -> Sequence[Item]:
+    """What could not be read. Raises `DamagedRecordError` if it is the same as before: a tree that was loaded since
+    would not have what was deleted."""
+    if error.items and error.items == before:
+        raise DamagedRecordError("a message of session", session_id) from None
+    return error.items
 
 
 def to_messages(items: Iterable[Item], pieces: Iterable[Piece]) -> list[Message]:

@@ -40,7 +40,7 @@ async def read_window(
         except TooLongError as error:
             raise ContextOverflowError(taken + error.needed, max_tokens, session_id) from None
 
-    return await retry_if_moved(read, session_id)
+    return await retry_if_moved(runtime, read, session_id)
 
 
 def _pinned(items: Sequence[Item]) -> int:

@@ -72,7 +72,7 @@ class KeyColumns(NamedTuple):
 
 def key_columns(runtime: Runtime, key: SessionKey | None) -> KeyColumns:
     """Where the session of a key is kept. Raises `InvalidKeyError`."""
-    return KeyColumns() if key is None else KeyColumns(*runtime.address(check_key(key)).parts)
+    return KeyColumns() if key is None else KeyColumns(*runtime.stored_key(check_key(key)).parts)
 
 
 def check_key(key: SessionKey) -> SessionKey:
@@ -179,7 +179,7 @@ class Directory:
             rows = await self._runtime.store.page(query)
             if ratio is None:
                 return rows
-            sizes = [row.view_tokens for row in await trees.measure_rows(self._runtime, rows)]
+            sizes = [row.used_tokens for row in await trees.measure_rows(self._runtime, rows)]
             found += [
                 row
                 for row, tokens in zip(rows, sizes, strict=True)

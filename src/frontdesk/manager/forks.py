@@ -38,7 +38,7 @@ class Forks:
     ) -> str:
         """A fork at a message, or at the head; see `SessionManager.fork`. Returns its id."""
         made = new_id() if wanted_id is None else check_id(wanted_id, "session id")
-        parts = None if key is None else self._runtime.address(check_key(key)).parts
+        parts = None if key is None else self._runtime.stored_key(check_key(key)).parts
         takes_prompt = True
 
         def build_at_head(row: SessionRow, view: ViewRow) -> Plan | None:

@@ -20,7 +20,7 @@ from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
 from frontdesk.session.succession import start_next
 from frontdesk.session.turns import KeyMovedError, TurnRequest, shortened, take
-from frontdesk.store import NewOverlay, NewSession, Plan, SessionRow
+from frontdesk.store import NewOverlay, NewSession, Plan, SessionRow, TreeRows
 from frontdesk.tree import plans
 from frontdesk.tree.tree import Tree
 
@@ -93,7 +93,7 @@ class Lifecycle:
         store, namespace = self._runtime.store, self._runtime.namespace
         columns = key_columns(self._runtime, check_key(key))
         while True:
-            current = await store.get_current(namespace, self._runtime.address(key).parts)
+            current = await store.get_current(namespace, self._runtime.stored_key(key).parts)
             if current is None:
                 fresh = NewSession(namespace=namespace, id=new_id(), now=self._runtime.now(), **columns._asdict())
                 if (await store.create(fresh))[1]:
@@ -130,12 +130,12 @@ class Lifecycle:
             if is_wanted(tree.session):
                 await Components(handle).forgetter.forget_session(tree)
 
-        async def build(tree: Tree) -> Plan | None:
+        def decide(rows: TreeRows) -> Plan | None:
             nonlocal deleted
-            deleted = is_wanted(tree.session)
-            return plans.delete_session(tree.rows, self._runtime.now()) if deleted else None
+            deleted = is_wanted(rows.session)
+            return plans.delete_session(rows, self._runtime.now()) if deleted else None
 
-        existed = await handle.change(build, family=True, prepare=forget)
+        existed = await handle.change_whole(decide, forget)
         if existed and deleted:
             await Components(handle).prompt.forget(handle.id)
             await self._states.delete(handle.id, everywhere=False)

@@ -125,6 +125,11 @@ class SessionManager(Configurable):
     def namespace(self) -> str:
         return self._runtime.namespace
 
+    @property
+    def compacts_at(self) -> float:
+        """The share of a window at which a compaction starts: `hard_ratio` of `with_compaction`."""
+        return self._runtime.settings.compaction.hard_ratio
+
     # handles, making and finding
 
     def session(self, ref: str | SessionKey) -> Session:
@@ -133,7 +138,7 @@ class SessionManager(Configurable):
 
     def _under_key(self, session_id: str, key: SessionKey | None) -> Session:
         """A handle on a session whose key is known."""
-        return Session(self._runtime, session_id, None if key is None else self._runtime.address(key))
+        return Session(self._runtime, session_id, None if key is None else self._runtime.stored_key(key))
 
     async def _id_of(self, ref: str | SessionKey) -> str:
         session_id = await Handle(self._runtime, ref).readable_id()
@@ -214,7 +219,7 @@ class SessionManager(Configurable):
         (texts, numbers or bools) at the top level of their metadata. `id_prefix` selects ids that begin with it.
         `created_after` and `created_before` are exclusive. `exclude` leaves out sessions with any of these values of
         agent, channel, peer, thread, tag, model or source, such as {"channel": "cron"}. `min_usage` is the least share
-        of their window that they must use (their `token_usage`), such as 0.8. Raises `InvalidInputError`,
+        of their window that they must use (their `window_usage`), such as 0.8. Raises `InvalidInputError`,
         `InvalidCursorError`."""
         filters = Filters(
             agent,
@@ -789,7 +794,8 @@ class SessionManager(Configurable):
         not imported from the same format is not written to. What cannot be read is reported, and the rest is imported.
         No hook and no model is called. Its use of memory does not grow with a JSONL file or a database; ChatGPT's
         export is read one conversation at a time. With `dry_run`, nothing is written. `on_progress(done, total)` is
-        called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format, and `OSError`s."""
+        called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format or the folder has no
+        transcripts, and `OSError`s."""
         from frontdesk.transfer.transcripts.importing import import_transcripts
 
         return await import_transcripts(

@@ -15,7 +15,7 @@ from frontdesk.records import EndReason, ErasureReport
 from frontdesk.session.components import Components
 from frontdesk.session.endings import ending
 from frontdesk.session.handle import Handle
-from frontdesk.store import SEGMENT_SIZE, Plan, SessionQuery, SessionRow, Span
+from frontdesk.store import SEGMENT_SIZE, Plan, SessionQuery, SessionRow, Span, TreeRows
 from frontdesk.tree import plans
 from frontdesk.tree.tree import Tree
 
@@ -117,37 +117,44 @@ class SessionEraser:
     async def _remove(self, session_id: str) -> ErasureReport | None:
         """Remove one session and all that is kept for it; None, and nothing is removed, if it was forked meanwhile."""
         handle = Handle(self._runtime, session_id)
-        removed: ErasureReport | None = None
+        removed, is_forked = ErasureReport(), False
 
-        async def build(tree: Tree) -> Plan | None:
-            nonlocal removed
-            removed = None
-            if plans.descendants(tree.rows):
-                return None
-            await Components(handle).forgetter.forget_session(tree)
-            plan = plans.erase_session(tree.rows, self._runtime.now())
-            kept = await self._runtime.store.count_rows(tree.session.number, list(_spans(plan)))
-            removed = ErasureReport(
-                sessions=1,
-                messages=kept.messages,
-                summaries=len(plan.delete_overlays),
-                block_versions=kept.documents,
-                usage_entries=kept.usage_entries,
-                queued_messages=kept.queued,
-            )
-            return plan
+        async def prepare(tree: Tree) -> None:
+            nonlocal removed, is_forked
+            is_forked = bool(plans.descendants(tree.rows))
+            if not is_forked:
+                await Components(handle).forgetter.forget_session(tree)
+                removed = await self._count(tree)
+
+        def decide(rows: TreeRows) -> Plan | None:
+            nonlocal is_forked
+            is_forked = is_forked or bool(plans.descendants(rows))
+            return None if is_forked else plans.erase_session(rows, self._runtime.now())
 
         # Before the session: without it nobody would know where to look for what is left.
         states = await self._forget_elsewhere(handle)
         try:
             async with ending(self._runtime, handle, EndReason.ERASE):
-                existed = await handle.change(build, family=True)
+                existed = await handle.change_whole(decide, prepare)
         except SessionNotFoundError:
             existed = False
-        if existed and removed is None:
+        if existed and is_forked:
             return None
         states += await self._forget_elsewhere(handle)
-        return replace(removed if existed and removed else ErasureReport(), states=states)
+        return replace(removed if existed else ErasureReport(), states=states)
+
+    async def _count(self, tree: Tree) -> ErasureReport:
+        """What is removed with a session."""
+        plan = plans.erase_session(tree.rows, self._runtime.now())
+        kept = await self._runtime.store.count_rows(tree.session.number, list(_spans(plan)))
+        return ErasureReport(
+            sessions=1,
+            messages=kept.messages,
+            summaries=len(plan.delete_overlays),
+            block_versions=kept.documents,
+            usage_entries=kept.usage_entries,
+            queued_messages=kept.queued,
+        )
 
     async def _forget_elsewhere(self, handle: Handle) -> int:
         """Remove what is not kept with the session; returns how many states there were."""

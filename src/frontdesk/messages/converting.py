@@ -12,8 +12,25 @@ from typing import Any, Literal, TypeAlias
 
 from frontdesk.messages import formats
 from frontdesk.messages.exact_json import compact
-from frontdesk.messages.formats import MessageFormat, Notes, Rendering, pydantic_ai
-from frontdesk.messages.formats.content_blocks import readable, result_text, safe_name, split_data_url, text_of_file
+from frontdesk.messages.formats import (
+    MessageFormat,
+    Notes,
+    Rendering,
+    anthropic_blocks,
+    openai_chat_blocks,
+    openai_responses_items,
+    pydantic_ai,
+)
+from frontdesk.messages.formats.content_blocks import (
+    dict_at,
+    is_image,
+    readable,
+    result_text,
+    safe_name,
+    split_data_url,
+    text_at,
+    text_of_file,
+)
 from frontdesk.messages.formats.pairing import role_of
 from frontdesk.messages.ingestion import ingest
 from frontdesk.messages.message import Message
@@ -30,8 +47,8 @@ LossKind: TypeAlias = Literal[
 @dataclass(frozen=True, slots=True)
 class Loss(Record):
     """Something that a format cannot hold: the id of its message, and the index of its part (None: of the message
-    itself). `kind` is that of the part, or "signature" (of reasoning), "error" (that a tool failed), "role" (somebody
-    else says it), "author" or "metadata"."""
+    itself). `kind` is that of the part, or "signature" (of reasoning), "error" (that a tool failed), "role" (it has
+    another role), "author" or "metadata"."""
 
     message_id: str
     kind: LossKind
@@ -56,7 +73,7 @@ def convert(
     """Convert messages of any format that can be appended, even a mixture, into one format, and report what is lost.
     The result is valid for the provider or framework; see `Session.history` for `notes` and `alternate`.
 
-    Ids of messages and calls, and times, may change, and are not reported. Raises `InvalidInputError`,
+    Message ids, call ids and times may change without being reported. Raises `InvalidInputError`,
     `InvalidMessageError`."""
     given = [each if isinstance(each, Message) else _message(each) for each in messages]
     written = formats.render(given, format, Rendering(notes=notes, alternate=alternate))
@@ -117,6 +134,8 @@ class _Held:
             case ToolResultPart(content=content, is_error=is_error):
                 if not self._take(self._results, (result_text(content), is_error)):
                     yield "error" if self._take(self._results, (result_text(content), not is_error)) else "tool-result"
+                elif not all(map(self.has_text, _images_in(content))):
+                    yield "file"
             case FilePart():
                 if not (_address(part) in self._files or self.has_text(text_of_file(part) or "\0")):
                     yield "file"
@@ -158,7 +177,7 @@ class _Held:
 
 
 def _plain(text: str) -> str:
-    """A text without what makes it safe: see `formats.notes` and `formats.authors`."""
+    """A text without what makes it safe: see `formats.tags` and `formats.authors`."""
     return text.replace("&lt;", "<").replace("> ", "").strip()
 
 
@@ -175,6 +194,15 @@ def _call(part: ToolCallPart) -> tuple[str, str]:
 def _address(part: FilePart) -> str:
     inline = split_data_url(part.url)
     return part.data or (inline[1] if inline else part.url) or ""
+
+
+def _images_in(result: Any) -> Iterator[str]:
+    """The data, address or file id of each image in a tool's result. Many formats only have its text `[image]`."""
+    for block in result if type(result) is list else ():
+        for read in (anthropic_blocks.read_block, openai_chat_blocks.read_block, openai_responses_items.read_block):
+            part = read(block)
+            if isinstance(part, FilePart) and is_image(part):
+                yield _address(part) or text_at(dict_at(block, "source"), "file_id") or text_at(block, "file_id")
 
 
 def _strings(value: Any) -> Iterator[str]:

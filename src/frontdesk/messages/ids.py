@@ -13,12 +13,13 @@ SUMMARY_PREFIX = "frontdesk-summary:"
 MAX_ID_LENGTH = 512
 
 
-def check_id(value: object, what: str = "id") -> str:
-    """Return `value` if it can be an id; otherwise raise `InvalidIdError`, which calls it `what`."""
+def check_id(value: object, what: str = "id", most: int = MAX_ID_LENGTH) -> str:
+    """Return `value` if it can be an id of at most `most` characters; otherwise raise `InvalidIdError`, which calls it
+    `what`."""
     if type(value) is not str:
         raise InvalidIdError(f"{what} must be a string, not {type(value).__name__}")
-    if not 0 < len(value) <= MAX_ID_LENGTH:
-        raise InvalidIdError(f"{what} must have 1 to {MAX_ID_LENGTH} characters, not {len(value)}", length=len(value))
+    if not 0 < len(value) <= most:
+        raise InvalidIdError(f"{what} must have 1 to {most} characters, not {len(value)}", length=len(value))
     if not value.isascii():
         try:
             value.encode()

@@ -152,6 +152,11 @@ def _exact(value: object) -> object:
     return str.__str__(value) if isinstance(value, str) else value
 
 
+def missing_id() -> InvalidMessageError:
+    """The error for a change of a message that does not say which one."""
+    return InvalidMessageError("id is missing: add the id of the message to update", path="id")
+
+
 # where the message is
 
 
@@ -170,7 +175,7 @@ def _object_in(given: object) -> object:
         return found
     raise InvalidMessageError(
         f"a message must be a dict, a Message, or an object of a provider's SDK, not {type(given).__name__}: to store"
-        " any other JSON value as it is, give its `role`"
+        " any other JSON value as it is, pass `role=`"
     )
 
 

@@ -21,7 +21,7 @@ from frontdesk.moments import to_datetime
 _decode = msgspec.json.Decoder().decode
 
 
-class _Draft:
+class _MessageDraft:
     """A message while it is built: filling in its slots costs half as much as getting past the frozen class."""
 
     __slots__ = ("_derived", "_parent_id", "_parts", "_raw", "_stored")
@@ -33,12 +33,11 @@ class _Draft:
     _derived: Derived | None
 
 
-class Message(_Draft):
+class Message(_MessageDraft):
     """One message of a conversation; frozen. Its content is decoded when it is first needed.
 
-    Raises `InvalidMessageError` or `InvalidIdError` for what could not be stored. `tokens` is the default estimate
-    until a session with its own counter stores the message.
-    """
+    Raises `InvalidMessageError` or `InvalidIdError` for what cannot be stored. `tokens` is the default estimate until a
+    session with its own counter stores the message."""
 
     __slots__ = ()
 
@@ -67,7 +66,7 @@ class Message(_Draft):
         """Consecutive messages that a store kept, the first of them after `parent_id`."""
         messages: list[Any] = []
         for stored in run:
-            message = _Draft()
+            message = _MessageDraft()
             message._stored = stored
             message._parent_id = parent_id
             message._raw = message._parts = message._derived = None
@@ -107,7 +106,7 @@ class Message(_Draft):
 
     @property
     def is_summary(self) -> bool:
-        """Whether it replaces a compacted range and was never written as a message."""
+        """Whether it is the summary of a compaction, which was never written as a message."""
         return self._stored.id.startswith(SUMMARY_PREFIX)
 
     @property
@@ -155,7 +154,7 @@ class Message(_Draft):
 
     @property
     def content(self) -> str | list[Part]:
-        """The text where the content is nothing else, otherwise the parts."""
+        """The text if the content is only text, otherwise the parts."""
         shape = self.shape
         if shape == opaque.NAME:
             return self.text
@@ -169,8 +168,8 @@ class Message(_Draft):
 
     @property
     def text(self) -> str:
-        """The plain text, or the text that was given: no reasoning, no tool arguments or results (but the whole of a
-        tool message that is text)."""
+        """The plain text, or the text that was given with the message. It has no reasoning and no tool arguments or
+        results, except that a tool message that is only text has all of it."""
         text = self._read_derived().text
         if text is not None:
             return text
@@ -179,6 +178,7 @@ class Message(_Draft):
 
     @property
     def tool_call_ids(self) -> tuple[str, ...]:
+        """The ids of the calls in this message."""
         return self._read_derived().calls
 
     @property
@@ -188,7 +188,7 @@ class Message(_Draft):
 
     @property
     def author(self) -> str | None:
-        """The name of its author, where it was given. One that only repeats the role is no name."""
+        """The name of its author, if one was given. A name that only repeats the role does not count."""
         raw = self.raw
         if type(raw) is not dict:
             return None
@@ -260,8 +260,8 @@ class Message(_Draft):
 
 
 # The slots' own descriptors: the fastest way past a frozen class's `__setattr__`.
-_set_stored = _Draft.__dict__["_stored"].__set__
-_set_parent_id = _Draft.__dict__["_parent_id"].__set__
-_set_raw = _Draft.__dict__["_raw"].__set__
-_set_parts = _Draft.__dict__["_parts"].__set__
-_set_derived = _Draft.__dict__["_derived"].__set__
+_set_stored = _MessageDraft.__dict__["_stored"].__set__
+_set_parent_id = _MessageDraft.__dict__["_parent_id"].__set__
+_set_raw = _MessageDraft.__dict__["_raw"].__set__
+_set_parts = _MessageDraft.__dict__["_parts"].__set__
+_set_derived = _MessageDraft.__dict__["_derived"].__set__

@@ -8,7 +8,7 @@ DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """the size as JSON from which a message is refused, unless a manager sets another"""
 
 
-class StoredMessage(msgspec.Struct, frozen=True):
+class StoredMessage(msgspec.Struct, frozen=True, gc=False):
     """What a store keeps of a message. `created_at` counts microseconds since 1970 in UTC; `raw` is JSON text.
 
     `derived` is the JSON text of `Derived`, None where that has only defaults."""

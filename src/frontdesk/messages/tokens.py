@@ -66,10 +66,10 @@ _SCRIPTS = (
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate what ``text`` costs a model, close to the o200k_base encoding.
+    """Estimate how many tokens a text costs a model, close to the o200k_base encoding.
 
-    Promised within 15 % over English prose, source code, JSON, Chinese, Japanese and Korean, and near it for other
-    scripts. Takes any string, lone surrogates included, in linear time; only the empty string is 0.
+    Within 15 % for English prose, source code, JSON, Chinese, Japanese and Korean, and close to that for other scripts.
+    Takes any string, including lone surrogates, in linear time. Only the empty string costs 0.
     """
     if not text:
         return 0

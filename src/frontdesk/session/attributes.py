@@ -13,7 +13,7 @@ from frontdesk.config.settings import threshold
 from frontdesk.lifecycle.transitions import ManagerDefault
 from frontdesk.messages.ids import check_id
 from frontdesk.session.handle import Handle
-from frontdesk.store import SessionRow
+from frontdesk.store import SessionRow, metadata_of, tags_of
 
 
 class Attributes:
@@ -35,20 +35,19 @@ class Attributes:
 
     async def _set_tags(self, change: Callable[[list[str]], list[str]]) -> tuple[str, ...]:
         def changed(row: SessionRow) -> dict[str, Any]:
-            return {"tags": msgspec.json.encode(change(msgspec.json.decode(row.tags))).decode()}
+            return {"tags": msgspec.json.encode(change(tags_of(row))).decode()}
 
-        return tuple(msgspec.json.decode((await self._handle.set(changed)).tags))
+        return tuple(tags_of(await self._handle.set(changed)))
 
     async def set_metadata(self, values: dict[str, Any]) -> dict[str, Any]:
         check_json(values, "metadata")
 
         def merged(row: SessionRow) -> dict[str, Any]:
-            kept = {**msgspec.json.decode(row.metadata), **values}
+            kept = {**metadata_of(row), **values}
             kept = {name: value for name, value in kept.items() if value is not None}
             return {"metadata": msgspec.json.encode(kept).decode()}
 
-        metadata: dict[str, Any] = msgspec.json.decode((await self._handle.set(merged)).metadata)
-        return metadata
+        return metadata_of(await self._handle.set(merged))
 
     async def set_summary(self, text: str | None) -> None:
         if text is not None:

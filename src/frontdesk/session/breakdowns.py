@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-import msgspec
-
 from frontdesk.checks import check_count
 from frontdesk.context.blocks import ContextBlock
-from frontdesk.context.frozen_prompt import FrozenPrompt, block_state
+from frontdesk.context.frozen_prompt import FrozenPrompt, block_state, states_of
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.history.paths import Path, load_path
@@ -52,12 +50,12 @@ class Examiner:
         path = await load_path(self._runtime, row.id)
         if path is None:
             raise SessionNotFoundError(row.id, self._runtime.namespace)
-        frozen = await self._prompt.current()
+        frozen = await self._prompt.last_frozen()
         tools = await self._tools()
         settings = self._runtime.settings
         sizes = [settings.counter(compact(tool.to_openai())) for tool in tools]
         parts = [
-            ContextPart("prompt", 0 if frozen is None else 1, 0 if frozen is None else frozen.tokens),
+            ContextPart("prompt", 0 if frozen is None else 1, await self._prompt.tokens(row)),
             ContextPart("tools", len(tools), sum(sizes)),
             *await self._view_parts(path),
         ]
@@ -65,7 +63,8 @@ class Examiner:
         covered = await measure_each(self._runtime, path.tree, [cover.items for cover in covers])
         segments = path.tree.visible_segments()
         everything = sum(count(path.tree.segment_items(segment.number)) for segment in segments)
-        used, window = sum(part.tokens for part in parts), session_window(row, settings.compaction.max_tokens)
+        used = sum(part.tokens for part in parts if part.part != "tools")
+        window = session_window(row, settings.compaction.max_tokens)
         limit = int(settings.compaction.hard_ratio * window)
         calls = await self._runtime.store.recent_usage(self._runtime.namespace, row.id, 1)
         return ContextBreakdown(
@@ -100,10 +99,10 @@ class Examiner:
 
     async def prompt(self) -> Prompt | None:
         """See `Session.prompt`."""
-        frozen = await self._prompt.current()
+        frozen = await self._prompt.last_frozen()
         if frozen is None:
             return None
-        versions = {label: state[0] for label, state in _states(frozen).items()}
+        versions = {label: state[0] for label, state in states_of(frozen).items()}
         return Prompt(frozen.text, frozen.tokens, to_datetime(frozen.created_at), versions)
 
     async def turn(self) -> TurnInfo:
@@ -145,14 +144,8 @@ def _role(path: Path, item: Item) -> str:
     return "user" if message is None else message.role
 
 
-def _states(frozen: PromptRow) -> dict[str, list[int]]:
-    """The version and the digest of each block in a frozen prompt."""
-    states: dict[str, list[int]] = msgspec.json.decode(frozen.blocks)
-    return states
-
-
 def _block(block: ContextBlock, frozen: PromptRow | None) -> PromptBlock:
-    state = None if frozen is None else _states(frozen).get(block.label)
+    state = None if frozen is None else states_of(frozen).get(block.label)
     return PromptBlock(
         block.label,
         block.description,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from frontdesk.checks import check_json, check_list, check_text
 from frontdesk.compaction import overlays
 from frontdesk.compaction.failures import CompactionState, report_failure
+from frontdesk.compaction.overlays import PathRange
 from frontdesk.compaction.planner import MIN_TOKENS, Range, choose_range, leading_system, tool_runs
 from frontdesk.compaction.summariser import Summariser, Summary, total_usage
 from frontdesk.config.settings import CompactionSettings
@@ -33,7 +34,7 @@ from frontdesk.models.windows import session_window
 from frontdesk.records import CompactionResult, ContextUsage
 from frontdesk.session.compaction_runs import CompactionRun, Figures, Trigger, report_run
 from frontdesk.session.handle import Handle
-from frontdesk.session.overlays import Draft, Overlays, RangeChangedError
+from frontdesk.session.overlays import OverlayDraft, Overlays, RangeChangedError
 from frontdesk.session.remembering import MemoryRefresher
 from frontdesk.store import OverlayRow, SessionRow
 from frontdesk.tree.tree import Tree
@@ -48,9 +49,23 @@ class Opening(NamedTuple):
     """The summary that a session starts with which continues another one, and the first and the last message that it
     is about."""
 
-    draft: Draft
+    draft: OverlayDraft
     from_id: str
     to_id: str
+
+
+class Extent(NamedTuple):
+    """How much a compaction replaces: the messages that it covers, and the tokens that they, or the summaries in their
+    place, have in the view; and how many items of the view it leaves, with how many tokens."""
+
+    messages: int
+    tokens: int
+    kept: int
+    kept_tokens: int
+
+    @property
+    def tokens_before(self) -> int:
+        return self.tokens + self.kept_tokens
 
 
 class Compactor:
@@ -79,7 +94,7 @@ class Compactor:
         return ContextUsage(used, limit, used / limit)
 
     async def needs_compaction(self) -> bool:
-        """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
+        """Whether the view and the prompt have reached the hard ratio of the window, or the view `max_messages`."""
         row = await self.known_row()
         return row is not None and self.is_full(row, row.view_tokens + await self._prompt.tokens(row))
 
@@ -89,7 +104,7 @@ class Compactor:
         return None if row is None else await trees.complete_row(self._runtime, row)
 
     def is_full(self, row: SessionRow, used: int) -> bool:
-        """Whether a view with this many tokens should be compacted."""
+        """Whether to compact a session whose view and prompt have this many tokens."""
         if self._settings.max_messages is not None and row.view_messages > self._settings.max_messages:
             return True
         return used >= self._settings.hard_ratio * self.window(row)
@@ -167,7 +182,6 @@ class Compactor:
                 if part is None:
                     return None
                 self._memory.start(before.id)
-                await run.start(sum(message.tokens for message in view.messages), part.last - part.first + 1)
                 try:
                     result = await self._replace(view, part, summariser, run)
                 except _CHANGED:
@@ -193,12 +207,12 @@ class Compactor:
             raise RangeChangedError
         pauses, session_id = self._runtime.shared(CompactionState).pauses, view.tree.session.id
         shown = _messages(view, part)
-        replaced = sum(message.tokens for message in shown)
-        if _stale_range(view, part) is not None:
-            # It is made from more than what is shown, and takes the place of that.
-            replaced = max(replaced, sum(message.tokens for message in source), 2 * MIN_TOKENS)
+        extent = _extent(view, [part], [covered], source)
+        await run.start(extent.tokens_before, extent.messages)
+        # One that is made again may be needed for what is hardly longer than a summary.
+        least = 0 if _stale_range(view, part) is None else 2 * MIN_TOKENS
         try:
-            summary = await self._summarise(summariser, source, replaced)
+            summary = await self._summarise(summariser, source, max(extent.tokens, least))
         except Exception as error:
             runs = [Range(part.first + run.first, part.first + run.last) for run in tool_runs(shown)]
             if self._settings.strategy != "hybrid" or not runs:
@@ -207,8 +221,8 @@ class Compactor:
             await self.report(session_id, error)
             return await self._hide(view, runs, started, run)
         made_by = {"trigger": run.trigger, "model": run.model, "usage": total_usage(summariser.answers)}
-        details = _details(view, [part], started, summary) | made_by | self._fullness(view)
-        draft = Draft(summary.text, source, details)
+        details = _details(extent, started, summary) | made_by | self._fullness(view)
+        draft = OverlayDraft(summary.text, source, details)
         result = CompactionResult.of(await self._overlays.lay(draft, shown[0].id, shown[-1].id, covered))
         pauses.succeeded(session_id)
         return result
@@ -216,18 +230,20 @@ class Compactor:
     def _fullness(self, view: LoadedView) -> dict[str, float]:
         """How full the window was when the view was read: why an automatic compaction ran."""
         row = view.tree.session
-        used = sum(message.tokens for message in view.messages) + self._prompt.known_tokens(row)
+        used = _tokens(view.messages) + self._prompt.known_tokens(row)
         return {"ratio": round(used / self.window(row), 4)}
 
     async def _hide(
         self, view: LoadedView, parts: Sequence[Range], started: float, run: CompactionRun
     ) -> CompactionResult:
         """Hide parts of the view; the result is about all of them, with the id and the ends of the first."""
+        ranges = [await overlays.range_in_view(self._runtime, view, part) for part in parts]
+        extent = _extent(view, parts, ranges)
+        await run.start(extent.tokens_before, extent.messages)
         made_by = {"trigger": run.trigger, "model": None}
-        draft = Draft(None, details=_details(view, parts, started) | made_by | self._fullness(view))
+        draft = OverlayDraft(None, details=_details(extent, started) | made_by | self._fullness(view))
         hidden = []
-        for part in parts:
-            covered = await overlays.range_in_view(self._runtime, view, part)
+        for part, covered in zip(parts, ranges, strict=True):
             shown = _messages(view, part)
             hidden.append(await self._overlays.lay(draft, shown[0].id, shown[-1].id, covered))
         return CompactionResult.of(hidden[0])
@@ -248,9 +264,9 @@ class Compactor:
             return None if draft is None else Opening(draft, draft.source[0].id, draft.source[-1].id)
         tree = await self._handle.tree()
         covered = None if tree is None else await overlays.range_of_path(self._runtime, tree)
-        return None if covered is None else Opening(Draft(summary), covered.from_id, covered.to_id)
+        return None if covered is None else Opening(OverlayDraft(summary), covered.from_id, covered.to_id)
 
-    async def _summarise_all(self) -> Draft | None:
+    async def _summarise_all(self) -> OverlayDraft | None:
         """A summary of the whole view. None if there is nothing to summarise, or nothing but a summary, which the other
         session inherits."""
         session_id = await self._handle.readable_id()
@@ -263,15 +279,15 @@ class Compactor:
         source = await overlays.read_source(self._runtime, view, part, covered)
         if not source or (len(source) == 1 and source[0].is_summary):
             return None
-        # What is hardly longer than a summary still gets one: the new session is to open with it.
-        before = max(sum(message.tokens for message in _messages(view, part)), 2 * MIN_TOKENS)
+        extent = _extent(view, [part], [covered], source)
         summariser = Summariser(self._settings, self._runtime.settings.counter)
         async with report_run(self._runtime, view.tree.session.id, "split", summariser) as run:
-            await run.start(sum(message.tokens for message in view.messages), part.last - part.first + 1)
+            await run.start(extent.tokens_before, extent.messages)
             started = time.monotonic()
-            summary = await self._summarise(summariser, source, before)
-            await run.finish(_figures(_details(view, [part], started, summary)))
-        return Draft(summary.text, source)
+            # What is hardly longer than a summary still gets one: the new session is to open with it.
+            summary = await self._summarise(summariser, source, max(extent.tokens, 2 * MIN_TOKENS))
+            await run.finish(_figures(_details(extent, started, summary)))
+        return OverlayDraft(summary.text, source)
 
     async def open_with(self, opening: Opening | None) -> None:
         """Show a summary in place of what it was made from, if all of that is still there."""
@@ -312,18 +328,30 @@ def _messages(view: LoadedView, part: Range) -> list[Message]:
     return view.messages[part.first : part.last + 1]
 
 
-def _details(
-    view: LoadedView, parts: Sequence[Range], started: float, summary: Summary | None = None
-) -> dict[str, Any]:
+def _extent(
+    view: LoadedView, parts: Sequence[Range], ranges: Sequence[PathRange], source: Sequence[Message] = ()
+) -> Extent:
+    """The extent of a compaction of some parts of a view, which mean these ranges."""
+    shown = [message for part in parts for message in _messages(view, part)]
+    tokens = _tokens(shown)
+    if any(_stale_range(view, part) for part in parts):
+        # A summary that is made again is shown with other tokens than its messages have, or is hidden.
+        tokens = max(tokens, _tokens(source))
+    messages = sum(covered.length for covered in ranges)
+    return Extent(messages, tokens, len(view.messages) - len(shown), _tokens(view.messages) - _tokens(shown))
+
+
+def _tokens(messages: Sequence[Message]) -> int:
+    return sum(message.tokens for message in messages)
+
+
+def _details(extent: Extent, started: float, summary: Summary | None = None) -> dict[str, Any]:
     """What is kept of how parts of a view were compacted."""
-    covered = [message for part in parts for message in _messages(view, part)]
-    before = sum(message.tokens for message in view.messages)
-    after = before - sum(message.tokens for message in covered)
     return {
-        "messages_covered": len(covered),
-        "messages_kept": len(view.messages) - len(covered),
-        "tokens_before": before,
-        "tokens_after": after if summary is None else after + summary.tokens,
+        "messages_covered": extent.messages,
+        "messages_kept": extent.kept,
+        "tokens_before": extent.tokens_before,
+        "tokens_after": extent.kept_tokens + (0 if summary is None else summary.tokens),
         "duration": time.monotonic() - started,
         "attempts": 0 if summary is None else summary.attempts,
         "usage": {},

@@ -62,6 +62,14 @@ class Components:
         handle = Handle(self.handle.runtime, session_id, fence, self.handle.known_key)
         return Components(handle, outside=self)
 
+    def continued(self, known_id: str | None, turn: int | None) -> Components:
+        """The components for the next call of a caller in another process: its key was resolved to the session
+        `known_id` before, and it may hold a turn."""
+        known = self.handle
+        handle = Handle(known.runtime, known.key or known.id, stored_key=known.known_key, known_id=known_id)
+        parts = Components(handle)
+        return parts if turn is None else parts.in_turn(handle.id, turn)
+
     def following(self, session_id: str) -> Components:
         """The components for the session that follows this one, with the blocks that were declared for this handle."""
         after = Components(Handle(self.handle.runtime, session_id, stored_key=self.handle.known_key))
@@ -122,7 +130,7 @@ class Components:
 
     @_component
     def memory(self) -> MemoryRefresher:
-        return MemoryRefresher(self.handle, self.context, self.forgetter)
+        return MemoryRefresher(self.handle, self.context, self.prompt, self.forgetter)
 
     @_component
     def overlays(self) -> Overlays:

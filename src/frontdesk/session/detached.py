@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from frontdesk.checks import check_summary, check_text
 from frontdesk.errors import SessionNotFoundError
 from frontdesk.messages import Message, check_id
-from frontdesk.session.components import Components
-from frontdesk.session.handle import Handle
 from frontdesk.session.session import Session
 from frontdesk.session.splitting import split
 from frontdesk.session.succession import start_next
@@ -34,11 +32,7 @@ class DetachedSession(Session):
     It has the calls of a session, and those by which a holder in another process takes, renews and ends a turn."""
 
     def __init__(self, session: Session, known_id: str | None = None, number: int | None = None) -> None:
-        known = session._parts.handle
-        self._runtime = known.runtime
-        ref = known.key or known.id
-        parts = Components(Handle(known.runtime, ref, stored_key=known.known_key, known_id=known_id))
-        self._parts = parts if number is None else parts.in_turn(parts.handle.id, number)
+        self._continue(session, known_id, number)
 
     @property
     def is_resolved(self) -> bool:
@@ -66,7 +60,7 @@ class DetachedSession(Session):
         return await take_detached(self._parts.handle, named)
 
     async def leave_turn(self, holder: str) -> None:
-        """Leave the queue, and release the turn if this holder has got it."""
+        """Leave the queue, and release the turn if this holder has it."""
         session_id = await self._parts.handle.readable_id()
         if session_id is not None:
             await leave(self._runtime, session_id, check_id(holder, "holder"))

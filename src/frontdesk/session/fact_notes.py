@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from frontdesk.compaction import facts
 from frontdesk.compaction.facts import EXTRACTIONS, FACTS, PROGRESS, BlockFacts, Extraction, Progress
+from frontdesk.deadlines import one_call
 from frontdesk.messages import new_id
 from frontdesk.session.handle import Handle
 from frontdesk.store import DocumentName, DocumentRow, Owner, Place
@@ -30,13 +31,16 @@ class FactNotes:
         self._runtime = handle.runtime
 
     async def progress(self) -> Progress:
-        return facts.decode_progress(await self._get(await self._name(PROGRESS)))
+        return facts.decode_progress(await self._get(await self._name(PROGRESS)), self._handle.name)
 
+    @one_call
     async def change_progress(self, change: Callable[[Progress], Progress]) -> None:
         name = await self._name(PROGRESS)
+        attempts = self._runtime.attempts(self._handle.name)
         while True:
+            await attempts.another()
             row = await self._get(name)
-            before = facts.decode_progress(row)
+            before = facts.decode_progress(row, self._handle.name)
             after = change(before)
             if after == before or await self._put(name, facts.encode(after), row):
                 return
@@ -67,10 +71,16 @@ class FactNotes:
         found = {row.key: facts.decode_extraction(row) for row in rows if row is not None}
         return {key: each for key, each in found.items() if not each.withdrawn}
 
+    @one_call
     async def replace_extraction(self, key: str, extraction: Extraction | None) -> None:
         """Store an extraction again, or remove it (None). One that was removed or withdrawn stays so."""
         name = await self._name(EXTRACTIONS, key)
-        while (row := await self._get(name)) is not None:
+        attempts = self._runtime.attempts(self._handle.name)
+        while True:
+            await attempts.another()
+            row = await self._get(name)
+            if row is None:
+                return
             if extraction is not None:
                 if facts.decode_extraction(row).withdrawn:
                     return
@@ -82,10 +92,13 @@ class FactNotes:
             if done:
                 return
 
+    @one_call
     async def change_facts(self, owner: Owner, label: str, change: Callable[[BlockFacts], BlockFacts]) -> None:
         """Change the note on the facts of a block whose content does not change with it, again if another writer was
         first."""
+        attempts = self._runtime.block_attempts(label)
         while True:
+            await attempts.another()
             noted = await self.block_facts(owner, label)
             after = change(noted.facts)
             if after == noted.facts or await self.put_facts(noted, after):

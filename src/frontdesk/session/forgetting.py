@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from frontdesk.compaction import facts, memory
 from frontdesk.compaction.facts import EXTRACTIONS, BlockFacts, Extraction
 from frontdesk.context.frozen_prompt import FrozenPrompt
+from frontdesk.deadlines import one_call
 from frontdesk.session.fact_notes import FactNotes
 from frontdesk.session.handle import Handle
 from frontdesk.store import DocumentName, DocumentRow, Owner, Place, SessionQuery
@@ -117,10 +118,13 @@ class Forgetter:
                     await self._prompt.forget(row.id)
             query = replace(query, after=(0, rows[-1].number))
 
+    @one_call
     async def withdraw(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> None:
         """Remove the facts of extractions from a block and from the note about it, together."""
+        attempts = self._runtime.block_attempts(name.label)
+        await attempts.another()
         while not await self._redact(name, chosen):
-            pass
+            await attempts.another()
 
     async def _redact(self, name: DocumentName, chosen: Mapping[str, Extraction]) -> bool:
         """Remove facts from all versions of a block, and note it; False if one of the two has changed meanwhile.

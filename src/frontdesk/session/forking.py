@@ -6,14 +6,16 @@ from frontdesk.checks import check_text
 from frontdesk.compaction.facts import EXTRACTIONS, FACTS, PROGRESS, Progress, encode
 from frontdesk.config.runtime import Runtime
 from frontdesk.context.sources import stored_scope
-from frontdesk.store import DocumentRow, ForkedDocuments, NewSession, SessionRow
+from frontdesk.store import DocumentRow, ForkedDocuments, NewSession, SessionRow, metadata_of, tags_of
 from frontdesk.tree import forks
 from frontdesk.tree.owners import KEY_SCOPES, Key
 
 
 def forked_session(source: SessionRow, session_id: str, name: str | None, now: int, key: Key | None) -> NewSession:
-    """The row of a session that is made from another. Its name and summary tell what the whole conversation is about:
-    another guest, who sees a part of it, does not get them."""
+    """The row of a session that is made from another. Its name and summary say what the whole conversation is about:
+    another guest, who sees a part of it, does not get them. Raises `DamagedRecordError`."""
+    tags_of(source)  # what is damaged is not copied
+    metadata_of(source)
     is_same_guest = key is None or (source.agent, source.channel, source.peer) == key[:3]
     inherited = source.name if is_same_guest else ""
     agent, channel, peer, thread = (None, None, None, None) if key is None else key

@@ -3,16 +3,16 @@ plans, again if another writer was first."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from frontdesk.config.runtime import Runtime
+from frontdesk.deadlines import one_call
 from frontdesk.errors import (
-    ConcurrentChangeError,
     ConfigurationError,
+    DamagedRecordError,
     SessionNotFoundError,
     TurnLostError,
 )
@@ -20,15 +20,27 @@ from frontdesk.history import trees, views
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, check_id, new_id
 from frontdesk.search import index
-from frontdesk.store import ANY_HEAD, AnyHead, Fence, NewSession, Place, Plan, SessionRow, ViewRow
+from frontdesk.store import (
+    ANY_HEAD,
+    AnyHead,
+    Fence,
+    Item,
+    LockingStore,
+    NewSession,
+    Place,
+    Plan,
+    SessionRow,
+    TreeRows,
+    ViewRow,
+)
 from frontdesk.tree import plans
 from frontdesk.tree.append import check_head
 from frontdesk.tree.owners import key_of
 from frontdesk.tree.tree import Tree
-from frontdesk.unattended import sleep
 
-_ATTEMPTS = 1000
-_EAGER_ATTEMPTS = 3
+T = TypeVar("T")
+_FREE_ATTEMPTS = 4
+"""how often others may come first before they are kept from a session, where that is possible"""
 
 
 class Handle:
@@ -68,7 +80,7 @@ class Handle:
     @property
     def known_key(self) -> SessionKey | None:
         """The key that the session is stored under, as far as it is known without I/O."""
-        return self._stored_key if self.key is None else self.runtime.address(self.key)
+        return self._stored_key if self.key is None else self.runtime.stored_key(self.key)
 
     @property
     def is_resolved(self) -> bool:
@@ -100,7 +112,7 @@ class Handle:
         """The id for reads; None if there is no session under the key."""
         if self._id is None and self.key is not None:
             runtime = self.runtime
-            row = await runtime.store.get_current(runtime.namespace, runtime.address(self.key).parts)
+            row = await runtime.store.get_current(runtime.namespace, runtime.stored_key(self.key).parts)
             self._id = None if row is None else row.id
         return self._id
 
@@ -118,7 +130,7 @@ class Handle:
             if row is None:
                 raise TurnLostError(self.id, self.fence)
             return row
-        agent, channel, peer, thread = self.runtime.address(self.key).parts if self.key else (None,) * 4
+        agent, channel, peer, thread = self.runtime.stored_key(self.key).parts if self.key else (None,) * 4
         row, made = await self.runtime.store.create(
             NewSession(
                 namespace=self.runtime.namespace,
@@ -150,7 +162,7 @@ class Handle:
             self._stored_key = None if parts is None else SessionKey(*parts)
         return row
 
-    async def address(self) -> SessionKey | None:
+    async def stored_key(self) -> SessionKey | None:
         """The key that the session is stored under, or will be; None for a session without one."""
         if self.key is None and await self.find_row() is None:
             return None
@@ -170,11 +182,16 @@ class Handle:
             return None
         return await trees.load_tree(self.runtime, session_id, find=find, family=family)
 
+    @one_call
     async def read_places(
         self, choose: Callable[[Tree], Sequence[Place]], *, find: Sequence[str] = ()
     ) -> list[Message] | None:
-        """The messages at the places that are chosen from the tree, as of one moment; None without a session."""
-        for attempt in range(_ATTEMPTS):
+        """The messages at the places that are chosen from the tree, as of one moment; None without a session.
+
+        Raises `DamagedRecordError` if one is missing although nothing was deleted."""
+        attempts, revision = self.runtime.attempts(self.name), -1
+        while True:
+            await attempts.another()
             tree = await self.tree(find=find)
             if tree is None:
                 return None
@@ -182,11 +199,13 @@ class Handle:
             messages = await views.read_items(self.runtime, items)
             if len(messages) == len(items):
                 return messages
-            await _pause(attempt)
-        raise self._overtaken()
+            if tree.session.revision == revision:
+                raise DamagedRecordError("a message of session", self.name)
+            revision = tree.session.revision
 
     # changing
 
+    @one_call
     async def change(
         self,
         build: Callable[[Tree], Awaitable[Plan | None]],
@@ -194,21 +213,18 @@ class Handle:
         find: Sequence[str] = (),
         family: bool | Callable[[Tree], bool] = False,
         expected_head: str | AnyHead | None = ANY_HEAD,
-        prepare: Callable[[Tree], Awaitable[None]] | None = None,
     ) -> bool:
         """Compute a plan from the tree and apply it, again if another change came between; None means nothing to do.
 
-        `family` says whether the plan is about what other sessions see too, or finds out. `prepare` is called before
-        each attempt. After the first one, the tree is loaded again when it has returned, so that little time is left
-        for others to come between. Returns False if the session does not exist. Raises `HeadMovedError` if the head is
-        not `expected_head`."""
+        `family` says whether the plan is about what other sessions see too, or finds out. Returns False if the session
+        does not exist. Raises `HeadMovedError` if the head is not `expected_head`."""
         if expected_head is not None and not isinstance(expected_head, AnyHead):
             find = [*find, check_id(expected_head, "expected_head")]
-        for attempt in range(_ATTEMPTS):
+        missed: Sequence[Item] = ()
+
+        async def attempt() -> bool | None:
+            nonlocal missed
             tree = await self._tree_for_change(find, family)
-            if tree is not None and prepare is not None:
-                await prepare(tree)
-                tree = await self._tree_for_change(find, family) if attempt else tree
             if tree is None:
                 check_head(expected_head, None, self.name)
                 return False
@@ -216,12 +232,27 @@ class Handle:
                 if not plans.is_head(tree, expected_head):
                     check_head(expected_head, await self._head_id(tree), self.name)
                 plan = await build(tree)
-                if plan is None or await self.apply(plans.only_at_head(plan, tree, expected_head)):
-                    return True
-            except views.MovedError:
-                pass  # a message that the plan is about was deleted since the tree was loaded
-            await _pause(attempt)
-        raise self._overtaken()
+                return plan is None or await self.apply(plans.only_at_head(plan, tree, expected_head)) or None
+            except views.MovedError as error:  # a message that the plan is about was deleted since the tree was loaded
+                missed = views.check_missed(error, missed, self.name)
+                return None
+
+        return await self._until_applied(attempt)
+
+    async def _until_applied(self, attempt: Callable[[], Awaitable[T | None]]) -> T:
+        """What an attempt returns once others do not come first (None). After a few times they are kept from the
+        session, if the store can do that."""
+        store = self.runtime.store
+        attempts = self.runtime.attempts(self.name)
+        while True:
+            await attempts.another()
+            if attempts.made > _FREE_ATTEMPTS and isinstance(store, LockingStore) and self._id is not None:
+                result = await store.hold(self.runtime.namespace, self._id, attempt)
+                index.record_change(self.runtime)  # again: it was not committed before
+            else:
+                result = await attempt()
+            if result is not None:
+                return result
 
     async def _tree_for_change(self, find: Sequence[str], family: bool | Callable[[Tree], bool]) -> Tree | None:
         tree = await self.tree(find=find, family=family is True)
@@ -234,42 +265,67 @@ class Handle:
         head = tree.session.head
         return None if head is None else (await views.read_all(self.runtime, tree.between(head, head)))[0].id
 
+    @one_call
+    async def change_whole(
+        self, decide: Callable[[TreeRows], Plan | None], prepare: Callable[[Tree], Awaitable[None]]
+    ) -> bool:
+        """The same for a plan about the whole session. `prepare` is called before each attempt.
+
+        After the first one, the tree is loaded again when `prepare` has returned, so that little time is left for
+        others to come between. Returns False if the session does not exist."""
+        is_first = True
+
+        async def attempt() -> bool | None:
+            nonlocal is_first
+            tree = await self.tree(family=True)
+            if tree is not None:
+                await prepare(tree)
+                tree = tree if is_first else await self.tree(family=True)
+            is_first = False
+            if tree is None:
+                return False
+            plan = decide(tree.rows)
+            return plan is None or await self.apply(plan) or None
+
+        return await self._until_applied(attempt)
+
+    @one_call
     async def change_at_head(self, build: Callable[[SessionRow, ViewRow], Plan | None]) -> bool:
         """The same for a plan that is computed from the session's row and its view, whatever the size of its tree.
 
         Returns False, and changes nothing, if the session does not exist or `build` returns None: then the tree is
         needed."""
         session_id = await self.readable_id()
-        for attempt in range(_ATTEMPTS):
+
+        async def attempt() -> bool | None:
             read = None if session_id is None else await self.runtime.store.view(self.runtime.namespace, session_id, 0)
             plan = None if read is None else build(read.session, read.view)
-            if plan is None:
-                return False
-            if await self.apply(plan):
-                return True
-            await _pause(attempt)
-        raise self._overtaken()
+            return plan is not None and (await self.apply(plan) or None)
 
+        return await self._until_applied(attempt)
+
+    @one_call
     async def set(self, values: Callable[[SessionRow], dict[str, Any]]) -> SessionRow:
         """Change columns of the session's row, making the session if needed; returns the row as it was written."""
-        for attempt in range(_ATTEMPTS):
+
+        async def attempt() -> SessionRow | None:
             row = await self.find_row() or await self.ensure()
             plan = plans.change_row(row, self.runtime.now(), **values(row))
-            if await self.apply(plan):
-                return plans.changed_row(row, plan)
-            await _pause(attempt)
-        raise self._overtaken()
+            return plans.changed_row(row, plan) if await self.apply(plan) else None
 
+        return await self._until_applied(attempt)
+
+    @one_call
     async def alter(self, build: Callable[[SessionRow], Plan]) -> SessionRow:
         """Change an existing session by a plan made from its row; returns the row as it was.
 
         Raises `SessionNotFoundError`."""
-        for attempt in range(_ATTEMPTS):
+
+        async def attempt() -> SessionRow | None:
             row = await self.row()
-            if await self.apply(build(row)):
-                return row
-            await _pause(attempt)
-        raise self._overtaken()
+            return row if await self.apply(build(row)) else None
+
+        return await self._until_applied(attempt)
 
     async def apply(self, plan: Plan) -> bool:
         """Apply a plan, in the turn if there is one; False if the session was changed since it was computed."""
@@ -278,16 +334,3 @@ class Handle:
         if is_applied:
             index.record_change(self.runtime)
         return is_applied
-
-    def _overtaken(self) -> ConcurrentChangeError:
-        return ConcurrentChangeError(
-            f"session {self.name!r} was changed by others {_ATTEMPTS} times in a row, and nothing was written:"
-            " try again",
-            session_id=self.name,
-        )
-
-
-async def _pause(attempt: int) -> None:
-    """Wait before trying again, longer with each attempt, so that the writer that was first can finish."""
-    if attempt >= _EAGER_ATTEMPTS:
-        await sleep(random.uniform(0, min(0.001 * attempt, 0.05)))  # noqa: S311 (not a secret)

@@ -15,6 +15,7 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.config.settings import MemorySettings
 from frontdesk.context.blocks import ContextBlock
 from frontdesk.context.session_blocks import SessionBlocks
+from frontdesk.deadlines import one_call
 from frontdesk.errors import BlockTooLargeError, BlockVersionError
 from frontdesk.session.fact_notes import FactNotes, NotedFacts
 from frontdesk.store import Scope
@@ -22,7 +23,7 @@ from frontdesk.store import Scope
 _AUTHOR = "memory"
 
 
-class _Draft(NamedTuple):
+class _BlockDraft(NamedTuple):
     """A new content of the block, the facts that it takes up, those that are left, and why not all were taken."""
 
     content: str
@@ -49,13 +50,16 @@ class MemoryBlock:
         self._settings = settings
         self._record_usage = record_usage
 
+    @one_call
     async def add(self, label: str, scope: Scope, keys: Sequence[str]) -> tuple[list[str], Exception | None]:
         """Add the facts of extractions that the block does not know. Returns those that it took, and why not all.
 
         The extractions are read after the block, and the block is written together with the note on its facts, only if
         neither has changed since: a fact that is removed meanwhile is not added."""
         owner = await self._context.owner_for_write(scope)
+        attempts = self._runtime.block_attempts(label)
         while True:
+            await attempts.another()
             noted = await self._notes.block_facts(owner, label)
             block = await self._context.block(label)
             extractions = await self._notes.get_extractions(keys)
@@ -67,7 +71,7 @@ class MemoryBlock:
         """Whether facts wait for room in the block."""
         return bool((await self._notes.block_facts(await self._context.owner(scope), label)).facts.pending)
 
-    async def _write(self, block: ContextBlock, noted: NotedFacts, draft: _Draft, after: BlockFacts) -> bool:
+    async def _write(self, block: ContextBlock, noted: NotedFacts, draft: _BlockDraft, after: BlockFacts) -> bool:
         """Write the block and the note on its facts; False if one of them has changed since it was read."""
         if draft.content == block.content:
             return after == noted.facts or await self._notes.put_facts(noted, after)
@@ -78,16 +82,16 @@ class MemoryBlock:
             return False
         return True
 
-    async def _draft(self, block: ContextBlock, notes: BlockFacts, extractions: dict[str, Extraction]) -> _Draft:
+    async def _draft(self, block: ContextBlock, notes: BlockFacts, extractions: dict[str, Extraction]) -> _BlockDraft:
         found = [fact for extraction in extractions.values() for fact in extraction.left_over]
         known = notes.known
         new = [fact for fact in dict.fromkeys(found) if memory.memory_fingerprint(fact) not in known]
         wanted = [*notes.pending, *new]
         merged = memory.merge_memory(block.content, wanted)
         if self._fits(block, merged):
-            return _Draft(merged, new, [])
+            return _BlockDraft(merged, new, [])
         try:
-            return _Draft(await self._consolidate(block, merged), new, [], consolidated=True)
+            return _BlockDraft(await self._consolidate(block, merged), new, [], consolidated=True)
         except Exception as error:
             failure = error
         content = block.content
@@ -100,7 +104,7 @@ class MemoryBlock:
                 taken += [fact] if fact in new else []
             elif fact not in new:
                 pending.append(fact)
-        return _Draft(content, taken, pending, failure)
+        return _BlockDraft(content, taken, pending, failure)
 
     async def _consolidate(self, block: ContextBlock, merged: str) -> str:
         """The facts of a block that is too long, rewritten by the extractor so that they fit. Raises
@@ -120,7 +124,9 @@ class MemoryBlock:
         return block.max_tokens is None or self._context.count(content) <= block.max_tokens
 
 
-def _noted(block: ContextBlock, notes: BlockFacts, draft: _Draft, extractions: dict[str, Extraction]) -> BlockFacts:
+def _noted(
+    block: ContextBlock, notes: BlockFacts, draft: _BlockDraft, extractions: dict[str, Extraction]
+) -> BlockFacts:
     """The note on the facts of a block with a new content."""
     known = notes.known | {memory.memory_fingerprint(fact) for fact in draft.taken}
     accepted = {

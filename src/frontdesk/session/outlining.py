@@ -14,7 +14,7 @@ from frontdesk.session.handle import Handle
 from frontdesk.session.records import Outline, OutlineCompaction, OutlineFork, OutlineRun
 from frontdesk.store import Item, Place, SessionQuery, SessionRow
 from frontdesk.tree.items import count, position_of
-from frontdesk.tree.outline import Run, runs_of
+from frontdesk.tree.outline import TreeRun, runs_of
 from frontdesk.tree.tree import Tree
 
 _FORKS = 100
@@ -37,7 +37,7 @@ class Outliner:
             tree = await self._handle.tree()
             return Outline(None, None, None, (), (), ()) if tree is None else await self._outline(tree)
 
-        return await retry_if_moved(read, self._handle.name)
+        return await retry_if_moved(self._handle.runtime, read, self._handle.name)
 
     async def _outline(self, tree: Tree) -> Outline:
         found = runs_of(tree)
@@ -89,7 +89,7 @@ class Outliner:
         return [row for row in rows if row.family == session.family]
 
 
-def _first_positions(runs: Sequence[Run], items: Sequence[Sequence[Item]]) -> list[int]:
+def _first_positions(runs: Sequence[TreeRun], items: Sequence[Sequence[Item]]) -> list[int]:
     """How many messages come before each run on its path."""
     firsts: list[int] = []
     for run in runs:
@@ -97,7 +97,7 @@ def _first_positions(runs: Sequence[Run], items: Sequence[Sequence[Item]]) -> li
     return firsts
 
 
-def _compactions(tree: Tree, runs: Sequence[Run]) -> list[tuple[Cover, int]]:
+def _compactions(tree: Tree, runs: Sequence[TreeRun]) -> list[tuple[Cover, int]]:
     """All compactions, oldest first, each with the run that it ends in."""
     found = []
     for overlay in reversed(tree.overlays):
@@ -157,7 +157,7 @@ def _fork(
     return OutlineFork(fork.id, fork.name, _id(messages, place), run, position, to_datetime(fork.created_at))
 
 
-def _holds(tree: Tree, run: Run, place: Place) -> bool:
+def _holds(tree: Tree, run: TreeRun, place: Place) -> bool:
     """Whether a place is in a run: after its first message on the way to its last."""
     return tree.precedes(run.first, place) and tree.precedes(place, run.last)
 

@@ -16,8 +16,8 @@ from frontdesk.errors import CompactionNotFoundError, MessageNotFoundError
 from frontdesk.history import transcripts, views
 from frontdesk.messages import SUMMARY_PREFIX, Message, new_id
 from frontdesk.records import Compaction
+from frontdesk.search.message_text import searchable_text
 from frontdesk.search.ranking import rank_texts
-from frontdesk.search.texts import searchable_text
 from frontdesk.search.tokeniser import tokeniser_for
 from frontdesk.session.handle import Handle
 from frontdesk.store import NewOverlay, Plan
@@ -30,7 +30,7 @@ class RangeChangedError(Exception):
     """What a summary was made from is not what is there any more."""
 
 
-class Draft(NamedTuple):
+class OverlayDraft(NamedTuple):
     """An overlay before it is laid: its summary (None: the range is only hidden), the messages that the summary was
     made from, if that is known, and what its `Compaction` says of how it was made."""
 
@@ -52,7 +52,7 @@ class Overlays:
 
         An end may be the id of a summary: it means the range that one covers. Leading system messages stay visible.
         Raises `InvalidRangeError`, `MessageNotFoundError`."""
-        return await self.lay(Draft(check_summary(summary)), from_id, to_id)
+        return await self.lay(OverlayDraft(check_summary(summary)), from_id, to_id)
 
     async def all(self) -> list[Compaction]:
         """Every compaction of the session, oldest first; those inside newer ones too."""
@@ -81,7 +81,7 @@ class Overlays:
         if not await self._handle.change(build, family=is_shared):
             raise CompactionNotFoundError(compaction_id, self._handle.name)
 
-    async def lay(self, draft: Draft, from_id: str, to_id: str, known: PathRange | None = None) -> Compaction:
+    async def lay(self, draft: OverlayDraft, from_id: str, to_id: str, known: PathRange | None = None) -> Compaction:
         """Lay an overlay over the range that two ids mean. If that range is `known` from a tree, nothing is loaded
         unless the session was changed since.
 
@@ -107,7 +107,7 @@ class Overlays:
             raise MessageNotFoundError(from_id, self._handle.name)
         return await self._laid(made)
 
-    def _overlay(self, compaction_id: str, draft: Draft, covered: PathRange) -> NewOverlay:
+    def _overlay(self, compaction_id: str, draft: OverlayDraft, covered: PathRange) -> NewOverlay:
         return NewOverlay(
             id=compaction_id,
             kind="truncate" if draft.summary is None else "summary",
@@ -119,7 +119,7 @@ class Overlays:
             details=msgspec.json.encode(draft.details).decode(),
         )
 
-    async def _check_source(self, draft: Draft, covered: PathRange) -> None:
+    async def _check_source(self, draft: OverlayDraft, covered: PathRange) -> None:
         if not draft.source:
             return
         present = await views.read_items(self._runtime, overlays.source_items(covered))

@@ -43,7 +43,7 @@ class Pager:
             centre = None if around is None else path.position_of_id(around)
             return await self._page(path, page_start(path.total, limit, position, centre), limit)
 
-        return await retry_if_moved(read, self._handle.name)
+        return await retry_if_moved(self._handle.runtime, read, self._handle.name)
 
     async def _path(self, leaf: str | None, find: str | None = None) -> Path | None:
         """The path to a leaf; None without a session. Raises `MessageNotFoundError`."""
@@ -88,7 +88,7 @@ class Pager:
                 return await self._whole_view(path, leaf_id, position, limit, missing)
             return await self._window_of(path, leaf_id, position, limit, max_tokens, missing)
 
-        return await retry_if_moved(read, self._handle.name)
+        return await retry_if_moved(self._handle.runtime, read, self._handle.name)
 
     async def _whole_view(
         self, path: Path, leaf_id: str | None, position: int | None, limit: int, missing: list[Absence]

@@ -17,8 +17,8 @@ from frontdesk.records import UsageEntry
 class PathEntry(Record):
     """A message on a path. `position` counts the messages before it.
 
-    `compaction_id` is that of the compaction that covers it, so that the model does not get it. `siblings` are the ids
-    of all messages that follow the same message, oldest first, this one included; empty if it is the only one."""
+    `compaction_id` is the id of the compaction that hides it from the model (None: there is none). `siblings` are the
+    ids of all messages that follow the same message, oldest first, this one included; empty if it is the only one."""
 
     position: int
     message: Message
@@ -50,9 +50,9 @@ they are on other branches"""
 class ViewItem(Record):
     """One item of what the model gets.
 
-    `message` is what it gets, and `original_tokens` is how long that was before it was shortened. `position` is that on
-    the path; for a summary, of the first of the `covered` messages that it replaces; None for a note that is not
-    written yet."""
+    `message` is what it gets, and `original_tokens` is how long that was before it was shortened. `position` is its
+    position on the path; for a summary, that of the first of the `covered` messages that it replaces; None for a note
+    that is not stored yet."""
 
     kind: ItemKind
     position: int | None
@@ -92,8 +92,8 @@ class ViewPage(Record):
 @dataclass(frozen=True, slots=True)
 class OutlineRun(Record):
     """Messages without a branch between them. `parent` is the index of the run that they follow (None: a root), `first`
-    the position of the first one on its path, and `text` how that one begins. `on_path` says whether the path to the
-    head goes through the run."""
+    the position of the first one on its path, and `text` the beginning of that one. `on_path` says whether the path to
+    the head goes through the run."""
 
     parent: int | None
     first_id: str
@@ -111,9 +111,9 @@ class OutlineRun(Record):
 
 @dataclass(frozen=True, slots=True)
 class OutlineCompaction(Record):
-    """A compaction in an outline. `first` and `last` are positions on the path that it covers a part of, `run` the
-    index of the run that it ends in, and `extends` the ids of the compactions inside of it. `applies` says whether the
-    view at the head shows it."""
+    """A compaction in an outline. `first` and `last` are the positions that it covers on its path, `run` the index of
+    the run that it ends in, and `extends` the ids of the compactions inside it. `applies` says whether the view at the
+    head shows it."""
 
     id: str
     kind: str
@@ -157,8 +157,8 @@ class Outline(Record):
 
 @dataclass(frozen=True, slots=True)
 class TimelinePoint(Record):
-    """A moment of a session: the message at `position` was the last one, and the view had so many `tokens`. `cost` is
-    that of the model calls since the point before."""
+    """A point of a timeline: when the message at `position` was the last one, the view had this many `tokens`. `cost`
+    is that of the model calls since the previous point."""
 
     position: int
     at: datetime
@@ -168,8 +168,8 @@ class TimelinePoint(Record):
 
 @dataclass(frozen=True, slots=True)
 class TimelineCompaction(Record):
-    """A compaction in a timeline: it was made when `position` messages were there, and covers `first` to `last`. The
-    view had `tokens_before`, and then `tokens_after`."""
+    """A compaction in a timeline: it was made when the path had `position` messages, and covers those from `first` to
+    `last`. The view had `tokens_before`, and then `tokens_after`."""
 
     id: str
     kind: str
@@ -219,7 +219,7 @@ class Prompt(Record):
 @dataclass(frozen=True, slots=True)
 class PromptBlock(Record):
     """A block as a part of the context. `frozen_version` is the version in the frozen prompt (None: it is not in it),
-    and `changed` says whether the model has another content than the current one."""
+    and `changed` says whether the block has changed since the prompt was frozen."""
 
     label: str
     description: str | None
@@ -245,8 +245,9 @@ class ContextPart(Record):
 @dataclass(frozen=True, slots=True)
 class ContextBreakdown(Record):
     """What the next model call takes, by part, in the order in which it is sent. `used`, `max` and `ratio` are those of
-    `ContextUsage`, with the session's own tools. `room` is what is left until a compaction starts, at `compacts_at`
-    tokens. `covered_messages` are those under compactions, and `branch_messages` those on other branches."""
+    `context_usage()`; the definitions of tools, which every call sends as well, are a part, and not in `used`. `room`
+    is what is left until a compaction starts, at `compacts_at` tokens. `covered_messages` are those under compactions,
+    and `branch_messages` those on other branches."""
 
     used: int
     max: int

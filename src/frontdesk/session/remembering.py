@@ -16,6 +16,7 @@ from frontdesk.compaction.failures import report_failure
 from frontdesk.compaction.prompts import build_extract_prompt
 from frontdesk.compaction.summariser import ask, total_usage
 from frontdesk.config.settings import MemorySettings, Sink, check_memory_scope
+from frontdesk.context.frozen_prompt import FrozenPrompt
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.history import trees, views
@@ -53,20 +54,23 @@ class _Unread(NamedTuple):
 class MemoryRefresher:
     """Extracts facts and passes them to the sink, or writes them to a context block."""
 
-    def __init__(self, handle: Handle, context: SessionBlocks, forgetter: Forgetter) -> None:
+    def __init__(self, handle: Handle, context: SessionBlocks, prompt: FrozenPrompt, forgetter: Forgetter) -> None:
         self._handle = handle
         self._runtime = handle.runtime
         self._context = context
+        self._prompt = prompt
         self._forgetter = forgetter
         self._notes = FactNotes(handle)
 
     async def needs_refresh(self) -> bool:
-        """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
+        """Whether the view and the prompt have reached the soft ratio, and enough messages are new since the last
+        extraction."""
         if not self._runtime.settings.memory.is_on or (row := await self._handle.find_row()) is None:
             return False
         row = await trees.complete_row(self._runtime, row)
         settings = self._runtime.settings.compaction
-        if row.view_tokens < settings.soft_ratio * session_window(row, settings.max_tokens):
+        used = row.view_tokens + await self._prompt.tokens(row)
+        if used < settings.soft_ratio * session_window(row, settings.max_tokens):
             return False
         return await self._is_enough()
 
@@ -182,7 +186,7 @@ class MemoryRefresher:
             new = [*again, *drop_first(items, start)]
             return _Unread(await views.read_all(self._runtime, new), facts.places_of(new))
 
-        return await views.retry_if_moved(read, self._handle.name)
+        return await views.retry_if_moved(self._handle.runtime, read, self._handle.name)
 
     # delivering
 

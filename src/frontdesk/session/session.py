@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from msgspec.structs import replace
 
-from frontdesk.checks import check_count, check_format, check_summary, check_text
+from frontdesk.checks import check_count, check_summary, check_text
 from frontdesk.config.builder import Configurable
 from frontdesk.config.runtime import Clock, Runtime
 from frontdesk.config.scopes import SearchScope
@@ -19,7 +19,7 @@ from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.messages import Message, NewMessage
-from frontdesk.messages.formats import MessageFormat, Notes
+from frontdesk.messages.formats import MessageFormat, Notes, check_format
 from frontdesk.messages.stored import DEFAULT_MAX_MESSAGE_BYTES
 from frontdesk.records import Appended, Compaction, CompactionResult, ContextUsage, SessionInfo
 from frontdesk.search.hits import SearchResults
@@ -52,6 +52,11 @@ class Session:
         self._runtime = runtime
         self._parts = Components(Handle(runtime, ref, stored_key=stored_key))
 
+    def _continue(self, other: Session, known_id: str | None, turn: int | None) -> None:
+        """Become the continuation of another handle, as `Components.continued` makes it."""
+        self._runtime = other._runtime
+        self._parts = other._parts.continued(known_id, turn)
+
     @classmethod
     def create(
         cls,
@@ -81,7 +86,7 @@ class Session:
         return self._parts.handle.known_key
 
     async def info(self) -> SessionInfo:
-        """Information about the session. Raises `SessionNotFoundError` if nothing was written to it yet."""
+        """Information about the session. Raises `SessionNotFoundError` if nothing has been written to it yet."""
         return await self._parts.reader.info()
 
     # turns
@@ -197,10 +202,12 @@ class Session:
         With `parent`, the messages are a path after it: one that the session already has must follow the one before it,
         otherwise `InvalidRangeError` is raised. If there is nothing to store, the head stays. Raises the same errors as
         `append`."""
-        return await self._parts.writer.append(messages, parent=parent, expected_head=expected_head, reopen=reopen)
+        return await self._parts.writer.append(
+            messages, parent=parent, expected_head=expected_head, reopen=reopen, is_path=True
+        )
 
     async def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id, in its position, or append it if the id is new. Atomic. `inserted` says
+        """Replace the message that has this id, in place, or append it if the id is new. Atomic. `inserted` says
         whether it was appended. Raises the same errors as `append`."""
         return await self._parts.writer.upsert(message, FOLLOW_HEAD, reopen=reopen)
 
@@ -315,7 +322,8 @@ class Session:
         fit."""
         check_count(last, "last")
         check_count(max_tokens, "max_tokens")
-        check_format(format)
+        if format is not None:
+            check_format(format)
         check_rendering(notes, alternate)
         messages = await self._parts.window.read(leaf, last, max_tokens, shortens=format != "raw")
         return messages if format is None else await self._parts.preparer.render(messages, format, notes, alternate)
@@ -422,7 +430,7 @@ class Session:
         return await self._parts.timelines.timeline(leaf, points)
 
     async def turn_info(self) -> TurnInfo:
-        """Who has the turn, since when, and who waits for it."""
+        """Who has the turn, since when, and who is waiting for it."""
         return await self._parts.examiner.turn()
 
     async def get_message(self, message_id: str) -> Message:
@@ -463,10 +471,10 @@ class Session:
         or with `newest` the latest. Each has `context` messages before and after it.
 
         Any text is a valid query. It can be words or a question, and can contain "exact phrases", -excluded, prefix*,
-        role:user, from:ana, after:2025-01 and before:2025-06-30. `role` (one or several), `author`, `after`
-        (inclusive) and `before` narrow the search further. With embeddings, texts that are near in meaning are found,
-        too, unless `meaning` is False. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the
-        next page. Raises `InvalidInputError`, `InvalidCursorError`."""
+        role:user, from:ana, after:2025-01 and before:2025-06-30. `role` (one or several), `author`, `after` (inclusive)
+        and `before` narrow the search further. With embeddings, texts that are near in meaning are also found, unless
+        `meaning` is False. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next page.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
         handle = self._parts.handle
         request = await parse_request(
             self._runtime,
@@ -555,7 +563,8 @@ class Session:
         return await self._parts.examiner.breakdown()
 
     async def needs_compaction(self) -> bool:
-        """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
+        """Whether the view and the frozen prompt together have reached the hard ratio of the window, or the view has
+        more than `max_messages` messages. Works without a summariser."""
         return await self._parts.compactor.needs_compaction()
 
     async def compact(self, *, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
@@ -569,11 +578,13 @@ class Session:
     async def on_overflow(self, error: BaseException) -> bool:
         """Call this with the error of a model call. If the error means that the context was too long, the view is
         compacted further, with a shorter tail and no protected head. Returns True if that made the view shorter, so
-        that the call is worth repeating, and False for any other error."""
+        that the call is worth repeating. Returns False for any other error, or if the view could not be made
+        shorter."""
         return await self._parts.compactor.on_overflow(error)
 
     async def needs_memory_refresh(self) -> bool:
-        """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
+        """Whether the view and the frozen prompt together have reached the soft ratio, and there are enough new
+        messages since the last extraction."""
         return await self._parts.memory.needs_refresh()
 
     async def refresh_memory(self) -> list[str]:
@@ -621,17 +632,18 @@ class Session:
         """Replace the content of a block. The previous content is kept in the block's history. The frozen prompt does
         not change.
 
-        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the
-        version of the block is not `if_version`."""
+        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, `BlockVersionError` if the version of
+        the block is not `if_version`, and `InvalidInputError` for a block that consists of entries."""
         return await self._parts.context.replace(label, text, if_version, author)
 
     async def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
-        """Add a line at the end of a block. No concurrent write is lost. Raises the same errors as
-        `replace_context_block`."""
+        """Add a line at the end of a block. No concurrent write is lost, unless a provider keeps the content. Raises
+        the same errors as `replace_context_block`."""
         return await self._parts.context.append(label, text, author)
 
     async def block_history(self, label: str) -> list[BlockVersion]:
-        """All versions of a block whose content is in the store, newest first."""
+        """All versions of a block, newest first. Raises `BlockNotFoundError`, and `InvalidInputError` for a block whose
+        content a provider keeps."""
         return await self._parts.context.versions(label)
 
     async def count_sharing(self, label: str, *, most: int = 1000) -> int:
@@ -640,13 +652,12 @@ class Session:
         return await self._parts.examiner.count_sharing(label, most)
 
     async def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
-        """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is
-        none."""
+        """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is no
+        such version, and otherwise the same errors as `block_history` and `replace_context_block`."""
         return await self._parts.context.restore(label, version, author)
 
     async def forget_block_history(self, label: str) -> None:
-        """Remove all earlier versions of a block whose content is in the store. The current one stays. Raises
-        `BlockNotFoundError`."""
+        """Remove all earlier versions of a block. The current one stays. Raises the same errors as `block_history`."""
         await self._parts.context.forget_versions(label)
 
     async def remove_context_entry(self, label: str, key: str) -> bool:
@@ -655,13 +666,15 @@ class Session:
         return await self._parts.context.remove_entry(label, key)
 
     async def set_system_prompt(self, text: str) -> None:
-        """Set a text that is shown before all blocks, as the readonly block `system`. The next freeze includes it."""
+        """Set a text that is shown before all blocks, as the readonly block `system`. It takes effect with the next
+        freeze."""
         await self._parts.prompt.forget(await self._parts.context.set_system_prompt(text, None))
 
     async def freeze_system_prompt(self) -> str:
         """The system prompt. It is rendered once, and then stays the same until `refresh_system_prompt`,
         `clear_messages`, a compaction, a deployment that changes what it is rendered from, or the deletion of messages
-        from which facts in it were extracted. With `with_cached_prompt`, all workers get the same text."""
+        from which facts in it were extracted. With `with_cached_prompt`, all workers get the same text: it is stored,
+        and so this creates the session if there is none."""
         return (await self._parts.prompt.freeze()).text
 
     async def prompt(self) -> Prompt | None:
@@ -669,7 +682,8 @@ class Session:
         return await self._parts.examiner.prompt()
 
     async def refresh_system_prompt(self) -> str:
-        """Render the prompt again from the current content of the blocks, and freeze it."""
+        """Render the prompt again from the current content of the blocks, and freeze it, as `freeze_system_prompt`
+        does."""
         return (await self._parts.prompt.refresh()).text
 
     async def context_changes(self) -> dict[str, Any] | None:
@@ -698,7 +712,7 @@ class Session:
 
 
 class StandaloneSession(Session, Configurable):
-    """One conversation without a manager: every call of a session, and the set-up calls of a manager.
+    """One conversation without a manager: every call of a session, and the setup calls of a manager.
 
     Made by `Session.create`. Use it in `async with`, or close it."""
 
@@ -707,7 +721,7 @@ class StandaloneSession(Session, Configurable):
         runtime.hooks.session_for = lambda session_id: Session(runtime, session_id)
 
     def for_session(self, ref: str | SessionKey) -> StandaloneSession:
-        """The same set-up for the session with this id or key. Raises `ConfigurationError` after first use."""
+        """The same setup for the session with this id or key. Raises `ConfigurationError` after first use."""
         self._runtime.configure()
         return StandaloneSession(self._runtime, ref)
 

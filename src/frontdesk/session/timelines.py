@@ -19,6 +19,7 @@ from frontdesk.session.handle import Handle
 from frontdesk.session.records import Timeline, TimelineCompaction, TimelinePoint
 from frontdesk.store import OverlayRow
 from frontdesk.tree.tree import Tree
+from frontdesk.tree.usage import cost_of
 
 MOST_POINTS = 400
 _SPLITS = 16
@@ -60,7 +61,7 @@ class TimelineReader:
                 raise MessageNotFoundError(leaf or "", row.id)
             return await self._read(path, points)
 
-        return await retry_if_moved(read, self._handle.name)
+        return await retry_if_moved(self._handle.runtime, read, self._handle.name)
 
     async def _read(self, path: Path, most: int) -> Timeline:
         settings = self._runtime.settings.compaction
@@ -125,7 +126,7 @@ class TimelineReader:
         while True:
             entries = await self._runtime.store.recent_usage(self._runtime.namespace, self._handle.id, _ENTRIES, before)
             for entry in entries:
-                costs[min(bisect_left(ordered, entry.at), len(times) - 1)] += Decimal(entry.cost)
+                costs[min(bisect_left(ordered, entry.at), len(times) - 1)] += cost_of(entry.cost)
             if len(entries) < _ENTRIES:
                 return costs
             before = (entries[-1].at, entries[-1].id)

@@ -13,6 +13,7 @@ from typing import Literal, Self, TypeVar
 
 import msgspec
 
+from frontdesk.calls import caller
 from frontdesk.config.runtime import Runtime
 from frontdesk.errors import FrontdeskError, InvalidInputError, SessionNotFoundError, TurnBusyError, TurnLostError
 from frontdesk.lifecycle.leases import holder
@@ -182,18 +183,18 @@ class _LocalTurns:
             late.notice_taken_over()
 
     def check_other(self, session_id: str) -> None:
-        """Raises `InvalidInputError` if a task is about to wait, without a limit, for a turn that it holds itself."""
+        """Raises `InvalidInputError` if a caller is about to wait, without a limit, for a turn that it holds itself."""
         with self._lock:
             holding = self._holding.get(session_id)
-        if holding is not None and not holding.lost and holding.task is asyncio.current_task():
+        if holding is not None and not holding.lost and holding.caller is caller():
             raise InvalidInputError(
-                f"this task has the turn of session {session_id!r} and would wait for itself:"
+                f"this caller has the turn of session {session_id!r} and would wait for itself:"
                 " use the calls of the turn, such as `turn.new()`",
                 session_id=session_id,
             )
 
     def notice(self, session_id: str, number: int) -> None:
-        """Another process has got the turn with this number."""
+        """Another process has taken the turn, with this number."""
         with self._lock:
             other = self._holding.get(session_id)
         if other is not None and other.number < number:
@@ -332,7 +333,7 @@ class Holding(Keeper):
     def __init__(self, runtime: Runtime, wanted: LeaseWanted, number: int, asked_at: float) -> None:
         super().__init__(wanted.session_id, number, wanted.ttl / 1_000_000, asked_at)
         self.runtime = runtime
-        self.task = asyncio.current_task()
+        self.caller = caller()
         self._wanted = wanted
         self._loop = asyncio.get_running_loop()
         self._moving = asyncio.Lock()
@@ -364,7 +365,7 @@ class Holding(Keeper):
                 session_id = await apply()
                 wanted = msgspec.structs.replace(self._wanted, session_id=session_id)
                 self._following = Holding(self.runtime, wanted, self.number, self._until - self._seconds)
-                self._following.task = self.task
+                self._following.caller = self.caller
                 await self._following.__aenter__()
                 self._over.set()
                 self.runtime.shared(_LocalTurns).move(self)

@@ -20,7 +20,7 @@ from frontdesk.errors import (
 )
 from frontdesk.history import views
 from frontdesk.messages import Message, NewMessage, StoredMessage, check_id
-from frontdesk.messages.ingestion import Ingested, ingest_message
+from frontdesk.messages.ingestion import Ingested, ingest_message, missing_id
 from frontdesk.messages.model_objects import ProviderModel
 from frontdesk.records import Appended
 from frontdesk.search import index
@@ -63,10 +63,11 @@ class Writer:
         parent: str | FollowHead | None,
         expected_head: str | AnyHead | None,
         reopen: bool,
+        is_path: bool = False,
     ) -> list[Appended]:
         """Store messages one after the other; see `Session.append_all`."""
         ingested = self.ingest_all(messages)
-        return await self.store(ingested, parent=parent, expected_head=expected_head, reopen=reopen)
+        return await self.store(ingested, parent=parent, expected_head=expected_head, reopen=reopen, is_path=is_path)
 
     async def store(
         self,
@@ -75,6 +76,7 @@ class Writer:
         parent: str | FollowHead | None,
         expected_head: str | AnyHead | None,
         reopen: bool,
+        is_path: bool = False,
     ) -> list[Appended]:
         """The same for messages that have been checked."""
         if not ingested:
@@ -92,6 +94,7 @@ class Writer:
             parent=parent,
             expected_head=expected_head,
             reopen=reopen,
+            is_path=is_path,
             fence=self._handle.fence,
             existing=self._handle.key is not None,
         )
@@ -187,7 +190,9 @@ class Writer:
     async def update(self, message: Given) -> Message:
         """Replace the content of the message that has this id; see `Session.update_message`."""
         new = self._ingest(message, self._handle.runtime.now())
-        replaced = await self._replace(new.stored) if new.id_given else None
+        if not new.id_given:
+            raise missing_id()
+        replaced = await self._replace(new.stored)
         if replaced is None:
             raise MessageNotFoundError(new.stored.id, self._handle.name)
         return replaced
@@ -214,10 +219,17 @@ class Writer:
 
         await self._handle.change(build, find=[stored.id], family=touches_others([stored.id]))
         if changed is not None:
-            await self._notes.note_edit(changed)  # afterwards: an extraction that runs now may have read the old text
+            await self._note_edit(changed)  # afterwards: an extraction that runs now may have read the old text
         if current is not None and may_hold_skill([stored]):
             await self._note_skills([stored])
         return current
+
+    async def _note_edit(self, place: Place) -> None:
+        """Remember that facts may be out of date. The edit is durable: nothing here can undo it."""
+        try:
+            await self._notes.note_edit(place)
+        except FrontdeskError as error:
+            log_failure(_log, error, "an edit in session %r was not noted for its facts", self._handle.id)
 
     # loaded skills
 

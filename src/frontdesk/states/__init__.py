@@ -1,4 +1,4 @@
-"""Typed state with time-to-live: values for each session id, updated atomically, that expire when nobody uses them."""
+"""Typed states with a time-to-live: values by id, updated atomically, that expire when they are not used."""
 
 from frontdesk.states.codec import MAX_STATE_BYTES
 from frontdesk.states.expiry import DEFAULT_TTL

@@ -18,7 +18,7 @@ Migrate = Callable[[Any, int], T | Awaitable[T]]
 
 class StateReader(Generic[T]):
     """Decodes stored values. `version` is the version of the type, which is stored with each value. A value of an older
-    version, or one that does not fit the type, is given to `migrate`.
+    version, or one that does not fit the type, is passed to `migrate`.
 
     Raises `ConfigurationError` for a version that is not a positive whole number."""
 

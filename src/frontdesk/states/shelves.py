@@ -74,7 +74,7 @@ class Shelves:
                 put=_blobs(put or {}),
                 add=_blobs(add or {}),
                 delete=tuple(map(_checked, delete)),
-                owner=None if owner is None else StateOwner(*self._runtime.address(owner).parts),
+                owner=None if owner is None else StateOwner(*self._runtime.stored_key(owner).parts),
                 if_number=if_number,
                 if_edition=if_edition,
                 if_empty=tuple(map(_checked, if_empty)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import random
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,9 +11,10 @@ from typing import Any, Generic, TypeVar
 
 from frontdesk import cursors
 from frontdesk.checks import check_count, check_text
+from frontdesk.config.attempts import Attempts
 from frontdesk.config.runtime import Runtime
+from frontdesk.deadlines import not_counted, one_call
 from frontdesk.errors import (
-    ConcurrentChangeError,
     ConfigurationError,
     InvalidIdError,
     InvalidInputError,
@@ -53,18 +53,15 @@ from frontdesk.store import (
     StateWrite,
     prefix_end,
 )
-from frontdesk.unattended import sleep
 
 T = TypeVar("T")
-_ATTEMPTS = 200
-_EAGER_ATTEMPTS = 3
 _PAGE = 50
 _MAX_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class StateInfo(Record):
-    """What is known about a state apart from its value. `version` counts its writes, from 1. `type_version` is the
+    """Information about a state, without its value. `version` counts its writes, from 1. `type_version` is the
     `version` of the `states()` that wrote it last.
 
     `expires_at` is None for a state that never expires, `owner` for one that belongs to no guest."""
@@ -137,11 +134,14 @@ class States(Generic[T]):
             raise StateExistsError(key.id, key.name, key.namespace)
         return key.id, stored
 
+    @one_call
     async def get_or_create(self, id: str, *, owner: SessionKey | None = None) -> T:
         """The state. If there is none, it is created with the default value, for this owner. A state without an owner
         gets this one. Concurrent callers get the same state. Raises `StateMismatchError`."""
         key, belongs_to = self._key(id), self._owner(owner)
-        for attempt in range(_ATTEMPTS):
+        attempts = self._attempts(key)
+        while True:
+            await attempts.another()
             row = await self._store.get_state(key)
             if row is None:
                 row, value = await self._create(key, None, self._ttl, belongs_to)
@@ -149,8 +149,6 @@ class States(Generic[T]):
                     return value
             elif belongs_to is None or row.owner is not None or await self._tie(key, row, belongs_to):
                 return await self._reader.read(row, key)
-            await _back_off(attempt)
-        raise _too_many_conflicts(key)
 
     async def get(self, id: str) -> T | None:
         """The state, or None. Reading it postpones its expiry, unless the store is read-only or full, and writes
@@ -172,6 +170,7 @@ class States(Generic[T]):
         except (StoreReadOnlyError, StoreFullError):
             return await self._store.peek_state(key)
 
+    @one_call
     async def set(
         self,
         id: str,
@@ -190,16 +189,17 @@ class States(Generic[T]):
         text, _ = self._codec.encode(value, key.id)
         self._ttl_or(ttl, None)
         async with self._queues.join(await self._writable_store(), key) as update:
-            for attempt in range(_ATTEMPTS):
+            attempts = self._attempts(key)
+            while True:
+                await attempts.another()
                 present = await self._store.peek_state(key)
                 _check_version(key, present, if_version, if_created_at)
                 usual = self._ttl if present is None else present.ttl
                 write = self._write_after(present, text, self._ttl_or(ttl, usual), belongs_to)
                 if await self._put(update, key, present, write):
                     return
-                await _back_off(attempt)
-        raise _too_many_conflicts(key)
 
+    @one_call
     async def update(
         self,
         id: str,
@@ -221,7 +221,9 @@ class States(Generic[T]):
         async with self._queues.join(store, key) as update:
             current = update.row
             cached = self._queues.take_cached(store, key) if current is None else None
-            for attempt in range(_ATTEMPTS):
+            attempts = self._attempts(key)
+            while True:
+                await attempts.another()
                 if cached is None and current is None:
                     current = await self._current(update, key, create=create)
                 base = cached or current
@@ -235,26 +237,24 @@ class States(Generic[T]):
                 ttl = self._ttl if base is None else base.ttl
                 if await self._put(update, key, base, self._write_after(base, text, ttl, belongs_to)):
                     return value
-                if cached is None:
-                    await _back_off(attempt)
                 cached = current = None
-        raise _too_many_conflicts(key)
 
+    @one_call
     async def delete(self, id: str, *, if_version: int | None = None, if_created_at: datetime | None = None) -> bool:
         """Remove the state; False if there was none. Raises `StateVersionError`, and removes nothing, if the version of
         the state is not `if_version`, or it was not created at `if_created_at`: see `set`."""
         key = self._key(id)
         if if_version is None:
             return await self._store.delete_state(key)
-        for attempt in range(_ATTEMPTS):
+        attempts = self._attempts(key)
+        while True:
+            await attempts.another()
             present = await self._store.peek_state(key)
             _check_version(key, present, if_version, if_created_at)
             if present is None:
                 return False
             if await self._store.delete_state(key, present.mark):
                 return True
-            await _back_off(attempt)
-        raise _too_many_conflicts(key)
 
     async def touch(self, id: str) -> None:
         """Postpone the expiry of the state without reading it. Raises `StateNotFoundError`."""
@@ -308,6 +308,9 @@ class States(Generic[T]):
         await self._runtime.shared(RecordedStores).record(self._runtime, store)
         return store
 
+    def _attempts(self, key: StateKey) -> Attempts:
+        return Attempts(self._state_store, f"the state {key.id!r}", id=key.id, name=key.name)
+
     def _key(self, id: str) -> StateKey:
         return StateKey(self._runtime.namespace, check_id(id, "state id"), self._name)
 
@@ -316,7 +319,7 @@ class States(Generic[T]):
             return None
         if not isinstance(owner, SessionKey):
             raise InvalidKeyError(f"an owner is a SessionKey, not {type(owner).__name__}")
-        return StateOwner(*self._runtime.address(owner).parts)
+        return StateOwner(*self._runtime.stored_key(owner).parts)
 
     def _ttl_or(self, ttl: timedelta | UsualTTL | None, usual: int | None) -> int | None:
         if isinstance(ttl, UsualTTL):
@@ -369,9 +372,8 @@ class States(Generic[T]):
         self, update: QueuedUpdate, key: StateKey, base: StateRow | None, fn: Callable[[T], Any]
     ) -> tuple[str, T]:
         """What `fn` makes of a row, or of a new value: the text to store and the value."""
-        result = fn(await self._new_value(key) if base is None else await self._reader.read(base, key))
-        if inspect.isawaitable(result):
-            result = await update.wait(result)
+        before = await self._new_value(key) if base is None else await self._reader.read(base, key)
+        result = await update.run(fn, before)
         return self._codec.encode(result, key.id)
 
     async def _put(self, update: QueuedUpdate, key: StateKey, base: StateRow | None, write: StateWrite) -> bool:
@@ -401,18 +403,5 @@ def _check_version(
 
 
 async def _resolve(result: Any) -> Any:
-    return await result if inspect.isawaitable(result) else result
-
-
-async def _back_off(attempt: int) -> None:
-    """Let other changes through; longer with each attempt."""
-    if attempt >= _EAGER_ATTEMPTS:
-        await sleep(random.uniform(0, min(0.001 * attempt, 0.05)))  # noqa: S311 (not a secret)
-
-
-def _too_many_conflicts(key: StateKey) -> ConcurrentChangeError:
-    return ConcurrentChangeError(
-        f"the state {key.id!r} was changed by others {_ATTEMPTS} times in a row, and nothing was written: try again",
-        id=key.id,
-        name=key.name,
-    )
+    with not_counted():
+        return await result if inspect.isawaitable(result) else result

@@ -4,19 +4,20 @@ the row that the one before it read or wrote."""
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
+from frontdesk.deadlines import leave_out, not_counted
 from frontdesk.errors import InvalidInputError
 from frontdesk.store import StateKey, StateRow
 
-T = TypeVar("T")
 _MAX_CACHED_ROWS = 256
 _MAX_CACHED_VALUE = 16_384
 _PATIENCE = 0.05
@@ -34,6 +35,8 @@ class UpdateQueue:
         self._ticks = 0
         self._row: StateRow | None = None
         self._asked_at = 0
+        self.in_functions = 0.0
+        """seconds for which the queue has waited for update functions"""
 
     def tick(self) -> int:
         """A moment that is later than all moments before it."""
@@ -59,8 +62,9 @@ class QueuedUpdate:
         self._patience = _PATIENCE
 
     async def enter(self) -> None:
-        waiting_since = self.queue.tick()
+        waiting_since, in_functions = self.queue.tick(), self.queue.in_functions
         await self.queue.lock.acquire()
+        leave_out(self.queue.in_functions - in_functions)
         self._is_first = True
         self.row = self.queue.row_for(waiting_since)
 
@@ -69,24 +73,30 @@ class QueuedUpdate:
             self._is_first = False
             self.queue.lock.release()
 
-    async def wait(self, result: Awaitable[T]) -> T:
-        """Await what an update function returned. If that takes long, other updates of the state continue meanwhile.
+    async def run(self, function: Callable[[Any], Any], value: Any) -> Any:
+        """The result of an update function. If an async one takes long, other updates of the state continue meanwhile.
 
-        If the update loses to them, they wait longer for its next attempt, so that it is not overtaken for ever."""
-        task = asyncio.ensure_future(result)
-        began = time.monotonic()
-        try:
-            await asyncio.wait([task], timeout=self._patience)
-            if not task.done():
-                self.leave()
+        If the update loses to them, they wait longer for its next attempt, so that it is not overtaken forever."""
+        with not_counted():
+            began = time.monotonic()
+            result = function(value)
+            if not inspect.isawaitable(result):
+                self.queue.in_functions += time.monotonic() - began
+                return result
+            task = asyncio.ensure_future(result)
+            try:
+                await asyncio.wait([task], timeout=self._patience)
+                self.queue.in_functions += time.monotonic() - began
+                if not task.done():
+                    self.leave()
+                    await asyncio.wait([task])
+                    self._patience = min(2 * (time.monotonic() - began), _MOST_PATIENCE)
+                    await self.enter()
+            except asyncio.CancelledError:
+                task.cancel()
                 await asyncio.wait([task])
-                self._patience = min(2 * (time.monotonic() - began), _MOST_PATIENCE)
-                await self.enter()
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait([task])
-            raise
-        return await task
+                raise
+            return await task
 
 
 _running_updates: ContextVar[frozenset[UpdateQueue]] = ContextVar("frontdesk_running_updates", default=frozenset())

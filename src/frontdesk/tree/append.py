@@ -12,7 +12,8 @@ The order in which an append can be refused, and what then happens to each messa
 5. `expected_head` must be the head (None: there must be no head), else `HeadMovedError`.
 6. A `parent` must be a message that the session sees, else `MessageNotFoundError`.
 7. With a `parent`, the messages are a path: a known one must follow the one before it already, else
-   `InvalidRangeError`. This is also checked if all of them are known. A single known message stays where it is.
+   `InvalidRangeError`. This is also checked if all of them are known. A single known message stays where it is, unless
+   the request says that it is a path.
 
 Then the new messages are written as one run, known ones are left out. Without a `parent` the run follows the head.
 With one, it follows the known messages that the path begins with, or the parent itself: it extends the segment of the
@@ -171,11 +172,11 @@ def _check_path(request: Append, facts: Facts, *, adds: bool) -> None:
     """Raises unless each known message follows the one before it.
 
     Example: the session has m1 m2 m3. After m1, the list m2 x is fine. m3 x is not, because m3 follows m2. Nor are x m3
-    and x x. If nothing is new, the first message is not compared with the parent where it is the only one, or where the
-    parent is gone: sending the same messages again is not refused."""
+    and x x. If nothing is new, the first message is not compared with a parent that is gone, so that sending the same
+    messages again is not refused; nor where it is the only one and `is_path` is not set."""
     before = request.parent
     is_gone = isinstance(before, str) and facts.parent is None
-    any_parent = not adds and (is_gone or len(request.messages) == 1)
+    any_parent = not adds and (is_gone or (len(request.messages) == 1 and not request.is_path))
     seen: set[str] = set()
     for index, message in enumerate(request.messages):
         there = facts.known.get(message.id)

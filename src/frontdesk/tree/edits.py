@@ -65,29 +65,8 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
     change = message.tokens - tokens_before
     stale, marks = _mark_stale(tree, tree.covering([place]), others)
     common: _Common = {"guards": release_guards(tree, others, [place], ()), "now": now, "mark_overlays": stale}
-    old = tree.replaced.get(place)
-    if old or tree.shares(place):
-        # Another session may see the row as it is (B was forked at 5, and A replaces 3), or this one does not see the
-        # row any more but an earlier replacement (A replaces 3 again). The new content goes into an edit.
-        row_tokens = tokens_before - (old.tokens if old else 0)
-        edit = NewEdit(
-            kind="replaced",
-            segment=place.segment,
-            first=place.position,
-            last=place.position,
-            tokens=message.tokens - row_tokens,
-            message=message,
-        )
-        return Plan(
-            **common,
-            # An edit is an item of its own in the view, which must be computed again, even in the tail.
-            set={**unknown_view(session.head), "updated_at": now},
-            add_edits=(edit, *marks),
-            delete_edits=superseded(tree, [place], others),
-            # If B, too, has replaced 3, nobody sees what the row says, and it must not stay behind.
-            replace_rows=hidden_row(place, others, message) if tree.rows.sessions or not tree.shares(place) else (),
-            log=(changes.message_updated(place, adds=0),),
-        )
+    if place in tree.replaced or tree.shares(place):
+        return _record_replacement(tree, place, message, tokens_before, common, marks)
     # Only this session sees the row: it is changed in place. In the tail (4..9) the view stays as it is but for its
     # tokens. Elsewhere an overlay may end there, or the path may lead past it: the view must be computed again.
     values: Columns = {"updated_at": now}
@@ -116,6 +95,33 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
         delete_edits=tuple(edit.number for edit in earlier),
         replace_rows=((place, message, 0),),
         log=log,
+    )
+
+
+def _record_replacement(
+    tree: Tree, place: Place, message: StoredMessage, tokens_before: int, common: _Common, marks: tuple[NewEdit, ...]
+) -> Plan:
+    """The new content goes into an edit: another session may see the row as it is (B was forked at 5, and A replaces
+    3), or this one does not see the row any more but an earlier replacement (A replaces 3 again)."""
+    old, others = tree.replaced.get(place), other_trees(tree)
+    row_tokens = tokens_before - (old.tokens if old else 0)
+    edit = NewEdit(
+        kind="replaced",
+        segment=place.segment,
+        first=place.position,
+        last=place.position,
+        tokens=message.tokens - row_tokens,
+        message=message,
+    )
+    return Plan(
+        **common,
+        # An edit is an item of its own in the view, which must be computed again, even in the tail.
+        set={**unknown_view(tree.session.head), "updated_at": common["now"]},
+        add_edits=(edit, *marks),
+        delete_edits=superseded(tree, [place], others),
+        # If B, too, has replaced 3, nobody sees what the row says, and it must not stay behind.
+        replace_rows=hidden_row(place, others, message) if tree.rows.sessions or not tree.shares(place) else (),
+        log=(changes.message_updated(place, adds=0),),
     )
 
 
@@ -175,11 +181,7 @@ def delete_messages(
         # If B has replaced 4, nobody sees what its row says.
         replace_rows=tuple(row for place in set(places) for row in hidden_row(place, others)),
         # The next append extends the segment after 3, at position 10: positions are not used again.
-        set_last=tuple(
-            Place(number, after.last_in(number))
-            for number in {place.segment for place in places}
-            if tree.owns(number) and after.last_in(number) != tree.last_in(number)
-        ),
+        set_last=_new_ends(tree, after, {place.segment for place in places}),
         cut_overlays=cut,
         delete_overlays=tuple(own_gone),
         add_edits=(
@@ -193,6 +195,14 @@ def delete_messages(
             *(edit.number for edit in tree.rows.edits if edit.overlay in own_gone),
         ),
         log=(*changes.messages_deleted(runs, ids), *map(changes.compaction_removed, gone)),
+    )
+
+
+def _new_ends(tree: Tree, after: Tree, segments: Collection[int]) -> tuple[Place, ...]:
+    """The last messages of the segments that end earlier `after` a deletion."""
+    owned = (number for number in segments if tree.owns(number))
+    return tuple(
+        Place(number, after.last_in(number)) for number in owned if after.last_in(number) != tree.last_in(number)
     )
 
 

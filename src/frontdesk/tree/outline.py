@@ -14,7 +14,7 @@ from frontdesk.store import Place
 from frontdesk.tree.tree import Tree
 
 
-class Run(NamedTuple):
+class TreeRun(NamedTuple):
     """Messages from one place to another without a branch between them. `parent` is the index of the run that it
     follows (None: it starts at a root)."""
 
@@ -23,7 +23,7 @@ class Run(NamedTuple):
     last: Place
 
 
-def runs_of(tree: Tree) -> list[Run]:
+def runs_of(tree: Tree) -> list[TreeRun]:
     """All runs that a session sees; a run comes after the one that it follows."""
     begun: defaultdict[Place | None, list[Place]] = defaultdict(list)
     """places, and the first messages of the segments that were begun after them"""
@@ -35,12 +35,12 @@ def runs_of(tree: Tree) -> list[Run]:
     """segments, and the positions in them after which another segment was begun, sorted"""
     for place in sorted(place for place in begun if place is not None):
         cuts[place.segment].append(place.position)
-    runs: list[Run] = []
+    runs: list[TreeRun] = []
     waiting: list[tuple[int | None, Place]] = [(None, root) for root in reversed(begun[None])]
     while waiting:
         parent, start = waiting.pop()
         last, following = _follow(tree, begun, cuts, start)
-        runs.append(Run(parent, start, last))
+        runs.append(TreeRun(parent, start, last))
         waiting += [(len(runs) - 1, place) for place in reversed(following)]
     return runs
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.tree.items import last_items
-from frontdesk.tree.visibility import SEGMENT_END, Visibility
+from frontdesk.tree.visibility import SEGMENT_END, Segments, Visibility
 
 
 class View(NamedTuple):
@@ -57,6 +58,20 @@ class Tree(Visibility):
     def of(self, session: SessionRow) -> Tree:
         """What another session of the same family sees."""
         return Tree(self.rows, session, relative=self)
+
+    def at(self, session: SessionRow) -> Tree:
+        """The same tree with a later row of the session, at the same revision: since then, appends can only have
+        extended the segment of the head."""
+        later = copy(self)
+        later.session = session
+        segments = self.rows.segments
+        head = session.head
+        if head is not None and head.position >= self.segments[head.segment].next:
+            extended = {"last": head.position, "next": head.position + 1}
+            segments = tuple(replace(row, **extended) if row.number == head.segment else row for row in segments)
+            later.segments = Segments(segments)
+        later.rows = replace(self.rows, session=session, segments=segments)
+        return later
 
     def _visible_overlays(self) -> list[OverlayRow]:
         """Newest first, each ending at the last message that is left of its range.
@@ -130,6 +145,27 @@ class Tree(Visibility):
         path.reverse()
         return path
 
+    def position_on(self, path: Sequence[Place], place: Place) -> int | None:
+        """How many messages come before a place on a path; None if it is not on the path.
+
+        On the path to the head, 1 of segment 2 has the position 6."""
+        position = 0
+        for segment, last in path:
+            if segment == place.segment:
+                return position + self.count_before(place) if place.position <= last else None
+            position += self.count_before(Place(segment, last + 1))
+        return None
+
+    def after(self, path: Sequence[Place], place: Place) -> Place | None:
+        """The nearest message after a place that is on a path."""
+        position = place.position + 1
+        for segment, last in path[next(i for i, end in enumerate(path) if end.segment == place.segment) :]:
+            found = self.first_from(segment, position)
+            if found is not None and found.position <= last:
+                return found
+            position = 0
+        return None
+
     def shows_summary(self, number: int) -> bool:
         """Whether the session sees the text of an overlay."""
         return any(overlay.number == number and overlay.kind == "summary" for overlay in self.overlays)
@@ -170,22 +206,33 @@ class Tree(Visibility):
         """Add the messages of a stretch of a segment: spans of rows, and an item of its own for each replaced one.
 
         0..9, 3 removed and 6 replaced: the span 0..2, the span 4..5, the edit of 6, and the span 7..9."""
+        before: Place | None = None
         for run_first, run_last in self.present(segment, first, last):
             position = run_first
+            before = before or self.before(Place(segment, run_first))
             replaced = self._replaced_in.get(segment, ())
             for at in replaced[bisect_left(replaced, run_first) : bisect_right(replaced, run_last)]:
                 place = Place(segment, at)
-                if place.position > position:
-                    items.append(self._span(segment, position, place.position - 1))
-                edit = self.replaced[place]
-                tokens = edit.message.tokens if edit.message else 0
-                items.append(EditItem(number=edit.number, tokens=tokens, place=place, before=self.before(place)))
-                position = place.position + 1
+                if at > position:
+                    items.append(Span(segment, position, at - 1, before))
+                    before = Place(segment, at - 1)
+                items.append(self._edit_item(place, before))
+                before = place
+                position = at + 1
             if position <= run_last:
-                items.append(self._span(segment, position, run_last))
+                items.append(Span(segment, position, run_last, before))
+            before = Place(segment, run_last)
 
-    def _span(self, segment: int, first: int, last: int) -> Span:
-        return Span(segment=segment, first=first, last=last, before=self.before(Place(segment, first)))
+    def _edit_item(self, place: Place, before: Place | None) -> EditItem:
+        edit = self.replaced[place]
+        return EditItem(edit.number, edit.message.tokens if edit.message else 0, place, before)
+
+    def item_at(self, place: Place) -> Item:
+        """The message at a place."""
+        before = self.before(place)
+        if place in self.replaced:
+            return self._edit_item(place, before)
+        return Span(place.segment, place.position, place.position, before)
 
     def outermost(
         self, path: Sequence[Place], among: Sequence[OverlayRow] | None = None

@@ -12,6 +12,7 @@ from functools import reduce
 
 from msgspec.structs import replace
 
+from frontdesk.errors import StoreCorruptError
 from frontdesk.store import UsageQuery, UsageRow
 
 _EXACT = Context(prec=1000)
@@ -20,7 +21,16 @@ GONE_WITH_A_SESSION = ("session_id", "peer")
 
 
 def sum_costs(*costs: str) -> str:
-    return str(reduce(_EXACT.add, map(Decimal, costs), Decimal(0)))
+    """Raises `StoreCorruptError`."""
+    return str(reduce(_EXACT.add, map(cost_of, costs), Decimal(0)))
+
+
+def cost_of(text: str) -> Decimal:
+    """A stored cost. Raises `StoreCorruptError` for what no store has written as one."""
+    try:
+        return Decimal(text)
+    except (ArithmeticError, TypeError):
+        raise StoreCorruptError("a stored cost is damaged: restore a backup of the store") from None
 
 
 def add_entry(total: UsageRow, entry: UsageRow) -> UsageRow:
@@ -76,10 +86,10 @@ def _negative(row: UsageRow) -> UsageRow:
         cache_read_tokens=-row.cache_read_tokens,
         cache_write_tokens=-row.cache_write_tokens,
         reasoning_tokens=-row.reasoning_tokens,
-        cost=str(-Decimal(row.cost)),
+        cost=str(-cost_of(row.cost)),
     )
 
 
 def _is_used(row: UsageRow) -> bool:
     counts = row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cache_write_tokens, row.reasoning_tokens
-    return any(counts) or Decimal(row.cost) != 0
+    return any(counts) or cost_of(row.cost) != 0

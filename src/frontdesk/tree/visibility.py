@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 
 from frontdesk.errors import DamagedRecordError
 from frontdesk.store import SEGMENT_SIZE, EditRow, Lineage, Place, SegmentRow, SessionRow
@@ -65,8 +66,10 @@ class Visibility:
         self.lineage = lineage if isinstance(lineage, dict) else {link.tree: link for link in lineage}
         self._reach = self._inherited()
         self._rank = self._ranks()
-        self.edits = [edit for edit in edits if self.inherits(edit.tree, edit.revision)]
+        until = {tree: revision for tree, (_, revision) in self._rank.items()}
+        self.edits = [edit for edit in edits if edit.revision <= until.get(edit.tree, -1)]
         self._removed = _removed_runs(self.edits)
+        self._removed_sums: dict[int, list[int]] = {}
         self.replaced = self._winning_replacements()
 
     def _inherited(self) -> dict[int, int]:
@@ -160,16 +163,26 @@ class Visibility:
 
     def first_from(self, segment: int, position: int) -> Place | None:
         """The first message of a segment at a position or after it."""
-        for first, last in self._removed.get(segment, ()):
-            if first <= position <= last:
-                position = last + 1
+        run = self._removed_run(segment, position)
+        if run is not None:
+            position = run[1] + 1
         return Place(segment, position) if position <= self.reach(segment) else None
 
-    def present(self, segment: int, first: int, last: int) -> list[tuple[int, int]]:
-        """What is left of the positions `first..last` of a segment without the removed ones, as runs."""
+    def count_before(self, place: Place) -> int:
+        """How many messages of the segment come before a place."""
+        runs = self._removed.get(place.segment, [])
+        if place.segment not in self._removed_sums:
+            self._removed_sums[place.segment] = [0, *accumulate(last - first + 1 for first, last in runs)]
+        index = bisect_right(runs, (place.position, -1))
+        inside = max(0, runs[index - 1][1] + 1 - place.position) if index else 0
+        return place.position - self._removed_sums[place.segment][index] + inside
+
+    def present(self, segment: int, first: int, last: int, *, gap: int = 1) -> list[tuple[int, int]]:
+        """What is left of the positions `first..last` of a segment without the removed ones, as runs. Where fewer than
+        `gap` in a row were removed, a run goes on."""
         runs = []
         for gone_first, gone_last in self._removed.get(segment, ()):
-            if gone_last < first:
+            if gone_last < first or gone_last - gone_first + 1 < gap:
                 continue
             if gone_first > last:
                 break
@@ -180,15 +193,20 @@ class Visibility:
             runs.append((first, last))
         return runs
 
+    def count(self, segment: int) -> int:
+        """How many messages of a segment this session sees."""
+        return self.count_before(Place(segment, self.reach(segment) + 1))
+
     def _skip_removed(self, segment: int, position: int) -> int:
         """The position itself, or the one before the run of removed messages that it is in."""
+        run = self._removed_run(segment, position)
+        return position if run is None else run[0] - 1
+
+    def _removed_run(self, segment: int, position: int) -> tuple[int, int] | None:
+        """The run of removed messages that a position is in."""
         runs = self._removed.get(segment)
-        if not runs:
-            return position
-        index = bisect_right(runs, (position, SEGMENT_END)) - 1
-        if index >= 0 and runs[index][0] <= position <= runs[index][1]:
-            return runs[index][0] - 1
-        return position
+        index = bisect_right(runs, (position, SEGMENT_END)) if runs else 0
+        return runs[index - 1] if runs and index and position <= runs[index - 1][1] else None
 
 
 def _removed_runs(edits: Iterable[EditRow]) -> dict[int, list[tuple[int, int]]]:

@@ -31,6 +31,7 @@ __all__ = [
     "MessageFormat",
     "Notes",
     "Rendering",
+    "check_format",
     "count_leading",
     "read",
     "recognise",
@@ -96,11 +97,16 @@ def render(messages: Sequence[Source], format: str, rendering: Rendering = _DEFA
 
     Nothing that was said is dropped: tool calls and their results go out in pairs, and what the provider has no role
     for becomes a note. `"raw"` is what was given. Raises `InvalidInputError` for an unknown format."""
-    if not isinstance(format, str) or format not in FORMATS:
-        raise InvalidInputError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}", format=format)
+    check_format(format)
     if format != own.FORMAT.name:
         messages = opaque.with_text_only(messages)
     return _BY_NAME[format].write(messages, rendering)
+
+
+def check_format(value: str) -> None:
+    """Raises `InvalidInputError` for an unknown format."""
+    if not isinstance(value, str) or value not in FORMATS:
+        raise InvalidInputError(f"unknown format {value!r}: choose one of {', '.join(FORMATS)}", format=value)
 
 
 def _format(raw: dict[str, Any], shape: str | None) -> Format:

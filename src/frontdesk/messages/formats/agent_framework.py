@@ -3,14 +3,13 @@ They are read; what goes into a model call is written in another format."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from frontdesk.messages.exact_json import decode_arguments
-from frontdesk.messages.formats import openai_chat
 from frontdesk.messages.formats.content_blocks import file_at_url, other, text_at, type_of
 from frontdesk.messages.formats.excerpts import cut_middle, shorten_output
-from frontdesk.messages.formats.format import Format, Limits, Rendering, Source
+from frontdesk.messages.formats.format import Format, Limits
+from frontdesk.messages.formats.openai_chat_writer import write
 from frontdesk.messages.parts import Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
 NAME = "agent-framework"
@@ -42,10 +41,6 @@ def _part(block: dict[str, Any]) -> Part:
             media_type = text_at(block, "media_type") or "application/octet-stream"
             return file_at_url(media_type, text_at(block, "uri"))
     return other(block)
-
-
-def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
-    return openai_chat.FORMAT.write(messages, rendering)
 
 
 def shorten(raw: dict[str, Any], limits: Limits) -> dict[str, Any]:

@@ -35,13 +35,13 @@ _NOT_CACHED = ("thinking", "redacted_thinking")
 def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
     """Messages that begin with the user and alternate; results come first after their calls. There are no system
     messages: leading ones, and those in the middle, become notes in a user message."""
-    writer = _Writer(messages, rendering)
+    writer = _AnthropicWriter(messages, rendering)
     for step in steps(messages):
         writer.add(step)
     return writer.finish()
 
 
-class _Writer:
+class _AnthropicWriter:
     def __init__(self, messages: Sequence[Source], rendering: Rendering) -> None:
         self._rendering = rendering
         self._speakers = Speakers(messages)
@@ -70,7 +70,7 @@ class _Writer:
                 end["cache_control"] = dict(CACHED)
         last = self._last_block()
         if last is not None and last["type"] == "text" and self._written[-1]["role"] == "assistant":
-            last["text"] = last["text"].rstrip()  # an answer to be continued must not end in white space
+            last["text"] = last["text"].rstrip()  # an answer to be continued must not end in whitespace
         return self._written
 
     def _last_block(self) -> Block | None:

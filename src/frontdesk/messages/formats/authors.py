@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from frontdesk.messages.formats.format import Source
-from frontdesk.messages.formats.notes import escape_tags
 from frontdesk.messages.formats.pairing import role_of
+from frontdesk.messages.formats.tags import escape_tags
 
 _LONGEST_NAME = 64
 _COLON = "[:\u02d0\u05c3\u2236\ua789\ufe13\ufe55\uff1a]"

@@ -135,7 +135,7 @@ def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, An
     next, they stay as they were given, with the signatures of their thoughts."""
     if all(message.shape == NAME for message in messages) and is_in_order(messages) and _alternate(messages):
         return [_clean(message.raw) for message in messages]
-    writer = _Writer(messages, rendering)
+    writer = _GeminiWriter(messages, rendering)
     for step in steps(messages):
         writer.add(step)
     return writer.written
@@ -145,7 +145,7 @@ def _alternate(messages: Sequence[Source]) -> bool:
     return all(one.raw["role"] != other.raw["role"] for one, other in pairwise(messages))
 
 
-class _Writer:
+class _GeminiWriter:
     def __init__(self, messages: Sequence[Source], rendering: Rendering) -> None:
         self.written: list[dict[str, Any]] = []
         self._rendering = rendering

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from frontdesk.messages.formats import openai_chat
 from frontdesk.messages.formats.content_blocks import dict_at, file_at_url, list_at, text_at
 from frontdesk.messages.formats.excerpts import cut_middle, shorten_output
-from frontdesk.messages.formats.format import Format, Limits, Rendering, Source
+from frontdesk.messages.formats.format import Format, Limits
 from frontdesk.messages.formats.openai_chat_blocks import read_call
+from frontdesk.messages.formats.openai_chat_writer import write
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
 NAME = "llama-index"
@@ -70,10 +69,6 @@ def _file(kind: str, block: dict[str, Any]) -> FilePart:
     data = text_at(block, "data" if kind == "document" else kind)
     name = text_at(block, "title") or None
     return FilePart(media_type, name, data=data) if data else file_at_url(media_type, text_at(block, "url"), name)
-
-
-def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
-    return openai_chat.FORMAT.write(messages, rendering)
 
 
 def shorten(raw: dict[str, Any], limits: Limits) -> dict[str, Any]:

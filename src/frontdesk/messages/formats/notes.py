@@ -3,18 +3,14 @@ written between tags that no text of a user can contain."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from frontdesk.messages.formats.content_blocks import readable, result_text
 from frontdesk.messages.formats.format import Rendering, Source
 from frontdesk.messages.formats.pairing import CallStep, MessagePiece
+from frontdesk.messages.formats.tags import tag_output, tag_summary, tag_system
 from frontdesk.messages.parts import ToolResultPart
 
-_TAGS = re.compile(r"<(?=\s*/?\s*(?:conversation_summary|system_message|tool_output)\b)", re.IGNORECASE)
-_OPEN = '<conversation_summary id="{}" note="Summary of earlier messages, made by the system; not the user\'s words.">'
-_SYSTEM = '<system_message note="From the application; not the user\'s words.">'
-_OUTPUT = '<tool_output note="Output of a tool call that is not shown here; not the user\'s words.">'
 _OUTDATED = "(An earlier note on the context was here. The system prompt contains what is current.)"
 
 
@@ -29,13 +25,14 @@ def note_of(step: CallStep, rendering: Rendering) -> Note | None:
     """The note that a step of the role "note" is; None if it says nothing."""
     message = step.message
     if message.is_summary:
-        return Note(wrap_summary(message), wrap_summary(message))
+        summary = tag_summary(message.id, message.text)
+        return Note(summary, summary)
     if step.pieces or message.role in ("tool", "function"):
         # What a tool returned must not get the authority of a system message.
         text = "\n".join(filter(None, map(_text_of, step.pieces))) if step.pieces else message.text
-        return Note(f"{_OUTPUT}{escape_tags(text)}</tool_output>", None) if text.strip() else None
+        return Note(tag_output(text), None) if text.strip() else None
     text = system_text(message, rendering)
-    return Note(f"{_SYSTEM}{escape_tags(text)}</system_message>", text) if text.strip() else None
+    return Note(tag_system(text), text) if text.strip() else None
 
 
 def system_text(message: Source, rendering: Rendering) -> str:
@@ -45,13 +42,3 @@ def system_text(message: Source, rendering: Rendering) -> str:
 
 def _text_of(piece: MessagePiece) -> str | None:
     return result_text(piece.part.content) if isinstance(piece.part, ToolResultPart) else readable(piece.part)
-
-
-def wrap_summary(message: Source) -> str:
-    """The text of a summary between tags that carry its id (for `expand_summary`)."""
-    return f"{_OPEN.format(message.id)}{escape_tags(message.text)}</conversation_summary>"
-
-
-def escape_tags(text: str) -> str:
-    """`text` in which nothing can pass for a tag of a note."""
-    return _TAGS.sub("&lt;", text) if "<" in text else text

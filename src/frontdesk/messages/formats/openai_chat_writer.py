@@ -37,7 +37,7 @@ _AUDIO_FORMATS = {"audio/wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
 
 def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
     """Chat messages: each assistant message with calls is followed directly by all their results."""
-    writer = _Writer(messages, rendering)
+    writer = _ChatWriter(messages, rendering)
     written = [message for step in steps(messages) for message in writer.write(step)]
     return alternate_chat(written) if rendering.alternate else written
 
@@ -46,7 +46,7 @@ def _is_name(author: str) -> bool:
     return _NAME.fullmatch(author) is not None
 
 
-class _Writer:
+class _ChatWriter:
     def __init__(self, messages: Sequence[Source], rendering: Rendering) -> None:
         self._rendering = rendering
         # Merged messages cannot have different names, so each text gets its author as a prefix.

@@ -38,7 +38,7 @@ _OF_APPLICATIONS = ("function_call", "custom_tool_call")
 
 def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
     """Input items: calls with their outputs after them, reasoning only before the item it led to."""
-    writer = _Writer(messages, rendering)
+    writer = _ResponsesWriter(messages, rendering)
     written = _with_whole_turns([item for step in steps(messages) for item in writer.write(step)])
     return alternate_items(written) if rendering.alternate else written
 
@@ -59,7 +59,7 @@ def _with_whole_turns(items: list[Placed]) -> list[dict[str, Any]]:
     return written
 
 
-class _Writer:
+class _ResponsesWriter:
     def __init__(self, messages: Sequence[Source], rendering: Rendering) -> None:
         self._rendering = rendering
         self._speakers = Speakers(messages)

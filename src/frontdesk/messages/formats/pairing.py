@@ -58,7 +58,7 @@ class CallStep:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was said: there is no content, or only white space."""
+        """Whether nothing was said: there is no content, or only whitespace."""
         return all(type(piece.part) is TextPart and not piece.part.text.strip() for piece in self.pieces)
 
     def calls(self) -> Iterator[tuple[MessagePiece, ToolCallPart, MessagePiece, ToolResultPart]]:

@@ -93,7 +93,7 @@ def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, An
     Otherwise neighbouring requests become one, as Pydantic AI itself does it."""
     if all(message.shape == NAME for message in messages) and is_in_order(messages, _answered):
         return [message.raw for message in messages]
-    writer = _Writer(messages, rendering)
+    writer = _PydanticAIWriter(messages, rendering)
     written: list[dict[str, Any]] = []
     for step in steps(messages):
         for message in writer.write(step):
@@ -113,7 +113,7 @@ def _is_native(part: dict[str, Any]) -> bool:
     return _kind_of(part).startswith("builtin-")
 
 
-class _Writer:
+class _PydanticAIWriter:
     def __init__(self, messages: Sequence[Source], rendering: Rendering) -> None:
         self._rendering = rendering
         self._speakers = Speakers(messages)

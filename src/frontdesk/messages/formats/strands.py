@@ -3,13 +3,12 @@ message that replaces it if it was redacted. They are read; what goes into a mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from frontdesk.messages.formats import anthropic
+from frontdesk.messages.formats.anthropic_writer import write
 from frontdesk.messages.formats.content_blocks import dict_at, list_at, text_at
 from frontdesk.messages.formats.excerpts import cut_middle, shorten_output
-from frontdesk.messages.formats.format import Format, Limits, Rendering, Source
+from frontdesk.messages.formats.format import Format, Limits
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
 NAME = "strands"
@@ -74,10 +73,6 @@ def _file(kind: str, value: dict[str, Any]) -> FilePart:
     url = text_at(dict_at(source, "location"), "uri") or None
     data = text_at(dict_at(source, "bytes"), "data") or None
     return FilePart(_FILES[kind] + (text_at(value, "format") or "*"), text_at(value, "name") or None, url, data)
-
-
-def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
-    return anthropic.FORMAT.write(messages, rendering)
 
 
 def shorten(raw: dict[str, Any], limits: Limits) -> dict[str, Any]:

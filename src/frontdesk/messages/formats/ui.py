@@ -16,8 +16,8 @@ from frontdesk.messages.formats.content_blocks import (
 )
 from frontdesk.messages.formats.excerpts import shorten_content, shorten_output, shorten_texts
 from frontdesk.messages.formats.format import Format, Limits, Rendering, Source
-from frontdesk.messages.formats.notes import wrap_summary
 from frontdesk.messages.formats.pairing import MessagePiece, in_one_turn, pair, role_of
+from frontdesk.messages.formats.tags import tag_summary
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 
 NAME = "ui"
@@ -98,7 +98,7 @@ def _as_given(message: Source, row: list[MessagePiece]) -> dict[str, Any] | None
 def _built(message: Source, row: list[MessagePiece]) -> dict[str, Any] | None:
     role = _UI_ROLES.get(role_of(message), "user")
     if message.is_summary:
-        parts: list[dict[str, Any]] = [{"type": "text", "text": wrap_summary(message)}]
+        parts: list[dict[str, Any]] = [{"type": "text", "text": tag_summary(message.id, message.text)}]
     else:
         parts = [part for piece in row if (part := _written_part(piece)) is not None]
     if not parts and row:
