@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from google.adk.errors import StaleSessionError
@@ -20,6 +20,8 @@ from google.genai.types import Blob, Content, FunctionCall, FunctionResponse, Pa
 
 from frontdesk import SessionKey, SessionManager
 from frontdesk.integrations.google_adk import FrontdeskSessionService
+from frontdesk.store import Append, AppendResult, Plan
+from frontdesk.stores.memory import MemoryStore
 from tests.integrations.conftest import STORES, url_of
 
 SHOP: dict[str, Any] = {"app_name": "shop", "user_id": "ana"}
@@ -409,14 +411,18 @@ async def test_words_are_found_and_other_frameworks_can_read_them(
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "assistant"]
 
 
+def compacted() -> Event:
+    """An event that replaces the first four."""
+    content = Content(role="model", parts=[Part(text="They talked.")])
+    compaction = EventCompaction(start_timestamp=1001.0, end_timestamp=1004.0, compacted_content=content)
+    return Event(id="summary", author="user", timestamp=1006.0, actions=EventActions(compaction=compaction))
+
+
 async def test_a_summary_of_adk_is_an_overlay_and_its_event_stays(service: FrontdeskSessionService) -> None:
     session = await service.create_session(**SHOP, session_id="s1")
     for number in range(1, 6):
         await service.append_event(session, said(number, f"words {number}"))
-    content = Content(role="model", parts=[Part(text="They talked.")])
-    compaction = EventCompaction(start_timestamp=1001.0, end_timestamp=1004.0, compacted_content=content)
-    event = Event(id="summary", author="user", timestamp=1006.0, actions=EventActions(compaction=compaction))
-    await service.append_event(session, event)
+    await service.append_event(session, compacted())
     assert (await reload(service)).events == session.events
     history = await service.conversation(session).history()
     assert [message.text for message in history] == ["They talked.", "words 5", ""]
@@ -426,6 +432,49 @@ async def test_a_summary_of_adk_is_an_overlay_and_its_event_stays(service: Front
     assert "They talked." in texts[0]
     assert texts[1] == "words 5"
     await service.append_event(recent, said(7))
+
+
+class DyingStore(MemoryStore):
+    """A store whose process stops before it writes a certain kind of change."""
+
+    dies_at: Literal["append", "overlay"] | None = None
+
+    async def append(self, request: Append) -> AppendResult:
+        if self.dies_at == "append":
+            raise KilledError
+        return await super().append(request)
+
+    async def apply(self, plan: Plan) -> bool:
+        if self.dies_at == "overlay" and plan.add_overlays:
+            raise KilledError
+        return await super().apply(plan)
+
+
+@pytest.mark.parametrize("config", [None, GetSessionConfig(num_recent_events=10)])
+async def test_a_summary_of_adk_becomes_an_overlay_if_and_only_if_its_event_is_stored(
+    config: GetSessionConfig | None,
+) -> None:
+    store = DyingStore()
+    async with SessionManager(store) as manager:
+        service = FrontdeskSessionService(manager)
+        session = await service.create_session(**SHOP, session_id="s1")
+        conversation = service.conversation(session)
+        for number in range(1, 6):
+            await service.append_event(session, said(number, f"words {number}"))
+        for store.dies_at, texts in (
+            ("append", ["words 1", "words 2", "words 3", "words 4", "words 5"]),
+            ("overlay", ["They talked.", "words 5", ""]),
+        ):
+            with pytest.raises(KilledError):
+                await service.append_event(session, compacted())
+            store.dies_at = None
+            session = await reload(FrontdeskSessionService(manager), config=config)
+            assert [message.text for message in await conversation.history()] == texts
+        await service.append_event(session, compacted())
+        (made,) = await conversation.compactions()
+        await conversation.undo_compaction(made.id)
+        await service.append_event(await reload(service, config=config), said(7))
+        assert await conversation.compactions() == []
 
 
 def seen_text(event: Event) -> str:

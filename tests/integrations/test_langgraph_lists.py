@@ -19,7 +19,7 @@ def numbers(runs: list[Run]) -> list[int]:
     return [number for first, count in runs for number in range(first, first + count)]
 
 
-def change(known: KnownList, value: list[bytes], touched: list[bytes], first: int | None) -> lists.Draft:
+def change(known: KnownList, value: list[bytes], touched: list[bytes], first: int | None) -> lists.ListDraft:
     kept = lists.unchanged(known, value, touched) if known.raws is None else lists.unchanged_raws(known, value)
     return lists.draft(len(value), known.runs, kept, first)
 
@@ -77,4 +77,4 @@ def test_numbers_are_subtracted_as_sets_are(runs: list[Run], others: list[Run]) 
 def test_a_list_that_was_edited_very_often_is_stored_as_a_whole_again() -> None:
     runs = [(2 * number, 1) for number in range(1_500)]
     draft = lists.draft(1_501, runs, iter([(0, 0, 1_500)]), None)
-    assert draft == lists.Draft([(2_999, 1_501)], [*range(1_501)], 2_999)
+    assert draft == lists.ListDraft([(2_999, 1_501)], [*range(1_501)], 2_999)

@@ -14,6 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from frontdesk import SessionKey, SessionManager
 from frontdesk.errors import InvalidInputError
 from frontdesk.integrations.langgraph import FrontdeskStore
+from frontdesk.states.shelves import BlobRange, ShelfRead, Shelves
 
 ANA = SessionKey("concierge", "web", "ana")
 BEN = SessionKey("concierge", "web", "ben")
@@ -63,6 +64,71 @@ async def test_a_query_finds_items_by_their_words_in_any_script(manager: Session
     assert [item.key for item in await store.asearch(("memories",), query="harbour")] == ["note"]
     assert {item.namespace[1] for item in await store.asearch(("memories",), query="green tea")} == {"ana", "anabel"}
     assert await store.asearch(("memories", "ana"), query="submarine") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ('"green tea"', ["tea"]),
+        ("green -tea", ["paint"]),
+        ("morn*", ["tea"]),
+        ("paint window", ["paint", "seat"]),
+        ("-window", []),
+        ("é" * 600, []),
+    ],
+)
+async def test_queries_have_phrases_exclusions_and_prefixes(
+    manager: SessionManager, query: str, found: list[str]
+) -> None:
+    store = FrontdeskStore(manager)
+    await fill(store)
+    await store.aput(("memories", "ana"), "paint", {"text": "The paint of paint shop windows is green"})
+    assert [item.key for item in await store.asearch(("memories", "ana"), query=query)] == found
+
+
+async def test_a_query_finds_what_an_item_says_now(manager: SessionManager) -> None:
+    store = FrontdeskStore(manager)
+    identifier = "order_" + "x" * 500 + "é"
+    await store.aput(("a",), "k", {"text": f"green tea {identifier}"})
+    await store.aput(("a",), "k", {"text": f"black coffee {identifier}"})
+    await store.aput(("a",), "other", {"text": "green paint"})
+    assert [item.key for item in await store.asearch(("a",), query="green")] == ["other"]
+    assert [item.key for item in await store.asearch(("a",), query=f"coffee {identifier}")] == ["k"]
+    await store.adelete(("a",), "k")
+    assert await store.asearch(("a",), query="coffee") == []
+
+
+async def test_a_deleted_item_leaves_no_trace_of_its_words(manager: SessionManager) -> None:
+    store, shelves = FrontdeskStore(manager), manager.shelves("langgraph-store")
+    await store.aput(("a",), "k", {"text": "green tea"})
+    await store.aput(("a",), "k", {"text": "tea of the secret garden"})
+    await store.adelete(("a",), "k")
+    (left,) = (await shelves.read("a", BlobRange(b"\0", b"\xff"))).found
+    assert [blob.key for blob in left] == [b"s"]
+
+
+@pytest.mark.parametrize("size", [20, 600])
+async def test_a_search_reads_what_it_finds_and_not_the_whole_namespace(
+    manager: SessionManager, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    store, read = FrontdeskStore(manager), 0
+    await store.abatch([PutOp(("a",), str(n), {"text": f"A note on the weather of day {n}"}) for n in range(size)])
+    await fill(store, ("a",))
+    plain = Shelves.read
+
+    async def count(self: Shelves, id: str, *ranges: BlobRange) -> ShelfRead:
+        nonlocal read
+        found = await plain(self, id, *ranges)
+        read += sum(map(len, found.found))
+        return found
+
+    monkeypatch.setattr(Shelves, "read", count)
+    assert [item.key for item in await store.asearch(("a",), query="green tea")] == ["tea"]
+    assert read <= 4  # the sums, two words and the item
+    read = 0
+    newest = await store.asearch(("a",), limit=3)
+    assert [item.key for item in newest] == ["allergy", "seat", "tea"]
+    assert read <= 100  # a page of the newest
 
 
 @pytest.mark.parametrize(
@@ -174,6 +240,8 @@ async def test_what_cannot_be_stored_is_refused(manager: SessionManager) -> None
         await store.abatch([PutOp(("a.b",), "k", {"v": 1})])
     with pytest.raises(InvalidInputError, match="1000 bytes"):
         await store.aput(("a",), "k" * 1000, {"v": 1})
+    with pytest.raises(InvalidInputError, match="half of a character"):
+        await store.aput(("a",), "k\ud800", {"v": 1})
     with pytest.raises(NotImplementedError):
         await store.aput(("a",), "k", {"v": 1}, ttl=5)
 

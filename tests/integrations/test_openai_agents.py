@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from agents import Agent, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 from agents.memory import Session, is_openai_responses_compaction_aware_session
 from openai import AsyncOpenAI
 
@@ -88,6 +88,45 @@ async def test_items_come_back_as_they_were_added(manager: SessionManager) -> No
     assert await session.pop_item() is None
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "user", "content": "Hi", "name": "ana"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+        {"payload": [1, 2.5, None], "id": "x"},
+        {"type": None},
+        {},
+    ],
+)
+async def test_items_of_any_shape_come_back_as_they_were_added_and_change_no_other(
+    manager: SessionManager, item: Any
+) -> None:
+    session = FrontdeskSession(manager, "chat")
+    items: list[Any] = [CALL, OUTPUT, item]
+    await session.add_items(items)
+    assert await session.get_items() == items
+    assert await session.pop_item() == item
+
+
+async def test_popping_a_message_of_another_framework_returns_its_last_item(manager: SessionManager) -> None:
+    session = FrontdeskSession(manager, "chat")
+    called = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    await session.session.append_all(
+        [
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": "One moment.", "tool_calls": [called]},
+            {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+        ]
+    )
+    popped = [await session.pop_item() for _ in range(4)]
+    assert [item is not None for item in popped] == [True, True, True, False]
+    assert "sunny" in str(popped[0])
+    assert "c1" in str(popped[1])
+    assert popped[2] == {"role": "user", "content": "Weather?"}
+
+
 async def test_a_limit_returns_the_newest_items_and_separates_no_result_from_its_call(manager: SessionManager) -> None:
     session = FrontdeskSession(manager, "chat", session_settings={"limit": 2})
     answer = {"role": "assistant", "content": "Sunny."}
@@ -142,6 +181,46 @@ async def test_usage_of_a_run_is_recorded_once(
     await session.record_usage(result)
     info = await session.session.info()
     assert (info.input_tokens, info.output_tokens) == (150, 10)
+
+
+async def test_usage_is_recorded_once_if_the_model_gives_its_responses_no_ids(
+    manager: SessionManager, server: ScriptedServer
+) -> None:
+    client = AsyncOpenAI(base_url=server.openai_url, api_key="key", max_retries=0)
+    agent: Agent[Any] = Agent("guide", model=OpenAIChatCompletionsModel("gpt-test", client))
+    session = FrontdeskSession(manager, "chat")
+    server.script(*[Answer("Sunny.", input_tokens=50, output_tokens=3)] * 2)
+    results = [await Runner.run(agent, "Weather?", session=session) for _ in range(2)]
+    assert [response.response_id for result in results for response in result.raw_responses] == [None, None]
+    for result in (*results, *results):
+        await session.record_usage(result)
+    info = await session.session.info()
+    assert (info.input_tokens, info.output_tokens) == (100, 6)
+
+
+async def test_a_run_after_a_switch_continues_on_a_branch(
+    manager: SessionManager, server: ScriptedServer, agent: Agent[Any]
+) -> None:
+    session = FrontdeskSession(manager, "chat")
+    server.script(Answer("Lima."), Answer("Sunny."), Answer("Hotel Bolivar."))
+    await Runner.run(agent, "Where to?", session=session)
+    fork = await session.session.head()
+    assert fork is not None
+    await Runner.run(agent, "And the weather?", session=session)
+    weather = await session.session.head()
+    assert weather is not None
+    await session.session.switch(fork.id)
+    await Runner.run(agent, "And a hotel?", session=session)
+    assert "weather" not in str(server.requests[-1].body["input"])
+    assert [leaf.text for leaf in await session.session.leaves()] == ["Sunny.", "Hotel Bolivar."]
+    assert "Hotel Bolivar." in str(await session.get_items())
+    await session.session.switch(weather.id)
+    assert [message.text for message in await session.session.history()] == [
+        *("Where to?", "Lima."),
+        *("And the weather?", "Sunny."),
+    ]
+    assert "Hotel" not in str(await session.get_items())
+    assert server.refused == []
 
 
 async def test_what_another_framework_wrote_is_rendered_for_this_api(

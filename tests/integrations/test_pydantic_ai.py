@@ -45,6 +45,15 @@ def make_agent(server: ScriptedServer, provider: str, **options: Any) -> Agent[N
     return agent
 
 
+async def fail_after_a_tool(history: FrontdeskHistory, server: ScriptedServer) -> Agent[None, str]:
+    """An agent that saves every step, and whose run has failed after its tool was called."""
+    agent = make_agent(server, "anthropic", capabilities=[ProcessHistory(history.process)])
+    server.script(Answer(tool_calls=(ToolCall("c1", "weather", {"city": "Lima"}),)))  # then the script has no step left
+    with pytest.raises(Exception, match="script"):
+        await agent.run("Weather in Lima?")
+    return agent
+
+
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 async def test_a_run_with_a_tool_is_saved_and_the_next_run_sees_it(
     manager: SessionManager, server: ScriptedServer, provider: str
@@ -72,10 +81,7 @@ async def test_a_processor_saves_every_step_even_of_a_run_that_fails(
     manager: SessionManager, server: ScriptedServer
 ) -> None:
     history = FrontdeskHistory(manager, "chat")
-    agent = make_agent(server, "anthropic", capabilities=[ProcessHistory(history.process)])
-    server.script(Answer(tool_calls=(ToolCall("c1", "weather", {"city": "Lima"}),)))  # then the script has no step left
-    with pytest.raises(Exception, match="script"):
-        await agent.run("Weather in Lima?")
+    agent = await fail_after_a_tool(history, server)
     assert [message.role for message in await history.session.history()] == ["user", "assistant", "tool"]
 
     server.script(Answer("Sunny."))
@@ -148,10 +154,7 @@ async def test_a_run_that_continues_a_failed_one_stores_nothing_twice(
     manager: SessionManager, server: ScriptedServer, prompt: str | None
 ) -> None:
     history = FrontdeskHistory(manager, "chat")
-    agent = make_agent(server, "anthropic", capabilities=[ProcessHistory(history.process)])
-    server.script(Answer(tool_calls=(ToolCall("c1", "weather", {"city": "Lima"}),)))  # then the script has no step left
-    with pytest.raises(Exception, match="script"):
-        await agent.run("Weather in Lima?")
+    agent = await fail_after_a_tool(history, server)
     server.script(Answer("Sunny."), Answer("Bye."))
     for said in (prompt, "Thanks"):
         result = await agent.run(said, message_history=await history.load())

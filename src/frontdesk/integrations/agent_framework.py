@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from agent_framework import Content, HistoryProvider, Message
-
 from frontdesk.errors import InvalidInputError
+from frontdesk.extras import needs_extra
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import Message as StoredMessage
 from frontdesk.messages import NewMessage, formats, new_id
 from frontdesk.session.session import Session
+
+with needs_extra(__name__, "agent-framework"):
+    from agent_framework import Content, HistoryProvider, Message
 
 _SHAPE = "agent-framework"
 

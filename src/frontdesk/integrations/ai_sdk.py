@@ -5,43 +5,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import Any, Literal
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from frontdesk.error_codes import error_code
-from frontdesk.errors import FrontdeskError, InvalidInputError
-from frontdesk.integrations.ai_sdk_chunks import Chunk, build_message
+from frontdesk.errors import FrontdeskError
+from frontdesk.extras import needs_extra
+from frontdesk.integrations.ai_sdk_chunks import Chunk, build_message, split_message
+from frontdesk.integrations.ai_sdk_requests import ChatRequest, parse_request, place_request
 from frontdesk.integrations.ai_sdk_streams import LiveStream, read_live, read_stored
 from frontdesk.manager.manager import SessionManager
-from frontdesk.messages import check_id, formats, new_id
+from frontdesk.messages import Message, formats, new_id
 from frontdesk.session.session import Session, Turn
 from frontdesk.unattended import log_failure
+
+with needs_extra(__name__, "ai-sdk"):
+    from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+    from starlette.routing import Route
 
 __all__ = ["Chunk", "chat_routes", "text_chunks"]
 
 OpenSession = Callable[[Request, str], Awaitable[Session]]
 Answer = Callable[[Turn], AsyncIterable[Chunk]]
+Chunks = AsyncIterator[dict[str, Any]]
 _HEADERS = {
     "x-vercel-ai-ui-message-stream": "v1",
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",
 }
+_UNFINISHED = {"type": "error", "errorText": "The answer could not be finished."}
 _SHOWN = 500
 _log = logging.getLogger("frontdesk.integrations.ai_sdk")
-
-
-class ChatRequest(msgspec.Struct):
-    """What `useChat` sends."""
-
-    id: str
-    messages: list[dict[str, Any]]
-    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
-    messageId: str | None = None
 
 
 def chat_routes(
@@ -52,7 +49,10 @@ def chat_routes(
 
     `open_session(request, chat_id)` returns the session of a chat. It decides who may use which: raise an
     `HTTPException` for others. `answer(turn)` yields the chunks of an answer to the last message; `turn` is the session
-    to read from. The answer continues when its reader disconnects, and is stored as one message when it is complete."""
+    to read from. The answer continues when its reader disconnects, and is stored as one message when it is complete.
+
+    A page can add messages of the user, and outputs of tools that it ran; everything else is refused with 400. A
+    message that is sent again gets the answer that it has."""
     chat = _Chat(manager, open_session, answer)
     return [
         Route(path, chat.post, methods=["POST"]),
@@ -80,13 +80,16 @@ class _Chat:
 
     async def post(self, request: Request) -> Response:
         try:
-            asked = _parse(await request.body())
-            session = await self._open_session(request, asked.id)
-            started: asyncio.Future[LiveStream] = asyncio.get_running_loop().create_future()
+            asked = parse_request(await request.body())
+            session = await self._open_session(request, asked.chat_id)
+            live = await self._find_live(session, asked)
+            if live is not None:
+                return _stream(read_live(live))
+            started: asyncio.Future[Chunks] = asyncio.get_running_loop().create_future()
             task = asyncio.create_task(self._run(session, asked, started))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-            return _stream(read_live(await asyncio.shield(started)))
+            return _stream(await asyncio.shield(started))
         except FrontdeskError as error:
             return _refused(error)
 
@@ -112,12 +115,23 @@ class _Chat:
         except FrontdeskError as error:
             return _refused(error)
 
-    async def _run(self, session: Session, asked: ChatRequest, started: asyncio.Future[LiveStream]) -> None:
-        """Write the answer in a turn. What is wrong before it begins is for the caller of the request."""
+    async def _find_live(self, session: Session, asked: ChatRequest) -> LiveStream | None:
+        """The answer to the same message, if this process writes it now."""
+        if asked.message is None:
+            return None
+        live = self._live.get(await _id_of(session))
+        return live if live is not None and live.question == asked.message["id"] else None
+
+    async def _run(self, session: Session, asked: ChatRequest, started: asyncio.Future[Chunks]) -> None:
+        """Write the answer in a turn, or replay the one that a repeated message has. What is wrong before it begins is
+        for the caller of the request."""
         try:
             async with session.turn() as turn:
-                await _place(turn, asked)
-                live = LiveStream(self._manager, turn.id, turn.key, turn.number)
+                question = await place_request(turn, asked)
+                if question.answer:
+                    started.set_result(_replay(question.answer))
+                    return
+                live = LiveStream(self._manager, turn.id, turn.key, turn.number, question.id)
                 self._live[turn.id] = live
                 try:
                     await self._write(turn, live, started)
@@ -128,22 +142,32 @@ class _Chat:
                 raise
             started.set_exception(error)
 
-    async def _write(self, turn: Turn, live: LiveStream, started: asyncio.Future[LiveStream]) -> None:
+    async def _write(self, turn: Turn, live: LiveStream, started: asyncio.Future[Chunks]) -> None:
         message_id = new_id()
         try:
-            live.add({"type": "start", "messageId": message_id})
-            started.set_result(live)
+            await live.start({"type": "start", "messageId": message_id})
+            started.set_result(read_live(live))
+            is_complete = await self._read_answer(turn, live)
+            await self._store(turn, live, message_id)
+            if is_complete:
+                live.add({"type": "finish"})
+        except FrontdeskError as error:
+            log_failure(_log, error, "an answer could not be stored")
+            live.add(_UNFINISHED)
+        finally:
+            await live.finish()
+
+    async def _read_answer(self, turn: Turn, live: LiveStream) -> bool:
+        """Add the chunks of the answer, and return whether they are complete."""
+        try:
             async for chunk in self._answer(turn):
                 if chunk.get("type") not in ("start", "finish"):
                     live.add(chunk)
-            await self._store(turn, live, message_id)
-            live.add({"type": "finish"})
         except Exception as error:
             log_failure(_log, error, "an answer failed")
-            live.add({"type": "error", "errorText": "The answer could not be finished."})
-            await self._store(turn, live, message_id)
-        finally:
-            await live.finish()
+            live.add(_UNFINISHED)
+            return False
+        return True
 
     async def _store(self, turn: Turn, live: LiveStream, message_id: str) -> None:
         message = build_message(message_id, live.stored.chunks)
@@ -160,39 +184,16 @@ async def _id_of(session: Session) -> str:
         return "-"
 
 
-async def _place(turn: Turn, asked: ChatRequest) -> None:
-    """Put the head where the answer goes: after the new message of the user, or, to answer again, before the answer
-    that is not wanted. A message that replaces another one becomes a branch, and so does another answer."""
-    if asked.trigger == "regenerate-message":
-        wanted = asked.messageId
-        head = await turn.head()
-        if wanted is None and head is not None and head.role == "assistant":
-            wanted = head.id
-        if wanted is not None:
-            message = await turn.get_message(wanted)
-            await turn.switch(message.parent_id if message.role == "assistant" else message.id)
-        return
-    if not asked.messages:
-        raise InvalidInputError("a message to answer is missing")
-    message_given = asked.messages[-1]
-    if asked.messageId is not None:
-        replaced = await turn.get_message(asked.messageId)
-        await turn.switch(replaced.parent_id)
-        if message_given.get("id") == replaced.id:
-            message_given = {**message_given, "id": new_id()}
-    await turn.append(message_given)
+async def _replay(answer: Sequence[Message]) -> Chunks:
+    """The chunks of a stored answer, as one message."""
+    yield {"type": "start", "messageId": answer[-1].id}
+    for number, message in enumerate(formats.render(answer, "ui")):
+        for chunk in split_message(message, number):
+            yield chunk
+    yield {"type": "finish"}
 
 
-def _parse(body: bytes) -> ChatRequest:
-    try:
-        asked = msgspec.json.decode(body, type=ChatRequest)
-    except msgspec.DecodeError as error:
-        raise InvalidInputError(f"this is not a request of useChat: {error}") from None
-    check_id(asked.id, "id of a chat")
-    return asked
-
-
-def _stream(chunks: AsyncIterator[dict[str, Any]]) -> StreamingResponse:
+def _stream(chunks: Chunks) -> StreamingResponse:
     async def write() -> AsyncIterator[bytes]:
         async for chunk in chunks:
             yield b"data: %b\n\n" % msgspec.json.encode(chunk)

@@ -1,5 +1,5 @@
-"""The chunks of the AI SDK's UI message stream: joined while they are kept, and put together to the message that they
-describe."""
+"""The chunks of the AI SDK's UI message stream: joined while they are kept, put together to the message that they
+describe, and made from a message again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_chunk(chunks: list[dict[str, Any]], chunk: Chunk) -> None:
 
 
 class Seen:
-    """How much of a list of chunks a reader has got. The last chunk may have grown since."""
+    """How much of a list of chunks a reader has received. The last chunk may have grown since."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -56,6 +56,44 @@ def build_message(id: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
         if part["type"] in ("text", "reasoning"):
             part["state"] = "done"
     return message
+
+
+def split_message(message: dict[str, Any], number: int = 0) -> Iterator[dict[str, Any]]:
+    """The chunks that describe a UIMessage, without its start and end. `number` keeps the ids of texts apart when
+    several messages become one stream."""
+    if message.get("metadata"):
+        yield {"type": "message-metadata", "messageMetadata": message["metadata"]}
+    for index, part in enumerate(message["parts"]):
+        kind = str(part.get("type"))
+        if kind == "step-start":
+            yield {"type": "start-step"}
+        elif kind in ("text", "reasoning"):
+            id = part.get("id", f"{number}-{index}")
+            yield {"type": f"{kind}-start", "id": id}
+            yield {"type": f"{kind}-delta", "id": id, "delta": part.get("text", "")}
+            yield {"type": f"{kind}-end", "id": id}
+        elif kind == "dynamic-tool" or kind.startswith("tool-"):
+            yield from _split_tool(part, kind)
+        elif kind.startswith("data-") or kind in _WHOLE:
+            yield part
+
+
+def _split_tool(part: dict[str, Any], kind: str) -> Iterator[dict[str, Any]]:
+    id = {"toolCallId": part["toolCallId"]}
+    is_dynamic = kind == "dynamic-tool"
+    name = part["toolName"] if is_dynamic else kind.removeprefix("tool-")
+    named = {**id, "toolName": name, **({"dynamic": True} if is_dynamic else {})}
+    state = part.get("state")
+    if state == "input-streaming":
+        yield {"type": "tool-input-start", **named}
+        return
+    yield {"type": "tool-input-available", **named, "input": part.get("input")}
+    if state == "output-available":
+        yield {"type": "tool-output-available", **id, "output": part.get("output")}
+    elif state == "output-error":
+        yield {"type": "tool-output-error", **id, "errorText": part.get("errorText", "")}
+    elif state == "output-denied":
+        yield {"type": "tool-output-denied", **id}
 
 
 def _apply(message: dict[str, Any], by_id: dict[tuple[str, str], dict[str, Any]], chunk: Chunk) -> None:

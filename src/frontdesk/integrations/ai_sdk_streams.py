@@ -35,9 +35,12 @@ class StoredStream:
 
 
 class LiveStream:
-    """An answer that is written in this process."""
+    """An answer that is written in this process, to the message with the id `question`."""
 
-    def __init__(self, manager: SessionManager, session_id: str, key: SessionKey | None, turn: int) -> None:
+    def __init__(
+        self, manager: SessionManager, session_id: str, key: SessionKey | None, turn: int, question: str | None
+    ) -> None:
+        self.question = question
         self.stored = StoredStream(new_id(), turn)
         self.changed = asyncio.Event()
         """set with the next chunk, or the end; then there is another one"""
@@ -46,6 +49,11 @@ class LiveStream:
         self._key = key
         self._writing: asyncio.Task[None] | None = None
         self._is_too_large = False
+
+    async def start(self, chunk: Chunk) -> None:
+        """Add the first chunk, and store it: when this returns, every server of the store finds the answer."""
+        add_chunk(self.stored.chunks, chunk)
+        await self._write()
 
     def add(self, chunk: Chunk) -> None:
         """Add a chunk. It is stored soon, together with those that follow at once."""

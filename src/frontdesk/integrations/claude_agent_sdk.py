@@ -9,23 +9,25 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
-import anyio.to_thread
-import sniffio
-from claude_agent_sdk import (
-    SessionKey,
-    SessionListSubkeysKey,
-    SessionStore,
-    SessionStoreEntry,
-    SessionStoreListEntry,
-    SessionSummaryEntry,
-    fold_session_summary,
-)
-
+from frontdesk.extras import needs_extra
 from frontdesk.integrations.loop_thread import LoopThread
 from frontdesk.keys import SessionKey as Address
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import NewMessage, formats, new_id
 from frontdesk.records import SessionInfo
+
+with needs_extra(__name__, "claude-agent-sdk"):
+    import anyio.to_thread
+    import sniffio
+    from claude_agent_sdk import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStore,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+        fold_session_summary,
+    )
 
 R = TypeVar("R")
 

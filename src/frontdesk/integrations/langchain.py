@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import (
-    BaseMessage,
-    convert_to_messages,
-    convert_to_openai_messages,
-    message_to_dict,
-    messages_from_dict,
-)
-
+from frontdesk.extras import needs_extra
 from frontdesk.integrations.loop_thread import LoopThread
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import Message, NewMessage, formats, new_id
 from frontdesk.session.session import Session
+
+with needs_extra(__name__, "langchain"):
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.messages import (
+        BaseMessage,
+        convert_to_messages,
+        convert_to_openai_messages,
+        message_to_dict,
+        messages_from_dict,
+    )
 
 _LOOP = LoopThread()
 _OWN = "langchain"

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from agents import TResponseInputItem
-from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
-from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
-from agents.result import RunResultBase
-
 from frontdesk.errors import InvalidInputError
+from frontdesk.extras import needs_extra
 from frontdesk.integrations.pairs import with_calls
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import Message, NewMessage, formats, new_id
 from frontdesk.session.session import Session
 
-_SIMPLE_KEYS = frozenset({"role", "content", "type", "id", "status", "phase"})
-_ROLES = frozenset({"user", "assistant", "system", "developer"})
+with needs_extra(__name__, "openai-agents"):
+    from agents import ModelResponse, TResponseInputItem
+    from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+    from agents.result import RunResultBase
+
+_ID_PREFIX = "openai-agents-"
+_SHAPE = "openai-responses"
 
 
 class FrontdeskSession:
@@ -54,9 +56,12 @@ class FrontdeskSession:
             await self.session.append_all([_new_message(cast("dict[str, Any]", item)) for item in items])
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Delete the newest item and return it. Concurrent calls never return the same item."""
-        popped = await self.session.pop()
-        return None if popped is None else _to_items([popped])[0]
+        """Delete the newest item and return it. Concurrent calls never return the same item. Of a message that another
+        framework wrote, and that is several items here, all are deleted, and the last one is returned."""
+        while (popped := await self.session.pop()) is not None:
+            if items := _to_items([popped]):
+                return items[-1]
+        return None
 
     async def clear_session(self) -> None:
         """Delete all items."""
@@ -81,34 +86,35 @@ class FrontdeskSession:
                 cache_read_tokens=usage.input_tokens_details.cached_tokens or 0,
                 reasoning_tokens=usage.output_tokens_details.reasoning_tokens or 0,
                 model=model if isinstance(model, str) else getattr(model, "model", None),
-                usage_id=response.response_id,
+                usage_id=_usage_id(response),
             )
+
+
+def _usage_id(response: ModelResponse) -> str:
+    """The id of a response. Not all models have them: then it gets one, which it keeps, since another response may be
+    equal to it."""
+    id: str = response.response_id or vars(response).setdefault("frontdesk_usage_id", new_id())
+    return id
 
 
 def _new_message(item: dict[str, Any]) -> NewMessage:
     """An item under an id of ours, since the SDK may add two items with the same id. One in no known format belongs to
     the assistant."""
     is_known = formats.recognise(item) is not None
-    return NewMessage(item, id=new_id(), role=None if is_known else "assistant")
+    return NewMessage(item, id=_ID_PREFIX + new_id(), role=None if is_known else "assistant")
 
 
 def _to_items(messages: Sequence[Message]) -> list[TResponseInputItem]:
-    """Messages as input items. If another framework wrote one of them, all are rendered for this API; otherwise only
-    summaries are, and all others are what was added."""
+    """Messages as input items. If another framework wrote one of them, all are rendered for this API, so that calls
+    keep their results and authors their names; otherwise only summaries are, and all others are what was added."""
     if not all(message.is_summary or _is_item(message) for message in messages):
-        return cast("list[TResponseInputItem]", formats.render(messages, "openai-responses"))
+        return cast("list[TResponseInputItem]", formats.render(messages, _SHAPE))
     items: list[Any] = []
     for message in messages:
-        items += formats.render([message], "openai-responses") if message.is_summary else [message.raw]
+        items += formats.render([message], _SHAPE) if message.is_summary else [message.raw]
     return items
 
 
 def _is_item(message: Message) -> bool:
-    """Whether a message is an input item as it is."""
-    raw = message.raw
-    if not isinstance(raw, dict):
-        return False
-    if message.shape == "opaque":
-        return isinstance(raw.get("type"), str)
-    is_simple = raw.keys() <= _SIMPLE_KEYS and isinstance(raw.get("content"), str) and raw.get("role") in _ROLES
-    return message.shape == "openai-responses" or is_simple
+    """Whether a message is an input item as it is: one that was added, or imported."""
+    return message.id.startswith(_ID_PREFIX) or message.shape == _SHAPE

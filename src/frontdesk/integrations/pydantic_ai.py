@@ -7,13 +7,15 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
-
+from frontdesk.extras import needs_extra
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import NewMessage
 from frontdesk.messages.exact_json import compact
 from frontdesk.session.session import Session
+
+with needs_extra(__name__, "pydantic-ai"):
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 _ID_PREFIX = "pydantic-ai-"
 

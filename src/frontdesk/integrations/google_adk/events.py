@@ -67,7 +67,7 @@ def recent_events(view: Sequence[Message], app: str) -> list[Event]:
     """What is left of a history as events: summaries replace what they cover, and a tool result is left out if its call
     is missing. ADK's own event for a summary is not repeated."""
     summaries = {message.text for message in view if message.is_summary}
-    shown = [message for message in with_calls(view) if _summary_in(message) not in summaries]
+    shown = [message for message in with_calls(view) if summary_in(message) not in summaries]
     events: list[Event] = []
     for is_summary, run in groupby(enumerate(shown), key=lambda item: item[1].is_summary):
         if not is_summary:
@@ -110,10 +110,11 @@ def _foreign_events(messages: list[Message], app: str) -> Iterator[Event]:
 # compaction
 
 
-def compaction_of(event: Event, events: Sequence[Event]) -> tuple[str, str, str] | None:
-    """The summary in one of ADK's compaction events, and the ids of the first and the last event that it covers."""
+def covered_by(event: Event, events: Sequence[Event]) -> tuple[str, str] | None:
+    """The ids of the first and the last event that one of ADK's compaction events covers. None if it covers nothing or
+    has no summary, and for other events."""
     compaction = event.actions.compaction
-    if compaction is None:
+    if compaction is None or not _text_of(compaction.compacted_content):
         return None
     covered = [
         other.id
@@ -121,8 +122,13 @@ def compaction_of(event: Event, events: Sequence[Event]) -> tuple[str, str, str]
         if other.actions.compaction is None
         and compaction.start_timestamp <= other.timestamp <= compaction.end_timestamp
     ]
-    text = _text_of(compaction.compacted_content)
-    return (text, covered[0], covered[-1]) if covered and text else None
+    return (covered[0], covered[-1]) if covered else None
+
+
+def summary_in(message: Message) -> str | None:
+    """The summary in a message that is one of ADK's compaction events."""
+    compaction = action_of(message, "compaction", "compaction")
+    return None if compaction is None else _text_of(EventCompaction.model_validate(compaction).compacted_content)
 
 
 def _overlays(messages: Sequence[Message], compactions: Sequence[Compaction]) -> Iterator[tuple[Compaction, Event]]:
@@ -130,7 +136,7 @@ def _overlays(messages: Sequence[Message], compactions: Sequence[Compaction]) ->
     is left out if that would hide a message outside of its range, or if ADK made it and has its own event for it."""
     places = {message.id: position for position, message in enumerate(messages)}
     times = [time_of(message) for message in messages]
-    made_by_adk = {_summary_in(message) for message in messages} - {None}
+    made_by_adk = {summary_in(message) for message in messages} - {None}
     taken: list[range] = []
     for compaction in reversed(compactions):
         first, last = places.get(compaction.from_id), places.get(compaction.to_id)
@@ -152,12 +158,6 @@ def _compaction_event(summary: Message, start: float, end: float) -> Event:
     content = Content.model_validate(contents[0])
     compaction = EventCompaction(start_timestamp=start, end_timestamp=end, compacted_content=content)
     return Event(id=summary.id, author="user", timestamp=end, actions=EventActions(compaction=compaction))
-
-
-def _summary_in(message: Message) -> str | None:
-    """The summary in a message that is one of ADK's compaction events."""
-    compaction = action_of(message, "compaction", "compaction")
-    return None if compaction is None else _text_of(EventCompaction.model_validate(compaction).compacted_content)
 
 
 def _text_of(content: Content) -> str:

@@ -25,22 +25,24 @@ from frontdesk.messages import Message, new_id
 from frontdesk.records import EndReason, Page, SessionInfo
 from frontdesk.session.session import Session as Conversation
 
+_ANNOUNCED = "adk_compaction"
+"""metadata: a compaction event, and the first and the last event that it covers, until there is an overlay"""
 _PAGE = 200
 _REPLACED = (EndReason.NEW, EndReason.COMPACTION)
 _STALE = "the session has been changed since it was loaded: load it again before appending more events"
 
 
-class Place(NamedTuple):
+class KnownHead(NamedTuple):
     """The conversation in which a session is stored, and the head of it that the session knows."""
 
     conversation_id: str
     head: str | None
 
 
-class StoredSession(Session):
+class _StoredSession(Session):
     """A session that this service has loaded."""
 
-    _place: Place = PrivateAttr()
+    _known_head: KnownHead = PrivateAttr()
 
 
 class FrontdeskSessionService(BaseSessionService):
@@ -58,8 +60,8 @@ class FrontdeskSessionService(BaseSessionService):
 
     def conversation(self, session: Session) -> Conversation:
         """The Frontdesk session behind a session of ADK: use it for branches, search, compaction and context blocks."""
-        if isinstance(session, StoredSession):
-            return self._manager.session(session._place.conversation_id)
+        if isinstance(session, _StoredSession):
+            return self._manager.session(session._known_head.conversation_id)
         return self._manager.session(self._key(session.app_name, session.user_id, session.id))
 
     async def create_session(
@@ -89,6 +91,9 @@ class FrontdeskSessionService(BaseSessionService):
         if info is None:
             return None
         conversation = self._manager.session(info.id)
+        if _ANNOUNCED in info.metadata:
+            await _add_overlay(conversation, info.metadata[_ANNOUNCED])
+            info = await conversation.info()
         if config is None or (config.num_recent_events is None and config.after_timestamp is None):
             messages = [message async for message in conversation.transcript()]
             compactions = await conversation.compactions() if info.compaction_count else []
@@ -143,13 +148,16 @@ class FrontdeskSessionService(BaseSessionService):
 
     async def _store(self, session: Session, event: Event) -> bool:
         """Whether the event was stored, instead of being there already."""
-        place = await self._place_of(session)
+        place = await self._known_head_of(session)
         conversation = self._manager.session(place.conversation_id)
         message = events.to_message(event)
         delta = message.value["actions"]["state_delta"]
         if has_shared_part(delta) and await _has(conversation, event.id):
             delta = {}  # the event was delivered before: what it changes may have been changed again since
         parent = await _parent_of(conversation, event)
+        covered = events.covered_by(event, session.events)
+        if covered is not None and not await _has(conversation, event.id):
+            await conversation.set_metadata(**{_ANNOUNCED: [event.id, *covered]})
         try:
             async with self._shared.changing(session.app_name, session.user_id, delta, conversation.id, event.id):
                 (appended,) = await conversation.append_all([message], expected_head=place.head, **parent)
@@ -158,22 +166,25 @@ class FrontdeskSessionService(BaseSessionService):
                 raise SessionNotFoundError(f"Session {session.id} not found.") from None
             raise StaleSessionError(_STALE) from None
         if appended.inserted:
-            if isinstance(session, StoredSession):
-                session._place = Place(conversation.id, event.id)
-            await _add_overlay(conversation, event, session.events)
+            if isinstance(session, _StoredSession):
+                session._known_head = KnownHead(conversation.id, event.id)
+            if covered is not None:
+                await _add_overlay(conversation, [event.id, *covered])
         elif appended.message.raw != message.value:
             raise AlreadyExistsError(f"The session has another event with the id {event.id}.")
         return appended.inserted
 
-    async def _place_of(self, session: Session) -> Place:
+    async def _known_head_of(self, session: Session) -> KnownHead:
         """Where a session is stored. One that this service did not load is taken to be loaded with its last event."""
-        if isinstance(session, StoredSession) and session._place.head is not None:
-            return session._place
+        if isinstance(session, _StoredSession) and session._known_head.head is not None:
+            return session._known_head
         key = self._key(session.app_name, session.user_id, session.id)
-        info = await self._manager.get(session._place.conversation_id if isinstance(session, StoredSession) else key)
+        info = await self._manager.get(
+            session._known_head.conversation_id if isinstance(session, _StoredSession) else key
+        )
         if info is None:
             raise SessionNotFoundError(f"Session {session.id} not found.")
-        return Place(info.id, session.events[-1].id if session.events else None)
+        return KnownHead(info.id, session.events[-1].id if session.events else None)
 
     async def _newest_events(self, conversation: Conversation, config: GetSessionConfig, app: str) -> list[Event]:
         most, since = config.num_recent_events, config.after_timestamp
@@ -217,7 +228,7 @@ class FrontdeskSessionService(BaseSessionService):
 
 
 def _session(info: SessionInfo, key: SessionKey, state: StateAt, shown: list[Event], shared: Values) -> Session:
-    session = StoredSession(
+    session = _StoredSession(
         id=key.thread or "",
         app_name=key.agent,
         user_id=key.peer,
@@ -225,7 +236,7 @@ def _session(info: SessionInfo, key: SessionKey, state: StateAt, shown: list[Eve
         events=shown,
         last_update_time=state.updated,
     )
-    session._place = Place(info.id, state.event_id)
+    session._known_head = KnownHead(info.id, state.event_id)
     return session
 
 
@@ -247,11 +258,13 @@ async def _parent_of(conversation: Conversation, event: Event) -> dict[str, Any]
     return {}
 
 
-async def _add_overlay(conversation: Conversation, event: Event, known: Sequence[Event]) -> None:
-    """If the event is a compaction, let the view of the conversation follow it."""
-    found = events.compaction_of(event, known)
-    if found is not None:
-        try:
-            await conversation.add_compaction(*found)
-        except (errors.MessageNotFoundError, errors.InvalidRangeError):
-            pass  # what it covers has been deleted since
+async def _add_overlay(conversation: Conversation, announced: Sequence[str]) -> None:
+    """Let the view of the conversation follow one of ADK's compactions, if its event was stored. It is announced before
+    the event is stored: if the process stops in between, the next one that loads the session finds it."""
+    event_id, *covered = announced
+    try:
+        summary = events.summary_in(await conversation.get_message(event_id))
+        await conversation.add_compaction(summary or "", *covered)
+    except (errors.MessageNotFoundError, errors.InvalidRangeError):
+        pass  # the event was not stored, or what it covers has been deleted since
+    await conversation.set_metadata(**{_ANNOUNCED: None})

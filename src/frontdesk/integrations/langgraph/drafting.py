@@ -30,7 +30,7 @@ class NewCheckpoint:
 
 
 @dataclass
-class Draft:
+class CheckpointDraft:
     """What to store for a checkpoint. `claimed` are the ranges that must be empty: the numbers of new elements.
     `replaced` counts the elements that are in the place of others."""
 
@@ -51,9 +51,9 @@ class Drafting:
         self._touched = touched
         self._before = {} if known is None else known.record.values
 
-    def draft(self, next_numbers: Mapping[str, int]) -> tuple[CheckpointRecord, Draft]:
+    def draft(self, next_numbers: Mapping[str, int]) -> tuple[CheckpointRecord, CheckpointDraft]:
         checkpoint = self._new.checkpoint
-        draft = Draft()
+        draft = CheckpointDraft()
         for channel, value in checkpoint["channel_values"].items():
             draft.values[channel] = self._value(draft, channel, value, next_numbers.get(channel))
         bare = {name: part for name, part in checkpoint.items() if name != "channel_values"}
@@ -73,7 +73,7 @@ class Drafting:
             draft.blobs[records.run_key(record.run_id, record.ns, record.id)] = records.encode((record.ns, record.id))
         return record, draft
 
-    def _value(self, draft: Draft, channel: str, value: Any, first: int | None) -> Value:
+    def _value(self, draft: CheckpointDraft, channel: str, value: Any, first: int | None) -> Value:
         before = self._before.get(channel)
         if before is not None and not self._is_new(channel):
             if self._known is not None and channel in self._known.lists:
@@ -94,7 +94,9 @@ class Drafting:
         version = self._new.checkpoint["channel_versions"].get(channel)
         return channel in self._new.new_versions or self._known.record.versions.get(channel) != version
 
-    def _list(self, draft: Draft, channel: str, value: list[Any], before: Value | None, first: int | None) -> Elements:
+    def _list(
+        self, draft: CheckpointDraft, channel: str, value: list[Any], before: Value | None, first: int | None
+    ) -> Elements:
         known = self._known.lists.get(channel) if self._known is not None else None
         if known is None:
             runs = before.runs if isinstance(before, Elements) else []
@@ -119,7 +121,7 @@ class Drafting:
         return records.encode(self._serde.dumps_typed(element))
 
 
-def _places(known: KnownList, value: list[Any], change: lists.Draft) -> dict[int, int]:
+def _places(known: KnownList, value: list[Any], change: lists.ListDraft) -> dict[int, int]:
     """Where each object is, by its `id`. If elements were only added at the end, the known places stay."""
     old = len(known.objects or ())
     if known.places and old == len(known.places) <= len(value) and change.new == [*range(old, len(value))]:

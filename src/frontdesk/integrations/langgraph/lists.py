@@ -26,7 +26,7 @@ class KnownList:
 
 
 @dataclass(frozen=True)
-class Draft:
+class ListDraft:
     """A list that is about to be stored: its runs, the new elements by their positions in it, and the number of the
     first of them."""
 
@@ -67,7 +67,7 @@ def unchanged_raws(known: KnownList, raws: list[bytes]) -> Iterator[tuple[int, i
     yield len(raws) - suffix, len(known.raws) - suffix, suffix
 
 
-def draft(length: int, runs: list[Run], kept: Iterator[tuple[int, int, int]], first: int | None) -> Draft:
+def draft(length: int, runs: list[Run], kept: Iterator[tuple[int, int, int]], first: int | None) -> ListDraft:
     """A list of this length that keeps parts of a list with these runs. `first` is the number of the first new element,
     by default the one after the last that is known."""
     number = first if first is not None else max((start + count for start, count in runs), default=0)
@@ -82,8 +82,8 @@ def draft(length: int, runs: list[Run], kept: Iterator[tuple[int, int, int]], fi
         position = at + count
     joined = _join(parts)
     if len(joined) > _MOST_RUNS:
-        return Draft([(number, length)], [*range(length)], number)
-    return Draft(joined, new, number)
+        return ListDraft([(number, length)], [*range(length)], number)
+    return ListDraft(joined, new, number)
 
 
 def subtract(runs: Sequence[Run], others: Sequence[Run]) -> list[Run]:

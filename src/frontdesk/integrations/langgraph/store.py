@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from itertools import islice, takewhile
+from typing import Any
 
 import msgspec
 from langgraph.store.base import (
@@ -20,20 +21,18 @@ from langgraph.store.base import (
     SearchOp,
     validate_op_namespace,
 )
-from langgraph.store.base.embed import get_text_at_path
 
-from frontdesk.checks import check_json
+from frontdesk.integrations.langgraph.items import ItemRecord, Items, rank_items
 from frontdesk.integrations.langgraph.threads import key_in
 from frontdesk.integrations.loop_thread import LoopThread
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
-from frontdesk.moments import now, to_datetime
-from frontdesk.search.ranking import rank_texts
+from frontdesk.moments import to_datetime
+from frontdesk.search.query import parse
+from frontdesk.search.ranking import Statistics
 from frontdesk.search.tokeniser import TOKENISER
-from frontdesk.states.shelves import Blob, one, starting_with
 
 _NAME = "langgraph-store"
-_ITEMS = starting_with(b"k")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
@@ -42,19 +41,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 Namespace = tuple[str, ...]
-
-
-class _Record(msgspec.Struct, frozen=True, array_like=True):
-    """An item. `value` is JSON, and `index` says what of it a query finds: None means all texts."""
-
-    key: str
-    created_at: int
-    updated_at: int
-    index: Literal[False] | list[str] | None
-    value: str
-
-
-_decode = msgspec.msgpack.Decoder(_Record).decode
+Filter = dict[str, Any]
 
 
 class FrontdeskStore(BaseStore):
@@ -92,7 +79,7 @@ class FrontdeskStore(BaseStore):
             if isinstance(op, PutOp):
                 writes.setdefault(op.namespace, {})[op.key] = op
         for namespace, items in writes.items():
-            await self._write(namespace, items)
+            await self._items(namespace).write(items, self._owner(namespace))
         return results
 
     def close(self) -> None:
@@ -111,33 +98,50 @@ class FrontdeskStore(BaseStore):
         return None
 
     async def _get(self, op: GetOp) -> Item | None:
-        (found,) = (await self._shelves.read(_id(op.namespace), one(_key(op.key)))).found
-        return _item(Item, op.namespace, _decode(found[0].value)) if found else None
+        record = await self._items(op.namespace).get(op.key)
+        return None if record is None else _item(Item, op.namespace, record)
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
-        found = [
-            (record, item)
-            async for namespace in self._namespaces(op.namespace_prefix)
-            for record in await self._records(namespace)
-            if _matches((item := _item(SearchItem, namespace, record)).value, op.filter or {})
-        ]
+        end = op.offset + op.limit
         if op.query:
-            texts = ("\n".join(_texts(record, item.value)) for record, item in found)
-            ranked = rank_texts(op.query, texts, TOKENISER, consecutive=False)
-            best = [found[index][1] for index, _ in ranked]
-            for item, (_, score) in zip(best, ranked, strict=True):
-                item.score = score
+            found = await self._matching(op.namespace_prefix, op.query, op.filter or {}, end)
         else:
-            found.sort(key=lambda each: -each[0].updated_at)
-            best = [item for _, item in found]
-        return best[op.offset : op.offset + op.limit]
+            found = await self._newest(op.namespace_prefix, op.filter or {}, end)
+        return found[op.offset : end]
+
+    async def _matching(self, prefix: Namespace, text: str, wanted: Filter, limit: int) -> list[SearchItem]:
+        """The items that match a query and a filter, the best first."""
+        query, statistics = parse(text, TOKENISER), Statistics()
+        found = [
+            (namespace, record)
+            async for namespace in self._namespaces(prefix)
+            for record in await self._items(namespace).match(query, statistics)
+        ]
+        ranked = rank_items(query, [record for _, record in found], statistics)
+        items = (_item(SearchItem, *found[index], score=score) for index, score in ranked)
+        return [*islice((item for item in items if _matches(item.value, wanted)), limit)]
+
+    async def _newest(self, prefix: Namespace, wanted: Filter, limit: int) -> list[SearchItem]:
+        """The items that match a filter, the one that was changed last first."""
+        found: list[SearchItem] = []
+        async for namespace in self._namespaces(prefix):
+            left = limit
+            async for record in self._items(namespace).newest():
+                if left == 0:
+                    break
+                item = _item(SearchItem, namespace, record)
+                if _matches(item.value, wanted):
+                    found.append(item)
+                    left -= 1
+        return sorted(found, key=lambda item: item.updated_at, reverse=True)
 
     async def _list(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
         found = {
             namespace[: op.max_depth]
-            async for namespace in self._namespaces(())
-            if all(_is_match(namespace, condition) for condition in conditions) and await self._records(namespace, 1)
+            async for namespace in self._namespaces(_fixed_prefix(conditions))
+            if all(_is_match(namespace, condition) for condition in conditions)
+            and not await self._items(namespace).is_empty()
         }
         return sorted(found)[op.offset : op.offset + op.limit]
 
@@ -147,27 +151,8 @@ class FrontdeskStore(BaseStore):
             if namespace[: len(prefix)] == prefix:
                 yield namespace
 
-    async def _records(self, namespace: Namespace, limit: int = _ITEMS.limit) -> list[_Record]:
-        read = await self._shelves.read(_id(namespace), _ITEMS._replace(limit=limit))
-        return [_decode(blob.value) for blob in read.found[0]]
-
-    async def _write(self, namespace: Namespace, items: Mapping[str, PutOp]) -> None:
-        """Write items. One that is there already keeps the time of its creation."""
-        values = {key: check_json(dict(op.value), "value") for key, op in items.items() if op.value is not None}
-        while True:
-            version, found = await self._shelves.read(_id(namespace), *(one(_key(key)) for key in values))
-            if version is None and not values:
-                return
-            blobs = [_blob(items[key], values[key], before) for key, before in zip(values, found, strict=True)]
-            written = await self._shelves.write(
-                _id(namespace),
-                put=dict(blobs),
-                delete=[one(_key(key)) for key in items if key not in values],
-                owner=self._owner(namespace),
-                if_number=None if version is None else version.number,
-            )
-            if written is not None:
-                return
+    def _items(self, namespace: Namespace) -> Items:
+        return Items(self._shelves, _id(namespace))
 
 
 def _owner_in(namespace: Namespace) -> SessionKey | None:
@@ -179,43 +164,15 @@ def _id(namespace: Namespace) -> str:
     return ".".join(namespace)
 
 
-def _key(key: str) -> bytes:
-    return b"k" + key.encode("utf-8", "surrogatepass")
-
-
-def _blob(op: PutOp, value: str, before: list[Blob]) -> Blob:
-    at = now()
-    created_at = _decode(before[0].value).created_at if before else at
-    record = _Record(op.key, created_at, at, op.index, value)
-    return Blob(_key(op.key), msgspec.msgpack.encode(record))
-
-
-def _item(kind: Any, namespace: Namespace, record: _Record) -> Any:
+def _item(kind: Any, namespace: Namespace, record: ItemRecord, **more: Any) -> Any:
     return kind(
         namespace=namespace,
         key=record.key,
         value=msgspec.json.decode(record.value),
         created_at=to_datetime(record.created_at),
         updated_at=to_datetime(record.updated_at),
+        **more,
     )
-
-
-def _texts(record: _Record, value: dict[str, Any]) -> Iterator[str]:
-    """What a query finds of an item."""
-    if record.index is None:
-        yield record.key
-        yield from _strings(value)
-    elif record.index:
-        for path in record.index:
-            yield from get_text_at_path(value, path)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _strings(each)
-    elif value is not None:
-        yield str(value)
 
 
 def _matches(value: Any, wanted: Any) -> bool:
@@ -236,6 +193,12 @@ def _compare(value: Any, name: str, operand: Any) -> bool:
         return _COMPARISONS[name](value, operand)
     except TypeError:
         return False  # there is no such value, or it is of another kind
+
+
+def _fixed_prefix(conditions: Sequence[MatchCondition]) -> Namespace:
+    """The labels that all namespaces begin with which meet the conditions."""
+    paths = [condition.path for condition in conditions if condition.match_type == "prefix"]
+    return tuple(takewhile(lambda label: label != "*", paths[0])) if paths else ()
 
 
 def _is_match(namespace: Namespace, condition: MatchCondition) -> bool:
