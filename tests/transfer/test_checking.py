@@ -41,6 +41,18 @@ async def damaged(tmp_path: Path) -> Path:
     return path
 
 
+async def test_problems_are_counted_even_if_there_are_too_many_to_list(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with SessionManager(f"sqlite:///{path}") as manager:
+        await asyncio.gather(*(manager.append(f"s{n}", {"role": "user", "content": "hi"}) for n in range(1_200)))
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE sessions SET message_count = 99")
+    file.close()
+    async with SessionManager(f"sqlite:///{path}") as manager:
+        report = await manager.check()
+        assert (len(report.problems), report.problems_total) == (1_000, 1_200)
+
+
 async def test_damage_is_found_and_counters_are_repaired(damaged: Path) -> None:
     async with SessionManager(f"sqlite:///{damaged}") as manager:
         found = {(problem.session_id, problem.kind) for problem in (await manager.check()).problems}

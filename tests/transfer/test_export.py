@@ -137,10 +137,19 @@ async def test_broken_lines_are_reported_with_their_numbers_and_leave_out_one_fa
         broken[at] = broken[at][:30] + b"\n"
         checked = await target.import_lines(broken, dry_run=True)
         report = await target.import_lines(broken)
-        assert [problem.line for problem in report.problems] == [at + 1]
+        assert [(problem.line, problem.problem) for problem in report.problems] == [
+            (at + 1, "the line is not JSON: it may have been cut off")
+        ]
         assert checked == _dry(report)
         assert sorted([info.id async for info in target.iterate()]) == ["first", "third"]
         assert (await target.import_lines(lines)).sessions == 1
+
+
+async def test_problems_are_counted_even_if_there_are_too_many_to_list() -> None:
+    async with configured("memory://") as source, configured("memory://") as target:
+        header, *rest = await exported(source)
+        report = await target.import_lines([header, *[b"{\n"] * 1_200, *rest])
+        assert (len(report.problems), report.problems_total) == (1_000, 1_200)
 
 
 def _dry(report: object) -> object:

@@ -9,16 +9,15 @@ import msgspec
 from msgspec.structs import replace
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import StoreCorruptError
+from frontdesk.errors import DamagedRecordError, StoreCorruptError
 from frontdesk.messages.stored import derived_of
 from frontdesk.records import CheckProblem, CheckReport
 from frontdesk.store import PlacedMessage, Restore, RestoredSession, SegmentRow, SessionRow, Span, TreeRows
 from frontdesk.transfer.families import BATCH, Family, load_family, transfer_store
+from frontdesk.transfer.problems import Problems
 from frontdesk.tree.items import count
 from frontdesk.tree.tree import Tree
 from frontdesk.tree.usage import sum_costs
-
-_MOST_PROBLEMS = 1_000
 
 
 async def check_namespace(runtime: Runtime, *, fix: bool, on_progress: Callable[[int, int], Any] | None) -> CheckReport:
@@ -43,15 +42,19 @@ class Checker:
         self._runtime = runtime
         self._store = transfer_store(runtime)
         self._fix = fix
-        self._problems: list[CheckProblem] = []
+        self._problems: Problems[CheckProblem] = Problems()
         self._sessions = self._messages = 0
 
     def report(self) -> CheckReport:
-        return CheckReport(sessions=self._sessions, messages=self._messages, problems=tuple(self._problems))
+        return CheckReport(
+            sessions=self._sessions,
+            messages=self._messages,
+            problems=self._problems.first,
+            problems_total=self._problems.total,
+        )
 
     def _report(self, session_id: str, kind: str, problem: str, *, fixed: bool = False) -> None:
-        if len(self._problems) < _MOST_PROBLEMS:
-            self._problems.append(CheckProblem(kind, session_id, problem, fixed))
+        self._problems.add(CheckProblem(kind, session_id, problem, fixed))
 
     async def check_family(self, number: int) -> None:
         """Check the sessions that share messages, and everything that belongs to them."""
@@ -83,7 +86,7 @@ class Checker:
         while first < segment.next:
             try:
                 batch = await self._store.placed_messages(self._runtime.namespace, segment.number, first, BATCH)
-            except StoreCorruptError as error:
+            except (DamagedRecordError, StoreCorruptError) as error:
                 self._report(name, "damaged record", str(error))
                 return found | set(range(first, segment.next))  # nothing is known of the rest
             for placed in batch:

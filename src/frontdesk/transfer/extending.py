@@ -123,8 +123,8 @@ async def _copy_messages(source: Runtime, target: Runtime, family: int, old: Seg
 
 
 async def copy_usage(source: Runtime, target: Runtime, family: Family, copied: Family) -> bool:
-    """Add the usage entries that a copy does not have. Returns whether there were any. The totals of a session do not
-    tell: an entry may add nothing to them."""
+    """Add the usage entries that a copy does not have. Returns whether there were any. The totals of a session do
+    not show that: an entry may add nothing to them."""
     added = [await _copy_entries(source, target, *rows) for rows in zip(family.sessions, copied.sessions, strict=True)]
     return any(added)
 

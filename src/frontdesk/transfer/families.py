@@ -155,7 +155,7 @@ def renumbered(family: Family, numbers: Renumbering, namespace: str) -> Family:
         ),
         prompts=family.prompts,
         documents={
-            session_id: tuple(facts.renumber(row, numbers.segments) for row in rows)
+            session_id: tuple(facts.renumber(row, session_id, numbers.segments) for row in rows)
             for session_id, rows in family.documents.items()
         },
     )

@@ -33,11 +33,11 @@ from frontdesk.store import (
 )
 from frontdesk.transfer import lines
 from frontdesk.transfer.families import BATCH, Family, Renumbering, ordinals, transfer_store
+from frontdesk.transfer.problems import Problems
 from frontdesk.transfer.restoring import SessionNumbers, family_rows
 from frontdesk.transfer.shelving import ShelfImporter
 from frontdesk.tree.usage import add_entry
 
-_MOST_PROBLEMS = 1_000
 _DayKey = tuple[str, str | None, str | None, str | None]
 
 
@@ -93,7 +93,7 @@ class Importer:
         self._shelves = ShelfImporter(runtime, dry_run=dry_run)
         self._open: _Open | None = None
         self._began = self._complete = False
-        self._problems: list[ImportProblem] = []
+        self._problems: Problems[ImportProblem] = Problems()
         self._counts = dict.fromkeys(("sessions", "messages", "skipped", "documents", "states"), 0)
         self._days: dict[_DayKey, UsageRow] | None = None
         self._added: dict[_DayKey, UsageRow] = {}
@@ -119,12 +119,23 @@ class Importer:
         elif not self._complete:
             self._report(count, "the last line is missing: the file was cut off")
         self._counts["shelves"] = self._shelves.count
-        return ImportReport(dry_run=self._dry, lines=count, problems=tuple(self._problems), **self._counts)
+        problems = self._problems
+        return ImportReport(
+            dry_run=self._dry,
+            lines=count,
+            problems=problems.first,
+            problems_total=problems.total,
+            **self._counts,
+        )
 
-    def _report(self, number: int, problem: object) -> None:
-        if len(self._problems) < _MOST_PROBLEMS:
-            what = "unknown number" if isinstance(problem, KeyError) else str(problem)
-            self._problems.append(ImportProblem(number, what))
+    def _report(self, number: int, problem: Exception | str) -> None:
+        if isinstance(problem, KeyError):
+            what = "unknown number"
+        elif isinstance(problem, str | msgspec.ValidationError | IndexError):
+            what = str(problem)
+        else:
+            what = "the line is not JSON: it may have been cut off"
+        self._problems.add(ImportProblem(number, what))
 
     async def _leave_out(self) -> None:
         """Leave out the open family, and remove what was written of it."""

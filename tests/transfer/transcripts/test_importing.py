@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import sqlite3
 from collections.abc import AsyncIterator
@@ -165,6 +166,49 @@ async def test_a_conversation_that_was_continued_keeps_its_head(fresh: SessionMa
     assert head.id == appended.message.id
 
 
+async def test_what_was_deleted_is_imported_again_and_what_was_edited_stays(
+    manager: SessionManager, tmp_path: Path
+) -> None:
+    path = WRITERS["claude-code"](tmp_path)
+    await manager.import_transcripts(path)
+    session = manager.session(SESSIONS["claude-code"])
+    await session.update_message({"id": "u1", "role": "user", "content": "List the free rooms."})
+    await session.delete_messages(["u4"])
+    await session.undo_compaction("b1")
+    report = await manager.import_transcripts(path)
+    assert (report.messages, report.known, report.compactions) == (1, 9, 1)
+    texts = [message.text async for message in session.transcript()]
+    assert (texts[0], texts[-1]) == ("List the free rooms.", "Thanks!")
+
+
+async def test_a_message_that_was_deleted_between_others_comes_back_on_a_branch_of_its_own(
+    manager: SessionManager, tmp_path: Path
+) -> None:
+    path = WRITERS["claude-code"](tmp_path)
+    await manager.import_transcripts(path)
+    session = manager.session(SESSIONS["claude-code"])
+    await session.delete_messages(["r1"])
+    before = await session.history(), [message.id async for message in session.transcript()]
+    assert (await manager.import_transcripts(path)).messages == 1
+    assert (await session.history(), [message.id async for message in session.transcript()]) == before
+    assert [message.id async for message in session.transcript(leaf="r1")] == ["u1", "a1", "a2", "r1"]
+    assert (await manager.import_transcripts(path)).messages == 0
+
+
+async def test_a_session_that_was_deleted_is_imported_again_and_an_archived_one_stays_without_what_was_deleted(
+    manager: SessionManager, tmp_path: Path
+) -> None:
+    path = WRITERS["claude-code"](tmp_path)
+    await manager.import_transcripts(path)
+    await manager.delete(SESSIONS["claude-code"])
+    report = await manager.import_transcripts(path)
+    assert (report.sessions, report.messages) == (1, 10)
+    await manager.session(SESSIONS["claude-code"]).delete_messages(["u4"])
+    await manager.archive(SESSIONS["claude-code"])
+    refused = await manager.import_transcripts(path)
+    assert (refused.messages, len(refused.problems)) == (0, 1)
+
+
 async def test_a_file_cannot_write_to_a_session_of_somebody_else(fresh: SessionManager, tmp_path: Path) -> None:
     await fresh.append(SESSIONS["pi"], {"role": "user", "content": "mine"})
     before = await exported(fresh)
@@ -215,6 +259,23 @@ async def test_broken_lines_are_reported_with_their_numbers_and_the_rest_is_impo
     assert texts == [
         *("List the rooms.", "I look.", "", "One: the suite.", "Book it for Friday.", "Booked for Friday.", "Thanks!")
     ]
+
+
+@pytest.mark.parametrize("format", ["claude-code", "codex", "pi", "chatgpt"])
+async def test_a_byte_order_mark_at_the_start_is_ignored(fresh: SessionManager, tmp_path: Path, format: str) -> None:
+    path = WRITERS[format](tmp_path)
+    if format == "chatgpt":  # with a long title, only the bracket shows what the file is
+        path.write_text(json.dumps([samples.chatgpt_conversation() | {"title": "A" * 5_000}]))
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    report = await fresh.import_transcripts(path)
+    assert report.messages > 0
+    assert report.problems == ()
+
+
+async def test_problems_are_counted_even_if_there_are_too_many_to_list(fresh: SessionManager, tmp_path: Path) -> None:
+    path = samples.write_lines(tmp_path / "a.jsonl", [*samples.CLAUDE, *["{"] * 1_200])
+    report = await fresh.import_transcripts(path)
+    assert (len(report.problems), report.problems_total) == (1_000, 1_200)
 
 
 async def test_half_a_character_is_replaced_and_reported(fresh: SessionManager, tmp_path: Path) -> None:

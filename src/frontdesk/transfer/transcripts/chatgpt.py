@@ -9,28 +9,28 @@ from frontdesk.messages import NewMessage
 from frontdesk.messages.exact_json import decode_arguments
 from frontdesk.messages.formats.content_blocks import dict_at, list_at, text_at
 from frontdesk.transfer.transcripts.decoding import HALF_CHARACTER, decode
-from frontdesk.transfer.transcripts.json_array import LONGEST, TooLongError, read_elements
+from frontdesk.transfer.transcripts.json_array import LONGEST, ElementTooLongError, read_elements
 from frontdesk.transfer.transcripts.steps import (
     Broken,
     Current,
     Described,
-    Entry,
     Opened,
-    Source,
     Step,
+    TranscriptEntry,
+    TranscriptFile,
     time_at,
 )
 
 _USED = ("id", "author", "content", "create_time")
 
 
-def read(source: Source) -> Iterator[Step]:
+def read(source: TranscriptFile) -> Iterator[Step]:
     """Their numbers, from 1 on, take the place of the numbers of lines."""
     number = 0
     try:
         for number, text in enumerate(read_elements(source), 1):
             yield from _conversation(number, text)
-    except TooLongError:
+    except ElementTooLongError:
         yield Broken(number + 1, f"the conversation is longer than {LONGEST:,} bytes: the rest was not read")
 
 
@@ -88,19 +88,19 @@ def _tree(number: int, known: dict[str, Any], path: set[str]) -> Iterator[Step]:
 
 def _entry(
     number: int, id: str, parent: str | None, node: dict[str, Any], call: str | None
-) -> tuple[Entry, str | None]:
+) -> tuple[TranscriptEntry, str | None]:
     message = dict_at(node, "message")
     role = text_at(dict_at(message, "author"), "role")
     if not role:
-        return Entry(number, id, parent, kind=""), call
+        return TranscriptEntry(number, id, parent, kind=""), call
     content, call = _content(id, role, message, call)
     if not content:
-        return Entry(number, id, parent, kind="empty message"), call
+        return TranscriptEntry(number, id, parent, kind="empty message"), call
     raw: dict[str, Any] = {"role": role, "content": content}
     if name := text_at(dict_at(message, "author"), "name"):
         raw["author"] = name
     raw["metadata"] = {"chatgpt": {key: value for key, value in message.items() if key not in _USED}}
-    return Entry(number, id, parent, NewMessage(raw, id=id), time_at(message, "create_time")), call
+    return TranscriptEntry(number, id, parent, NewMessage(raw, id=id), time_at(message, "create_time")), call
 
 
 def _content(id: str, role: str, message: dict[str, Any], call: str | None) -> tuple[list[Any], str | None]:

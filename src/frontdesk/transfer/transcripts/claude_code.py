@@ -17,11 +17,11 @@ from frontdesk.transfer.transcripts.steps import (
     Compacted,
     Current,
     Described,
-    Entry,
     Opened,
     Skipped,
-    Source,
     Step,
+    TranscriptEntry,
+    TranscriptFile,
     Used,
     count_at,
     time_at,
@@ -35,8 +35,8 @@ _CALLS = 8
 """how many calls may be going on at once, of subagents too"""
 
 
-def read(source: Source) -> Iterator[Step]:
-    reader = _Reader(source.path.stem)
+def read(source: TranscriptFile) -> Iterator[Step]:
+    reader = _ClaudeCodeReader(source.path.stem)
     for line, record in read_records(source):
         if isinstance(record, Broken):
             yield record
@@ -46,7 +46,7 @@ def read(source: Source) -> Iterator[Step]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ClaudeCodeReader:
     stem: str
     is_open: bool = False
     is_named: bool = False
@@ -103,7 +103,7 @@ class _Reader:
         kept = dict_at(dict_at(record, "compactMetadata"), "preservedSegment")
         at = time_at(record, "timestamp")
         uuid = text_at(record, "uuid")
-        yield Entry(line, uuid, last, at=at, kind="")
+        yield TranscriptEntry(line, uuid, last, at=at, kind="")
         self.boundary = Compacted(line, uuid, uuid, None, at, text_at(kept, "headUuid") or None)
 
     def _end_boundary(self) -> Iterator[Step]:
@@ -143,6 +143,8 @@ class _Reader:
             yield self.usage.pop(next(iter(self.usage)))
 
 
-def _entry(line: int, record: dict[str, Any], message: NewMessage | None = None, kind: str = "message") -> Entry:
+def _entry(
+    line: int, record: dict[str, Any], message: NewMessage | None = None, kind: str = "message"
+) -> TranscriptEntry:
     parent = text_at(record, "parentUuid") or None
-    return Entry(line, text_at(record, "uuid"), parent, message, time_at(record, "timestamp"), kind)
+    return TranscriptEntry(line, text_at(record, "uuid"), parent, message, time_at(record, "timestamp"), kind)

@@ -17,19 +17,19 @@ from frontdesk.transfer.transcripts.steps import (
     Broken,
     Compacted,
     Described,
-    Entry,
     Opened,
     Skipped,
-    Source,
     Step,
+    TranscriptEntry,
+    TranscriptFile,
     Used,
     count_at,
     time_at,
 )
 
 
-def read(source: Source) -> Iterator[Step]:
-    reader = _Reader(source.path.stem)
+def read(source: TranscriptFile) -> Iterator[Step]:
+    reader = _CodexReader(source.path.stem)
     for line, record in read_records(source):
         if isinstance(record, Broken):
             yield record
@@ -38,7 +38,7 @@ def read(source: Source) -> Iterator[Step]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _CodexReader:
     stem: str
     is_open: bool = False
     last: str | None = None
@@ -87,7 +87,7 @@ class _Reader:
             self.asked = (_text_of([item]), self.last)
             if self.announced == self.asked[0]:
                 self._begin_turn()
-        yield Entry(line, _id(line), self.last, NewMessage(item, id=_id(line)), at)
+        yield TranscriptEntry(line, _id(line), self.last, NewMessage(item, id=_id(line)), at)
         self.last = _id(line)
 
     def _model(self, model: str) -> Iterator[Step]:

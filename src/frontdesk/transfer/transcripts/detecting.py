@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from frontdesk.transfer.transcripts import TranscriptFormat, chatgpt, claude_code, codex, hermes, pi
 from frontdesk.transfer.transcripts.jsonl import read_records
-from frontdesk.transfer.transcripts.steps import Broken, Reader, Source
+from frontdesk.transfer.transcripts.steps import Broken, Reader, TranscriptFile
 
 READERS: dict[TranscriptFormat, Reader] = {
     "claude-code": claude_code.read,
@@ -18,7 +19,8 @@ READERS: dict[TranscriptFormat, Reader] = {
     "chatgpt": chatgpt.read,
     "hermes": hermes.read,
 }
-_NAMES = ("*.jsonl", "conversations*.json", "state.db")
+NAMES = ("*.jsonl", "conversations*.json", "state.db")
+"""the files that are looked for in a folder"""
 _FIRST = 4096
 _RECORDS = 50
 """how many records are looked at, at most"""
@@ -30,19 +32,19 @@ def find_files(path: Path) -> Iterator[Path]:
         path.stat()
         yield path
         return
-    found = {each for name in _NAMES for each in path.rglob(name) if each.is_file()}
+    found = {each for name in NAMES for each in path.rglob(name) if each.is_file()}
     yield from sorted(found)
 
 
 def detect_format(path: Path) -> TranscriptFormat | None:
     """The format of a file; None if it is not known."""
     with path.open("rb") as file:
-        first = file.read(_FIRST)
+        first = file.read(_FIRST).removeprefix(BOM_UTF8)
     if first.startswith(b"SQLite format 3\0"):
         return "hermes"
     if first.lstrip()[:1] == b"[" or b'"mapping"' in first:
         return "chatgpt"
-    for _, record in islice(read_records(Source(path)), _RECORDS):
+    for _, record in islice(read_records(TranscriptFile(path)), _RECORDS):
         format = None if isinstance(record, Broken) else _format_of(record)
         if format is not None:
             return format

@@ -16,10 +16,10 @@ from frontdesk.transfer.transcripts.steps import (
     Compacted,
     Current,
     Described,
-    Entry,
     Opened,
-    Source,
     Step,
+    TranscriptEntry,
+    TranscriptFile,
     Used,
     count_at,
     time_at,
@@ -34,7 +34,7 @@ _SYSTEM_PROMPT = "system-prompt"
 Row = dict[str, Any]
 
 
-def read(source: Source) -> Iterator[Step]:
+def read(source: TranscriptFile) -> Iterator[Step]:
     """The numbers of messages take the place of the numbers of lines."""
     try:
         with closing(_open(source)) as database:
@@ -43,10 +43,10 @@ def read(source: Source) -> Iterator[Step]:
                 yield from _session(database, row["id"])
                 source.advance(source.size * done // len(sessions))
     except sqlite3.Error as error:
-        yield Broken(0, f"the database cannot be read: {error}")
+        yield Broken(0, f"it cannot be read as a database of Hermes ({error}); to move a Frontdesk store, use `copy`")
 
 
-def _open(source: Source) -> sqlite3.Connection:
+def _open(source: TranscriptFile) -> sqlite3.Connection:
     """The database, for reading only. What its schema calls is not trusted."""
     database = sqlite3.connect(f"{source.path.resolve().as_uri()}?mode=ro", uri=True)
     database.row_factory = lambda cursor, row: {
@@ -63,7 +63,7 @@ def _session(database: sqlite3.Connection, session_id: str) -> Iterator[Step]:
         yield Described({"name": str(name)})
     if session.get("model"):
         yield Described({"model": str(session["model"])})
-    reader = _Reader()
+    reader = _HermesReader()
     yield from reader.begin(session)
     for row in database.execute("SELECT * FROM messages WHERE session_id = ? ORDER BY id", (session_id,)):
         yield from reader.take(row)
@@ -71,7 +71,7 @@ def _session(database: sqlite3.Connection, session_id: str) -> Iterator[Step]:
     yield from _usage(database, session)
 
 
-class _Reader:
+class _HermesReader:
     """Puts the messages of one session into a tree."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class _Reader:
         if prompt := session.get("system_prompt"):
             self._live = _SYSTEM_PROMPT
             message = NewMessage({"role": "system", "content": str(prompt)}, id=_SYSTEM_PROMPT)
-            yield Entry(0, _SYSTEM_PROMPT, None, message, time_at(session, "started_at"))
+            yield TranscriptEntry(0, _SYSTEM_PROMPT, None, message, time_at(session, "started_at"))
 
     def take(self, row: Row) -> Iterator[Step]:
         id = str(row["id"])
@@ -97,7 +97,7 @@ class _Reader:
         if is_compacted:
             self._compacted = id
         message = NewMessage(_raw(row), id=id)
-        yield Entry(row["id"], id, parent, message, time_at(row, "timestamp"))
+        yield TranscriptEntry(row["id"], id, parent, message, time_at(row, "timestamp"))
 
     def finish(self) -> Iterator[Step]:
         """Hide what was compacted, up to the last message of it."""

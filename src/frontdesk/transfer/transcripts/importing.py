@@ -12,9 +12,9 @@ from frontdesk.config.runtime import Runtime
 from frontdesk.errors import InvalidInputError
 from frontdesk.records import TranscriptReport
 from frontdesk.transfer.transcripts import FORMATS, TranscriptFormat
-from frontdesk.transfer.transcripts.detecting import READERS, detect_format, find_files
+from frontdesk.transfer.transcripts.detecting import NAMES, READERS, detect_format, find_files
 from frontdesk.transfer.transcripts.rehearsal import Rehearsal
-from frontdesk.transfer.transcripts.steps import Source
+from frontdesk.transfer.transcripts.steps import TranscriptFile
 from frontdesk.transfer.transcripts.tally import Tally
 from frontdesk.transfer.transcripts.writing import TranscriptWriter
 
@@ -34,6 +34,8 @@ async def import_transcripts(
     if format is not None and format not in FORMATS:
         raise InvalidInputError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}", format=format)
     files = await asyncio.to_thread(lambda: {file: file.stat().st_size for file in find_files(path)})
+    if not files:
+        raise InvalidInputError(f"{path} has no transcripts: files named {', '.join(NAMES)} are looked for")
     progress = _Progress(sum(files.values()), on_progress)
     tally = Tally(dry_run=dry_run)
     with closing(Rehearsal()) if dry_run else nullcontext() as rehearsal:
@@ -45,13 +47,15 @@ async def import_transcripts(
             if found is None:
                 tally.report_problem(0, "this is not a transcript of a known format")
             else:
-                source = Source(file, size, on_progress=progress.update)
+                source = TranscriptFile(file, size, on_progress=progress.update)
                 await _import_file(source, found, tally, TranscriptWriter(runtime, found, tally, rehearsal))
             progress.end_file(size)
     return tally.report()
 
 
-async def _import_file(source: Source, format: TranscriptFormat, tally: Tally, writer: TranscriptWriter) -> None:
+async def _import_file(
+    source: TranscriptFile, format: TranscriptFormat, tally: Tally, writer: TranscriptWriter
+) -> None:
     tally.counts["files"] += 1
     for step in READERS[format](source):
         await writer.take(step)

@@ -1,10 +1,10 @@
-"""Where the entries of a transcript are in its tree. Kept in a temporary file that SQLite deletes, so that memory does
-not grow with the transcript."""
+"""Where the entries of a transcript are in its tree."""
 
 from __future__ import annotations
 
-import sqlite3
 from typing import NamedTuple
+
+from frontdesk.transfer.transcripts.scratch import open_scratch
 
 
 class Spot(NamedTuple):
@@ -23,10 +23,8 @@ class EntryIndex:
     """The spots of the entries of one session, by their ids."""
 
     def __init__(self) -> None:
-        self._file = sqlite3.connect("", isolation_level=None)
-        self._file.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE spots (id TEXT PRIMARY KEY, stored TEXT, root TEXT, before TEXT) WITHOUT ROWID; BEGIN"
+        self._file = open_scratch(
+            "CREATE TABLE spots (id TEXT PRIMARY KEY, stored TEXT, root TEXT, before TEXT) WITHOUT ROWID"
         )
 
     def __contains__(self, id: str) -> bool:

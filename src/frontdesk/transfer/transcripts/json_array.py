@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from frontdesk.transfer.transcripts.steps import Source
+from frontdesk.transfer.transcripts.steps import TranscriptFile
 
 _CHUNK = 1 << 20
 LONGEST = 512 * 1024 * 1024
@@ -14,13 +14,13 @@ _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
 _UNFINISHED = re.compile(rb'"')
 
 
-class TooLongError(Exception):
+class ElementTooLongError(Exception):
     """An element is too long to be read."""
 
 
-def read_elements(source: Source) -> Iterator[bytes]:
+def read_elements(source: TranscriptFile) -> Iterator[bytes]:
     """The objects in the array that a file consists of, as text, or the one object that it is. What was cut off is
-    the last element. Raises `TooLongError`."""
+    the last element. Raises `ElementTooLongError`."""
     splitter = _Splitter()
     with source.path.open("rb") as file:
         while chunk := file.read(max(_CHUNK, splitter.pending)):  # a very long string is not scanned again
@@ -50,7 +50,7 @@ class _Splitter:
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         self._buffer += chunk
         if len(self._buffer) > LONGEST:
-            raise TooLongError
+            raise ElementTooLongError
         data = bytes(self._buffer)
         for token in _TOKEN.finditer(data, self._scanned):
             self._scanned = token.end()

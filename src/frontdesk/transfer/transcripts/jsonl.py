@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import IO, Any
 
 from frontdesk.transfer.transcripts.decoding import HALF_CHARACTER, decode
-from frontdesk.transfer.transcripts.steps import Broken, Source
+from frontdesk.transfer.transcripts.steps import Broken, TranscriptFile
 
 LONGEST = 64 * 1024 * 1024
 """bytes of a line that is read; a longer one is reported"""
 
 
-def read_records(source: Source) -> Iterator[tuple[int, dict[str, Any] | Broken]]:
+def read_records(source: TranscriptFile) -> Iterator[tuple[int, dict[str, Any] | Broken]]:
     """The objects of a file with the numbers of their lines, from 1 on. Empty lines are left out."""
     with source.path.open("rb") as file:
         for number, line in enumerate(_lines(file), 1):
@@ -36,6 +37,8 @@ def _read(number: int, line: bytes | None) -> Iterator[dict[str, Any] | Broken]:
     if line is None:
         yield Broken(number, f"the line is longer than {LONGEST:,} bytes")
         return
+    if number == 1:
+        line = line.removeprefix(BOM_UTF8)
     if not line.strip():
         return
     try:

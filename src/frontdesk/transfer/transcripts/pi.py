@@ -14,10 +14,10 @@ from frontdesk.transfer.transcripts.steps import (
     Broken,
     Compacted,
     Described,
-    Entry,
     Opened,
-    Source,
     Step,
+    TranscriptEntry,
+    TranscriptFile,
     Used,
     count_at,
     time_at,
@@ -27,8 +27,8 @@ from frontdesk.transfer.transcripts.steps import (
 _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "tool"}
 
 
-def read(source: Source) -> Iterator[Step]:
-    reader = _Reader(source.path.stem)
+def read(source: TranscriptFile) -> Iterator[Step]:
+    reader = _PiReader(source.path.stem)
     for line, record in read_records(source):
         if isinstance(record, Broken):
             yield record
@@ -37,7 +37,7 @@ def read(source: Source) -> Iterator[Step]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _PiReader:
     stem: str
     index: int = -1
     """the number of the record, from 0 on: the first version refers to entries by it"""
@@ -70,12 +70,12 @@ class _Reader:
                 yield entry
                 yield from _description(kind, record)
 
-    def _place(self, line: int, record: dict[str, Any]) -> Entry:
+    def _place(self, line: int, record: dict[str, Any]) -> TranscriptEntry:
         """The record as an entry without a message."""
         id = text_at(record, "id")
         parent = (text_at(record, "parentId") or None) if id else self.last
         self.last = id or _id(self.index)
-        return Entry(
+        return TranscriptEntry(
             line, self.last, parent, at=time_at(record, "timestamp"), kind=text_at(record, "type") or "unknown"
         )
 
@@ -91,7 +91,7 @@ def _description(kind: str, record: dict[str, Any]) -> Iterator[Step]:
         yield Described({"model": text_at(record, "modelId")})
 
 
-def _compaction(entry: Entry, record: dict[str, Any], *, has_summary: bool) -> Compacted:
+def _compaction(entry: TranscriptEntry, record: dict[str, Any], *, has_summary: bool) -> Compacted:
     first_kept = text_at(record, "firstKeptEntryId")
     if not first_kept and type(record.get("firstKeptEntryIndex")) is int:
         first_kept = _id(record["firstKeptEntryIndex"])
@@ -105,7 +105,7 @@ def _compaction(entry: Entry, record: dict[str, Any], *, has_summary: bool) -> C
 # messages
 
 
-def _message(entry: Entry, message: dict[str, Any]) -> Iterator[Step]:
+def _message(entry: TranscriptEntry, message: dict[str, Any]) -> Iterator[Step]:
     role = text_at(message, "role")
     rest = _rest(message, "role", "content")
     if role == "toolResult":
@@ -127,12 +127,12 @@ def _message(entry: Entry, message: dict[str, Any]) -> Iterator[Step]:
         yield Broken(entry.line, "the message has no role")
 
 
-def _with(entry: Entry, role: str, content: str | list[Any], rest: dict[str, Any]) -> Entry:
+def _with(entry: TranscriptEntry, role: str, content: str | list[Any], rest: dict[str, Any]) -> TranscriptEntry:
     """The entry with a message in Frontdesk's own format. What that has no place for is kept as metadata."""
     raw: dict[str, Any] = {"role": role, "content": content}
     if rest:
         raw["metadata"] = {"pi": rest}
-    return Entry(entry.line, entry.id, entry.parent, NewMessage(raw, id=entry.id), entry.at)
+    return TranscriptEntry(entry.line, entry.id, entry.parent, NewMessage(raw, id=entry.id), entry.at)
 
 
 def _rest(record: dict[str, Any], *used: str) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _output(content: Any) -> Any:
     return content
 
 
-def _usage(entry: Entry, message: dict[str, Any]) -> Iterator[Step]:
+def _usage(entry: TranscriptEntry, message: dict[str, Any]) -> Iterator[Step]:
     usage = dict_at(message, "usage")
     if not usage:
         return

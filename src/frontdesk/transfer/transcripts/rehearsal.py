@@ -1,15 +1,14 @@
-"""What a dry run would have written so far, so that it recognises a session that two files name. Kept in a temporary
-file that SQLite deletes, so that memory does not grow with the transcripts."""
+"""What a dry run would have written so far, so that it recognises a session that two files name."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 from frontdesk.store import UsageRow
+from frontdesk.transfer.transcripts.scratch import open_scratch
 
 Kind = Literal["message", "compaction"]
 
@@ -18,12 +17,10 @@ class Rehearsal:
     """The ids of what a dry run has met, by session."""
 
     def __init__(self) -> None:
-        self._file = sqlite3.connect("", isolation_level=None)
-        self._file.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE sessions (number INTEGER PRIMARY KEY, id TEXT UNIQUE, format TEXT);"
+        self._file = open_scratch(
+            "CREATE TABLE sessions (number INTEGER PRIMARY KEY, id TEXT UNIQUE, format TEXT)",
             "CREATE TABLE rows (session INTEGER, kind TEXT, id TEXT, value BLOB, PRIMARY KEY (session, kind, id))"
-            " WITHOUT ROWID; BEGIN"
+            " WITHOUT ROWID",
         )
 
     def close(self) -> None:

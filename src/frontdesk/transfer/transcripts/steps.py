@@ -23,7 +23,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TranscriptEntry:
     """A record at its place in the tree: after the entry `parent`, or (None) at a root. An entry without a `message`
     is not stored, but others may follow it; it is counted as its `kind`."""
 
@@ -46,7 +46,7 @@ class Compacted:
     summary: str | None
     at: int | None = None
     first_kept: str | None = None
-    instead: Entry | None = None
+    instead: TranscriptEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ class Broken:
     problem: str
 
 
-Step = Opened | Entry | Compacted | Used | Described | Current | Skipped | Broken
+Step = Opened | TranscriptEntry | Compacted | Used | Described | Current | Skipped | Broken
 
 
 @dataclass(slots=True)
-class Source:
+class TranscriptFile:
     """A file that is read, and how many of its bytes were."""
 
     path: Path
@@ -109,7 +109,7 @@ class Source:
         self.on_progress(done)
 
 
-Reader = Callable[[Source], Iterator[Step]]
+Reader = Callable[[TranscriptFile], Iterator[Step]]
 
 
 def time_at(record: dict[str, Any], key: str) -> int | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from frontdesk.records import TranscriptProblem, TranscriptReport
-
-_MOST_PROBLEMS = 1_000
+from frontdesk.transfer.problems import Problems
 
 
 class Tally:
@@ -18,17 +17,17 @@ class Tally:
         self.skipped: Counter[str] = Counter()
         self.file = ""
         """the file that is being read"""
-        self._problems: list[TranscriptProblem] = []
+        self._problems: Problems[TranscriptProblem] = Problems()
 
     def report_problem(self, line: int, problem: object) -> None:
-        if len(self._problems) < _MOST_PROBLEMS:
-            self._problems.append(TranscriptProblem(self.file, line, str(problem)))
+        self._problems.add(TranscriptProblem(self.file, line, str(problem)))
 
     def report(self) -> TranscriptReport:
         names = ("files", "sessions", "messages", "known", "compactions", "usage_entries")
         return TranscriptReport(
             dry_run=self.dry_run,
             skipped=dict(sorted(self.skipped.items())),
-            problems=tuple(self._problems),
+            problems=self._problems.first,
+            problems_total=self._problems.total,
             **{name: self.counts[name] for name in names},
         )

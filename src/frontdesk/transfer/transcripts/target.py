@@ -184,9 +184,10 @@ class Target:
         if self._rehearsal is not None and self._is_rehearsed:
             found += self._rehearsal.usage(self._opened.id, call)
         prefix = after = f"{call}#"
-        store = transfer_store(self._runtime)
         while self._existed:
-            batch = await store.usage_entries(self._runtime.namespace, self._opened.id, after, _PAGE)
+            batch = await transfer_store(self._runtime).usage_entries(
+                self._runtime.namespace, self._opened.id, after, _PAGE
+            )
             found += [entry for entry in batch if entry.id.startswith(prefix)]
             if len(batch) < _PAGE or not batch[-1].id.startswith(prefix):
                 break

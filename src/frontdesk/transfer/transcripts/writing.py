@@ -21,10 +21,10 @@ from frontdesk.transfer.transcripts.steps import (
     Compacted,
     Current,
     Described,
-    Entry,
     Opened,
     Skipped,
     Step,
+    TranscriptEntry,
     Used,
 )
 from frontdesk.transfer.transcripts.tally import Tally
@@ -105,7 +105,7 @@ class SessionWriter:
 
     async def take(self, step: Step) -> None:
         match step:
-            case Entry():
+            case TranscriptEntry():
                 await self._add(step)
             case Compacted():
                 await self._compact(step)
@@ -120,7 +120,7 @@ class SessionWriter:
         spot = self._index.get(self._current) or self._last
         await self._target.finish(spot.stored)
 
-    async def _add(self, entry: Entry) -> None:
+    async def _add(self, entry: TranscriptEntry) -> None:
         if entry.id in self._index:
             self._tally.skipped["repeated record"] += 1
             return
@@ -135,7 +135,7 @@ class SessionWriter:
         if stored is not None:
             await self._target.append(stored, parent.stored)
 
-    def _parent_of(self, entry: Entry) -> Spot:
+    def _parent_of(self, entry: TranscriptEntry) -> Spot:
         """Where the entry's parent is. If the file does not have it, the entry follows the one before it."""
         if entry.parent is None:
             return NOWHERE
@@ -146,7 +146,7 @@ class SessionWriter:
             return self._last
         return spot
 
-    def _ingest(self, entry: Entry) -> StoredMessage | None:
+    def _ingest(self, entry: TranscriptEntry) -> StoredMessage | None:
         if entry.message is None:
             if entry.kind:
                 self._tally.skipped[entry.kind] += 1
