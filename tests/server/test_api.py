@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from typing import Any
 from urllib.parse import quote
 
@@ -10,7 +11,10 @@ import httpx
 import pytest
 
 from frontdesk import SessionKey, SessionManager
+from frontdesk.server.idempotency import NAME as ANSWERS
+from frontdesk.server.idempotency import StoredAnswer
 from tests.public_api.steps import say, user
+from tests.server.live import live_server
 
 ANA = SessionKey("concierge", "web", "ana")
 STRANGE_IDS = ["a/b", "a%2Fb", "..", ".", "~x", "@x", "ü ?&#", "a\nb", "é" * 200]
@@ -60,6 +64,12 @@ async def test_reads_return_what_python_returns(manager: SessionManager, http: h
     assert (await http.get("v1/sessions/chat/path-length?leaf=m3")).json() == {"length": 3}
     whole = (await http.get("v1/sessions/chat/messages/m3")).json()
     assert (whole["raw"], whole["text"]) == (user("m3"), "m3")
+
+
+async def test_the_server_says_when_compactions_start() -> None:
+    manager = SessionManager("memory://").with_compaction(hard_ratio=0.6)
+    async with manager, live_server(manager) as address, httpx.AsyncClient(base_url=address) as http:
+        assert (await http.get("v1")).json()["compacts_at"] == 0.6
 
 
 async def test_messages_are_appended_changed_and_deleted(manager: SessionManager, http: httpx.AsyncClient) -> None:
@@ -191,6 +201,22 @@ async def test_the_same_idempotency_key_does_it_once(manager: SessionManager, ht
         assert (response.status_code, response.json()["code"]) == (409, "session_exists")
 
 
+async def test_a_kept_answer_cannot_be_read_in_the_store_and_is_erased_with_its_guest(
+    manager: SessionManager, http: httpx.AsyncClient
+) -> None:
+    path, body = "v1/sessions/@concierge:web:ana/messages", {"message": {"role": "user", "content": "quokka"}}
+    headers = {"Idempotency-Key": "first"}
+    first = await http.post(path, json=body, headers=headers)
+    again = await http.post(path, json=body, headers=headers)
+    assert (again.content, again.headers["idempotency-replayed"]) == (first.content, "true")
+    answers = manager.states(StoredAnswer, name=ANSWERS)
+    [kept] = [await answers.get(info.id) for info in await answers.list()]
+    assert kept is not None
+    assert b"quokka" not in b64decode(kept.body)
+    await manager.erase(key=SessionKey("concierge", "web", "ana"))
+    assert await answers.count() == 0
+
+
 async def test_errors_are_problem_documents(http: httpx.AsyncClient) -> None:
     response = await http.get("v1/sessions/nobody")
     assert response.headers["content-type"] == "application/problem+json"
@@ -218,6 +244,15 @@ async def test_errors_are_problem_documents(http: httpx.AsyncClient) -> None:
         assert (response.status_code, response.json()["code"]) == (status, code), path
     deep = await http.post("v1/sessions", content="[" * 100_000, headers={"Content-Type": "application/json"})
     assert (deep.status_code, deep.json()["code"]) == (400, "invalid_input")
+    for sent, problem in (
+        ('{"name": x}', "this is not JSON, from character 9 on"),
+        ("", "a JSON object is expected, with Content-Type: application/json"),
+        ("[1]", "a JSON object is expected, with Content-Type: application/json"),
+    ):
+        unread = await http.post("v1/sessions/a/messages", content=sent, headers={"Content-Type": "application/json"})
+        assert unread.headers["content-type"] == "application/problem+json"
+        assert (unread.status_code, unread.json()["code"]) == (400, "invalid_input")
+        assert unread.json()["details"]["errors"] == [{"where": "body", "problem": problem}]
     wrong = await http.post("v1/sessions", json={"nmae": "x"})
     assert wrong.json()["details"]["errors"] == [{"where": "body.nmae", "problem": "Extra inputs are not permitted"}]
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +14,8 @@ import httpx
 from frontdesk import SessionManager
 from frontdesk.server import ServerSettings
 from tests.public_api.steps import say
-from tests.server.live import live_server
-from tests.waiting import PATIENCE, eventually
-
-SERVER = Path(__file__).with_name("serving_program.py")
+from tests.server.live import live_server, server_process
+from tests.waiting import PATIENCE
 
 
 async def events_of(stream: httpx.Response) -> AsyncIterator[dict[str, Any]]:
@@ -87,29 +81,11 @@ async def _first(lines: AsyncIterator[str], number: int) -> AsyncIterator[str]:
 
 
 async def test_an_open_stream_does_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    program = subprocess.Popen([sys.executable, str(SERVER), str(port), str(tmp_path)], env=environment)
-    try:
-        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
-
-            async def answers() -> bool:
-                try:
-                    return (await client.get("readyz")).status_code == 200
-                except httpx.TransportError:
-                    return False
-
-            await eventually(answers)
-            async with client.stream("GET", "v1/events") as stream:
-                await client.post("v1/sessions", json={"id": "chat"})
-                events = events_of(stream)
-                assert (await anext(events))["kind"] == "session.created"
-                program.send_signal(signal.SIGTERM)
-                assert [event async for event in events] == []
-        assert await asyncio.to_thread(program.wait, PATIENCE) in (0, -signal.SIGTERM)
-    finally:
-        program.kill()
-        program.wait()
+    async with server_process(tmp_path) as (client, process):
+        async with client.stream("GET", "v1/events") as stream:
+            await client.post("v1/sessions", json={"id": "chat"})
+            events = events_of(stream)
+            assert (await anext(events))["kind"] == "session.created"
+            process.send_signal(signal.SIGTERM)
+            assert [event async for event in events] == []
+        assert await asyncio.to_thread(process.wait, PATIENCE) in (0, -signal.SIGTERM)

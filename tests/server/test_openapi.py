@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,15 @@ NOT_BY_HTTP = {
     Session: {"create", "turn", "on_overflow", "add_context", "remove_context", "set_lifecycle"},
 }  # fmt: skip
 """set-up, handles, what another call does, and what needs the caller's process"""
+
+PAGE_TYPES = Path(__file__).parents[2] / "inspector/src/api/types.ts"
+OWN_NAMES = {
+    "Desk": "ServerInfo", "Key": "SessionKey", "Page": "Page_SessionInfo_", "Entry": "PathEntry", "Entries": "PathPage",
+    "Missing": "Absence", "View": "ViewPage", "BlockPart": "PromptBlock", "Breakdown": "ContextBreakdown",
+    "Run": "OutlineRun", "Fork": "OutlineFork", "Turn": "TurnInfo", "Block": "ContextBlock",
+    "SearchAnswer": "SearchResults", "UsageAnswer": "Usage", "DeskEvent": "Event",
+}  # fmt: skip
+"""the names of the inspector for what has another name in the document"""
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +68,20 @@ def test_the_words_are_those_of_python(document: dict[str, Any]) -> None:
             if name in ("rename", "set_metadata", "set_summary"):
                 continue  # parts of PATCH /v1/sessions/{ref}
             assert (inspect.getdoc(call) or "") in described, f"{kind.__name__}.{name}"
+
+
+def test_the_inspector_reads_only_fields_that_are_described(document: dict[str, Any]) -> None:
+    """A message may have any fields. A field with a question mark is there on request."""
+    declared = re.findall(
+        r"^export type (\w+)(?:<T>)? = (\{[^\n]*\}|\{\n.*?\n\});$", PAGE_TYPES.read_text(), re.MULTILINE | re.DOTALL
+    )
+    types = {name: re.sub(r"(?<=.)\{.*?\}", "", body, flags=re.DOTALL) for name, body in declared if name != "Message"}
+    assert len(types) > 25
+    for name, body in types.items():
+        schema = document["components"]["schemas"][OWN_NAMES.get(name, name)]
+        fields = set(re.findall(r"(?:^|[;\s])(\w+): ", body))
+        assert fields, name
+        assert fields <= set(schema["properties"]), name
 
 
 def test_no_request_makes_the_server_fail() -> None:

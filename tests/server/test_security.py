@@ -349,6 +349,8 @@ async def test_large_bodies_are_refused(manager: SessionManager) -> None:
 
         undeclared = await client.post("v1/sessions", content=portions())
         assert (undeclared.status_code, undeclared.json()["code"]) == (413, "body_too_large")
+        disguised = await client.put("v1/states/v1/import", json={"value": "x" * 2000})
+        assert disguised.status_code == 413, "only the import itself may have any size"
         small = await client.post("v1/sessions", json={"id": "a"})
         assert small.status_code == 201
 
@@ -386,7 +388,7 @@ async def test_every_answer_has_the_security_headers(http: httpx.AsyncClient) ->
 async def test_cors_is_closed_unless_an_origin_is_named(manager: SessionManager) -> None:
     asked = {"Origin": "https://desk.example", "Access-Control-Request-Method": "GET"}
     settings = ServerSettings(origins=("https://desk.example",))
-    for chosen, allowed in ((None, None), (settings, "https://desk.example")):
+    for chosen, allowed in ((ServerSettings(), None), (settings, "https://desk.example")):
         async with live_server(manager, settings=chosen) as address, httpx.AsyncClient(base_url=address) as client:
             response = await client.options("v1/sessions", headers=asked)
             assert response.headers.get("access-control-allow-origin") == allowed

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 
 from frontdesk.addresses import write_ref
 from frontdesk.checks import check_texts
-from frontdesk.client.connection import Request
+from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.values import to_body, to_query
 from frontdesk.errors import InvalidCursorError, InvalidInputError
 from frontdesk.keys import SessionKey
@@ -44,12 +44,12 @@ class Call(NamedTuple):
         """Whether the arguments are in the address."""
         return self.method in ("GET", "DELETE")
 
-    def request(self, arguments: Mapping[str, Any]) -> Request:
+    def request(self, arguments: Mapping[str, Any]) -> HTTPRequest:
         """The request for arguments by name. Raises `InvalidInputError`."""
         in_path = _PARAMETER.findall(self.path)
         path = self.path.format_map({name: _part(name, arguments[name]) for name in in_path})
         others = {self.names.get(name, name): each for name, each in arguments.items() if name not in in_path}
-        return Request(
+        return HTTPRequest(
             self.method,
             path,
             to_query(others) if self.is_query else {},

@@ -12,7 +12,7 @@ import httpx2
 
 from frontdesk.client import events, manager_calls
 from frontdesk.client.calls import OF_MANAGER, remote
-from frontdesk.client.connection import Connection
+from frontdesk.client.connection import ServerConnection
 from frontdesk.client.remote import Remote, RemoteHandle
 from frontdesk.client.session import RemoteSession
 from frontdesk.client.session_calls import call_tool, sendable
@@ -43,8 +43,8 @@ class Client(SessionManager):
     """The sessions of one namespace of a server, with the API of `SessionManager`.
 
     `url` is the address of the server, with its prefix if it is mounted under one. Use the client in `async with`, or
-    close it. Set-up and hooks belong to the server: `with_...`, `add_context` and `register_hook` raise
-    `ConfigurationError`.
+    close it. Setup and hooks belong to the server: `with_...`, `compacts_at`, `add_context` and `register_hook`
+    raise `ConfigurationError`.
 
     Errors are those of `SessionManager`. A request without an answer is sent again, up to `retries` times, and takes
     effect once: messages have ids, and other changes an `Idempotency-Key`. If there is still no answer, or none within
@@ -62,9 +62,9 @@ class Client(SessionManager):
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         """`transport` is how requests are sent, such as through a proxy; see httpx2."""
-        if not url.startswith(("http://", "https://")):
-            raise ConfigurationError("the URL of a server must begin with http:// or https://")
-        self._connection = Connection(url, namespace, api_key, timeout, retries, transport)
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"the URL of a server begins with http:// or https://, unlike {url!r}")
+        self._connection = ServerConnection(url, namespace, api_key, timeout, retries, transport)
         self._remote = Remote(self._connection)
         self._local = Runtime("memory://", namespace, DEFAULT_MAX_MESSAGE_BYTES)
         self._states_of_server = RemoteStateStore(self._remote)
@@ -87,6 +87,11 @@ class Client(SessionManager):
     @property
     def namespace(self) -> str:
         return self._local.namespace
+
+    @property
+    def compacts_at(self) -> float:
+        """Raises `ConfigurationError`: the settings are those of the server."""
+        raise ConfigurationError("compacts_at belongs to the server: read it on the manager that is served")
 
     def session(self, ref: str | SessionKey) -> Session:
         return RemoteSession(RemoteHandle(self._connection, ref))

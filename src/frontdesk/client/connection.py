@@ -18,12 +18,12 @@ from frontdesk.messages import new_id
 from frontdesk.unattended import sleep
 
 LONG_TIMEOUT = 630.0
-"""seconds for calls that wait for a model, or work on a whole namespace: a little more than a server gives them"""
+"""seconds for calls that wait for a model, or work on a whole namespace: a little more than a server allows"""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HTTPRequest:
     """A request. `path` follows `/v1`. A request that is `keyed` has an `Idempotency-Key`: if it is sent twice because
     an answer was lost, it is done once. One that `repeats` can be sent twice anyway."""
 
@@ -41,7 +41,7 @@ class Request:
         return self.method == "GET"
 
 
-class Connection:
+class ServerConnection:
     """Sends requests. Those that fail on the way are sent up to `retries` times more, if they can be."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Connection:
         if http is not None:
             await http.aclose()
 
-    async def send(self, request: Request) -> httpx2.Response:
+    async def send(self, request: HTTPRequest) -> httpx2.Response:
         """The answer. Raises the error that it reports, and `StoreUnavailableError` if there is none; `uncertain` then
         says whether the request may have been done."""
         key = {"Idempotency-Key": new_id()} if request.keyed else {}
@@ -102,11 +102,11 @@ class Connection:
                 raise self._lost(failure, uncertain=maybe_done) from failure
             await _pause(attempt)
 
-    async def _once(self, request: Request, more: Mapping[str, str]) -> httpx2.Response:
+    async def _once(self, request: HTTPRequest, more: Mapping[str, str]) -> httpx2.Response:
         return await self._client().send(self._built(request, more))
 
     @asynccontextmanager
-    async def stream(self, request: Request, *, endless: bool = False) -> AsyncIterator[httpx2.Response]:
+    async def stream(self, request: HTTPRequest, *, endless: bool = False) -> AsyncIterator[httpx2.Response]:
         """An answer that is read while it is sent; if it is `endless`, there may be long pauses. Raises like `send`."""
         try:
             response = await self._client().send(self._built(request, {}, endless=endless), stream=True)
@@ -126,7 +126,7 @@ class Connection:
             self._http = httpx2.AsyncClient(base_url=self.url, headers=self._headers, transport=self._transport)
         return self._http
 
-    def _built(self, request: Request, more: Mapping[str, str], *, endless: bool = False) -> httpx2.Request:
+    def _built(self, request: HTTPRequest, more: Mapping[str, str], *, endless: bool = False) -> httpx2.Request:
         seconds = LONG_TIMEOUT if request.long else self._timeout
         limits = httpx2.Timeout(seconds, connect=self._timeout, pool=None, read=None if endless else seconds)
         headers = {**request.headers, **more}

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from frontdesk.client.calls import OF_MANAGER
-from frontdesk.client.connection import Request
+from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.failures import error_of, parse_problem
 from frontdesk.client.remote import Remote, iterate_lines
 from frontdesk.client.values import read_answer
@@ -22,7 +22,7 @@ _MOST_FAILURES = 10
 
 async def until_now(remote: Remote, query: dict[str, Any]) -> AsyncIterator[Event]:
     """The events that exist now."""
-    async with remote.connection.stream(Request("GET", "/events", {**query, "follow": "false"})) as response:
+    async with remote.connection.stream(HTTPRequest("GET", "/events", {**query, "follow": "false"})) as response:
         async for line in iterate_lines(response):
             yield read_answer(line, Event, None)
 
@@ -52,7 +52,7 @@ async def follow(remote: Remote, query: dict[str, Any], end: StreamEnd) -> Async
 
 
 async def _stream(remote: Remote, query: dict[str, Any], position: str, end: StreamEnd) -> AsyncIterator[Event]:
-    request = Request("GET", "/events", {**query, "after": position})
+    request = HTTPRequest("GET", "/events", {**query, "after": position})
     async with remote.connection.stream(request, endless=True) as response:
         portions, rest = response.aiter_bytes(), b""
         while (portion := await _next(portions, end)) is not None:

@@ -32,7 +32,7 @@ _OF_SERVER: dict[str, type[FrontdeskError]] = {
 """what the server itself refuses, before or after the session layer; everything else is `StoreUnavailableError`"""
 
 
-class Problem(msgspec.Struct):
+class ReceivedProblem(msgspec.Struct):
     """A problem document (RFC 9457) of the server."""
 
     code: str = ""
@@ -42,15 +42,15 @@ class Problem(msgspec.Struct):
     details: dict[str, Any] = {}
 
 
-def parse_problem(body: bytes) -> Problem:
+def parse_problem(body: bytes) -> ReceivedProblem:
     """The problem that an answer reports; one without a code if another program has answered, such as a proxy."""
     try:
-        return msgspec.json.decode(body, type=Problem)
+        return msgspec.json.decode(body, type=ReceivedProblem)
     except msgspec.DecodeError:
-        return Problem()
+        return ReceivedProblem()
 
 
-def error_of(status: int, problem: Problem) -> FrontdeskError:
+def error_of(status: int, problem: ReceivedProblem) -> FrontdeskError:
     """The error that an answer reports."""
     kind = error_class(problem.code)
     if kind is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from frontdesk.addresses import write_ref
 from frontdesk.checks import check_list, check_text
-from frontdesk.client.connection import Request
+from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.remote import Remote, RemoteHandle, iterate_lines
 from frontdesk.client.session import RemoteSession
 from frontdesk.client.values import to_body, to_query
@@ -28,7 +28,7 @@ Given = dict[str, Any]
 
 
 async def create(remote: Remote, given: Given) -> RemoteSession:
-    return await _made(remote, Request("POST", "/sessions", body=to_body(given), keyed=True))
+    return await _made(remote, HTTPRequest("POST", "/sessions", body=to_body(given), keyed=True))
 
 
 async def get_or_create(remote: Remote, given: Given) -> RemoteSession:
@@ -37,24 +37,24 @@ async def get_or_create(remote: Remote, given: Given) -> RemoteSession:
     if not isinstance(ref, SessionKey):
         check_id(ref, "session id")
     query = {"existing": "true"}
-    return await _made(remote, Request("POST", "/sessions", query, body=to_body(given), repeats=True))
+    return await _made(remote, HTTPRequest("POST", "/sessions", query, body=to_body(given), repeats=True))
 
 
 async def fork(remote: Remote, given: Given) -> RemoteSession:
     path = f"/sessions/{_ref(given.pop('id'))}/fork"
-    return await _made(remote, Request("POST", path, body=to_body(given), keyed=True))
+    return await _made(remote, HTTPRequest("POST", path, body=to_body(given), keyed=True))
 
 
 async def compact_and_split(remote: Remote, given: Given) -> RemoteSession:
     path = f"/sessions/{_ref(given.pop('id'))}/split"
-    return await _made(remote, Request("POST", path, body=to_body(given), keyed=True, long=True))
+    return await _made(remote, HTTPRequest("POST", path, body=to_body(given), keyed=True, long=True))
 
 
 async def new(remote: Remote, given: Given) -> RemoteSession:
-    return await _made(remote, Request("POST", "/new", body=to_body(given), keyed=True, long=True))
+    return await _made(remote, HTTPRequest("POST", "/new", body=to_body(given), keyed=True, long=True))
 
 
-async def _made(remote: Remote, request: Request) -> RemoteSession:
+async def _made(remote: Remote, request: HTTPRequest) -> RemoteSession:
     """A handle on the session that a request has made or found."""
     info: SessionInfo = await remote.ask(request, SessionInfo)
     return RemoteSession(RemoteHandle(remote.connection, info.id, known_key=info.key))
@@ -73,13 +73,13 @@ async def rename(remote: Remote, given: Given) -> None:
 
 async def list_sessions(remote: Remote, given: Given) -> Page[SessionInfo]:
     _check_filters(given)
-    page: Page[SessionInfo] = await remote.ask(Request("GET", "/sessions", to_query(given)), Page[SessionInfo])
+    page: Page[SessionInfo] = await remote.ask(HTTPRequest("GET", "/sessions", to_query(given)), Page[SessionInfo])
     return page
 
 
 async def count(remote: Remote, given: Given) -> int:
     _check_filters(given)
-    found: int = await remote.ask(Request("GET", "/count", to_query(given)), int, "count")
+    found: int = await remote.ask(HTTPRequest("GET", "/count", to_query(given)), int, "count")
     return found
 
 
@@ -114,7 +114,7 @@ async def usage(remote: Remote, given: Given) -> Usage:
     for name in {"agent", "channel", "peer", "model"} & given.keys():
         if given[name] is not None:
             check_text(given[name], name)
-    totals: Usage = await remote.ask(Request("GET", "/usage", to_query(given)), Usage)
+    totals: Usage = await remote.ask(HTTPRequest("GET", "/usage", to_query(given)), Usage)
     return totals
 
 
@@ -123,20 +123,20 @@ async def usage(remote: Remote, given: Given) -> Usage:
 
 async def reindex(remote: Remote, given: Given) -> SearchInfo:
     _refuse_progress(given)
-    info: SearchInfo = await remote.ask(Request("POST", "/reindex", repeats=True, long=True), SearchInfo)
+    info: SearchInfo = await remote.ask(HTTPRequest("POST", "/reindex", repeats=True, long=True), SearchInfo)
     return info
 
 
 async def check(remote: Remote, given: Given) -> CheckReport:
     _refuse_progress(given)
     query = {"fix": "true"} if given.get("fix") else {}
-    report: CheckReport = await remote.ask(Request("POST", "/check", query, keyed=True, long=True), CheckReport)
+    report: CheckReport = await remote.ask(HTTPRequest("POST", "/check", query, keyed=True, long=True), CheckReport)
     return report
 
 
 async def export(remote: Remote, given: Given) -> AsyncIterator[bytes]:
     _refuse_progress(given)
-    async with remote.connection.stream(Request("GET", "/export", long=True)) as response:
+    async with remote.connection.stream(HTTPRequest("GET", "/export", long=True)) as response:
         async for line in iterate_lines(response):
             yield line + b"\n"
 
@@ -145,7 +145,7 @@ async def import_lines(remote: Remote, given: Given) -> ImportReport:
     query = {"dry_run": "true"} if given.get("dry_run") else {}
     progress = given.get("on_progress")
     content = _counted(given["lines"], progress)
-    request = Request("POST", "/import", query, content, {"Content-Type": "application/x-ndjson"}, long=True)
+    request = HTTPRequest("POST", "/import", query, content, {"Content-Type": "application/x-ndjson"}, long=True)
     report: ImportReport = await remote.ask(request, ImportReport)
     return report
 

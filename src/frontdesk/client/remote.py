@@ -12,7 +12,7 @@ import httpx2
 
 from frontdesk.addresses import KEY_HEADER, SESSION_HEADER, TURN_HEADER, read_header, write_header, write_ref
 from frontdesk.client.calls import Call
-from frontdesk.client.connection import Connection, Request
+from frontdesk.client.connection import HTTPRequest, ServerConnection
 from frontdesk.client.failures import error_of, parse_problem
 from frontdesk.client.values import read_answer
 from frontdesk.errors import ConfigurationError
@@ -26,14 +26,14 @@ _PROBLEM = b'{"problem":'
 class Remote:
     """Sends the calls on a namespace."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
 
     async def send(self, call: Call, arguments: Mapping[str, Any], result: Any) -> Any:
         """The result of a call."""
         return await self.ask(call.request(arguments), result, call.field)
 
-    async def ask(self, request: Request, result: Any, field: str | None = None) -> Any:
+    async def ask(self, request: HTTPRequest, result: Any, field: str | None = None) -> Any:
         """The same for a request that is written out."""
         response = await self.connection.send(self._complete(request))
         self._learn(response)
@@ -48,7 +48,7 @@ class Remote:
                     raise error_of(response.status_code, parse_problem(line[len(_PROBLEM) : -1]))
                 yield read_answer(line, kind, None)
 
-    def _complete(self, request: Request) -> Request:
+    def _complete(self, request: HTTPRequest) -> HTTPRequest:
         return request
 
     def _learn(self, response: httpx2.Response) -> None:
@@ -60,7 +60,7 @@ class RemoteHandle(Remote):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ServerConnection,
         ref: str | SessionKey,
         *,
         known_key: SessionKey | None = None,
@@ -95,7 +95,7 @@ class RemoteHandle(Remote):
         if self.key is not None:
             self._id = None
 
-    def _complete(self, request: Request) -> Request:
+    def _complete(self, request: HTTPRequest) -> HTTPRequest:
         headers = dict(request.headers)
         ref: str | SessionKey = self.id if self.key is None else self.key
         if self.key is not None and self._id is not None:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from frontdesk.client.calls import OF_SESSION, remote
-from frontdesk.client.connection import Request
+from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.remote import RemoteHandle
 from frontdesk.client.session_calls import CALLS
 from frontdesk.client.turns import RemoteHolding, hold
@@ -92,7 +92,7 @@ class RemoteTurn(Turn):
     async def new(self) -> Turn:
         if self.lost:
             raise TurnLostError(self.id, self.number)
-        request = Request("POST", f"/turn/{self.number}/new", keyed=True, long=True)
+        request = HTTPRequest("POST", f"/turn/{self.number}/new", keyed=True, long=True)
         info: SessionInfo = await self._remote.ask(request, SessionInfo)
         return RemoteTurn(self._kept.move(info.id))
 
@@ -100,12 +100,12 @@ class RemoteTurn(Turn):
         if self.lost:
             raise TurnLostError(self.id, self.number)
         body = to_body({"summary": summary, "name": name})
-        request = Request("POST", f"/turn/{self.number}/split", body=body, keyed=True, long=True)
+        request = HTTPRequest("POST", f"/turn/{self.number}/split", body=body, keyed=True, long=True)
         info: SessionInfo = await self._remote.ask(request, SessionInfo)
         return RemoteTurn(self._kept.move(info.id))
 
     async def take_queued(self) -> Message | None:
-        request = Request("POST", f"/turn/{self.number}/take-queued", keyed=True)
+        request = HTTPRequest("POST", f"/turn/{self.number}/take-queued", keyed=True)
         message: Message | None = await self._remote.ask(request, Message | None, "message")
         return message
 
@@ -134,4 +134,4 @@ def _request(message: Any, options: dict[str, Any]) -> tuple[TurnRequest, dict[s
 
 
 def _set_up(name: str) -> ConfigurationError:
-    return ConfigurationError(f"{name} is part of the set-up, which belongs to the server: declare it on its manager")
+    return ConfigurationError(f"{name} is part of the setup, which belongs to the server: declare it on its manager")

@@ -9,7 +9,7 @@ import msgspec
 
 from frontdesk import cursors
 from frontdesk.addresses import write_id
-from frontdesk.client.connection import Request
+from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.remote import Remote
 from frontdesk.client.values import to_body, to_query
 from frontdesk.errors import StateNotFoundError, StateVersionError
@@ -38,13 +38,13 @@ class RemoteStateStore:
         self._remote = remote
 
     async def open(self) -> None:
-        """Nothing is to be opened."""
+        """Does nothing: the client opens the connection."""
 
     async def close(self) -> None:
         """The client closes the connection."""
 
     async def get_state(self, key: StateKey) -> StateRow | None:
-        request = Request("GET", _path(key), {"version": _ANY_VERSION})
+        request = HTTPRequest("GET", _path(key), {"version": _ANY_VERSION})
         try:
             found: _Found = await self._remote.ask(request, _Found)
         except StateNotFoundError:
@@ -52,15 +52,15 @@ class RemoteStateStore:
         return _row(found.info, bytes(found.value).decode())
 
     async def peek_state(self, key: StateKey) -> StateRow | None:
-        """The state without its value, which nobody needs who does not use the state."""
+        """The state without its value, which its callers do not need."""
         try:
-            return _row(await self._remote.ask(Request("GET", f"{_path(key)}/info"), StateInfo))
+            return _row(await self._remote.ask(HTTPRequest("GET", f"{_path(key)}/info"), StateInfo))
         except StateNotFoundError:
             return None
 
     async def touch_state(self, key: StateKey) -> bool:
         try:
-            await self._remote.ask(Request("POST", f"{_path(key)}/touch", repeats=True), type(None))
+            await self._remote.ask(HTTPRequest("POST", f"{_path(key)}/touch", repeats=True), type(None))
         except StateNotFoundError:
             return False
         return True
@@ -77,7 +77,7 @@ class RemoteStateStore:
             "ttl": None if write.ttl is None else write.ttl / 1_000_000,
             "owner": None if write.owner is None else SessionKey(*write.owner),
         }
-        request = Request(
+        request = HTTPRequest(
             "PUT", _path(key), {"version": write.type_version}, to_body(body), headers=condition, keyed=True
         )
         try:
@@ -93,7 +93,9 @@ class RemoteStateStore:
             limit = min(_PAGE, query.limit - len(listed))
             cursor = cursors.seal([after], call) if after else None
             wanted = to_query({"prefix": query.first, "limit": limit, "cursor": cursor})
-            page: Page[StateInfo] = await self._remote.ask(Request("GET", _name(query.name), wanted), Page[StateInfo])
+            page: Page[StateInfo] = await self._remote.ask(
+                HTTPRequest("GET", _name(query.name), wanted), Page[StateInfo]
+            )
             listed += [ListedState(info.id, _row(info)) for info in page.items]
             if page.next_cursor is None:
                 break
@@ -101,12 +103,12 @@ class RemoteStateStore:
         return listed
 
     async def count_states(self, namespace: str, name: str) -> int:
-        count: int = await self._remote.ask(Request("GET", f"/count-states/{write_id(name)}"), int, "count")
+        count: int = await self._remote.ask(HTTPRequest("GET", f"/count-states/{write_id(name)}"), int, "count")
         return count
 
     async def delete_state(self, key: StateKey, seen: str | None = None) -> bool:
         condition = {} if seen is None else {"If-Match": seen}
-        request = Request("DELETE", _path(key), headers=condition, keyed=True)
+        request = HTTPRequest("DELETE", _path(key), headers=condition, keyed=True)
         try:
             deleted: bool = await self._remote.ask(request, bool, "deleted")
         except StateVersionError:
@@ -115,7 +117,7 @@ class RemoteStateStore:
 
     async def clear_states(self, namespace: str, name: str, limit: int) -> Swept:
         """All at once: the server works in batches."""
-        request = Request("DELETE", _name(name), keyed=True, long=True)
+        request = HTTPRequest("DELETE", _name(name), keyed=True, long=True)
         return Swept(await self._remote.ask(request, int, "deleted"), False)
 
     async def sweep_states(self, limit: int) -> Swept:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from frontdesk.client.connection import Request
+from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.remote import RemoteHandle
 from frontdesk.client.values import to_body
 from frontdesk.errors import FrontdeskError, TurnBusyError
@@ -31,12 +31,12 @@ class RemoteHolding(Keeper):
         self._following: RemoteHolding | None = None
 
     async def renew(self, seconds: float) -> bool:
-        request = Request("PUT", f"/turn/{self.number}", body=to_body({"ttl": seconds}), repeats=True)
+        request = HTTPRequest("PUT", f"/turn/{self.number}", body=to_body({"ttl": seconds}), repeats=True)
         is_held: bool = await self.handle.ask(request, bool, "held")
         return is_held
 
     async def current_number(self) -> int | None:
-        info: TurnInfo = await self.handle.ask(Request("GET", "/turn"), TurnInfo)
+        info: TurnInfo = await self.handle.ask(HTTPRequest("GET", "/turn"), TurnInfo)
         return info.number
 
     def move(self, session_id: str) -> RemoteHolding:
@@ -96,7 +96,7 @@ async def _take(handle: RemoteHandle, request: TurnRequest, message: Any) -> Rem
             asked_at = time.monotonic()
             try:
                 taken = await handle.ask(
-                    Request("POST", "/turn", body=to_body(wanted), repeats=True), dict[str, str | int | None]
+                    HTTPRequest("POST", "/turn", body=to_body(wanted), repeats=True), dict[str, str | int | None]
                 )
             except TurnBusyError:
                 if asks_again:
@@ -116,4 +116,4 @@ async def _take(handle: RemoteHandle, request: TurnRequest, message: Any) -> Rem
 
 async def _leave(handle: RemoteHandle, name: str) -> None:
     with suppress(FrontdeskError):
-        await handle.ask(Request("DELETE", "/turn", {"holder": name}, repeats=True), type(None))
+        await handle.ask(HTTPRequest("DELETE", "/turn", {"holder": name}, repeats=True), type(None))

@@ -20,7 +20,7 @@ _WIDER_THAN_GUEST = ("agent", "namespace")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class CallerAccess:
     """The access of one caller. `key` is None for a caller on this machine, while there are no keys."""
 
     manager: SessionManager

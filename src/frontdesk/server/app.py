@@ -71,8 +71,8 @@ def create_app(
     its own; the first one is used unless the caller's key, or the header `Frontdesk-Namespace`, names another.
 
     With `keys`, and at least one key in it, every caller needs a key. Otherwise only programs on the same machine are
-    answered. The app can be mounted under a prefix. It opens and closes nothing: open the managers before, and call
-    `end_events` of each when the server begins to shut down, so that event streams do not keep it waiting; `serve` does
+    answered. The app can be mounted under a prefix. It opens and closes nothing: open the managers first, and call
+    `end_events` of each when the server begins to shut down, so that event streams do not keep it waiting. `serve` does
     both. Raises `ConfigurationError`."""
     settings = settings or ServerSettings()
     by_namespace = {manager.namespace: manager for manager in managers}

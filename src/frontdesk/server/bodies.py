@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from frontdesk.messages import Message
+from frontdesk.server.keys import ApiKey, Role
 from frontdesk.session.records import Prompt
 
 T = TypeVar("T")
@@ -267,6 +268,22 @@ class ForgetStateStoreBody(Body):
 # answers
 
 
+class ServerInfo(BaseModel):
+    """A server as one caller sees it. `namespace` is that of the caller, who may choose among `namespaces`. `store` is
+    the name that people know the store by. `compacts_at` is the share of a window at which a compaction starts, and
+    `position` where the change log is now."""
+
+    name: str
+    version: str
+    namespace: str
+    namespaces: list[str]
+    store: str
+    role: Role
+    key: ApiKey | None
+    compacts_at: float
+    position: str
+
+
 class TakenTurn(BaseModel):
     """The number of a turn, and its session; both null if the message was queued for the holder."""
 
@@ -282,7 +299,7 @@ class ToolAnswer(BaseModel):
     text: str
 
 
-class Items(BaseModel, Generic[T]):
+class ItemList(BaseModel, Generic[T]):
     items: list[T]
 
 
@@ -315,7 +332,7 @@ class Count(BaseModel):
     count: int
 
 
-class FrozenPrompt(BaseModel):
+class OnePrompt(BaseModel):
     prompt: Prompt | None
 
 

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from frontdesk.addresses import KEY_HEADER, SESSION_HEADER, STORED_MESSAGES, write_header
 from frontdesk.errors import FrontdeskError
 from frontdesk.manager.manager import SessionManager
-from frontdesk.server.access import Access
+from frontdesk.server.access import CallerAccess
 from frontdesk.server.idempotency import Answers
 from frontdesk.server.keys import ApiKeys, Role
-from frontdesk.server.limits import Buckets, is_local
+from frontdesk.server.limits import IMPORT, Buckets, is_local
 from frontdesk.server.problems import RefusedError, failure, invalid, refusal
 from frontdesk.server.settings import ServerSettings
 from frontdesk.server.wire import sends_stored
@@ -55,7 +55,7 @@ class Gate:
         self._buckets = Buckets(settings.rate, settings.burst)
         self._answers = Answers(settings)
 
-    async def admit(self, request: Request) -> Access:
+    async def admit(self, request: Request) -> CallerAccess:
         """Who calls, with what they may reach. Raises `RefusedError`."""
         secret = _secret(request)
         if secret is None:
@@ -76,9 +76,13 @@ class Gate:
         asked = request.headers.get("frontdesk-namespace", key.namespace)
         if asked != key.namespace or asked not in self.managers:
             raise RefusedError(403, "forbidden", "your key belongs to another namespace")
-        return Access(self.managers[asked], key.role, key)
+        return CallerAccess(self.managers[asked], key.role, key)
 
-    async def _admit_without_key(self, request: Request) -> Access:
+    async def still_admits(self, access: CallerAccess) -> bool:
+        """Whether the key of a caller, which has a stream open, was not revoked."""
+        return access.key is None or self._keys is None or await self._keys.has(access.key.id)
+
+    async def _admit_without_key(self, request: Request) -> CallerAccess:
         # Revoking the last key must not open the server: once there was a key, callers need one.
         if not self._needs_key and self._keys is not None:
             self._needs_key = await self._keys.count() > 0
@@ -89,7 +93,7 @@ class Gate:
         name = request.headers.get("frontdesk-namespace", next(iter(self.managers)))
         if name not in self.managers:
             raise RefusedError(404, "not_found", f"this server has no namespace {name!r}")
-        return Access(self.managers[name], "admin")
+        return CallerAccess(self.managers[name], "admin")
 
     async def pass_on(
         self, request: Request, route: GatedRoute, handle: Callable[[Request], Awaitable[Response]]
@@ -113,7 +117,7 @@ class Gate:
                 raise RefusedError(504, "timeout", f"not finished after {seconds:g} s", outcome=outcome) from None
 
         key = request.headers.get("idempotency-key")
-        if key is None or is_read:
+        if key is None or is_read or route.path == IMPORT:  # a second import does nothing; its body is not kept
             return await work()
         return await self._answers.answer(access, key, request, work)
 
@@ -180,9 +184,9 @@ def _name_session(request: Request, response: Response) -> None:
             response.headers[KEY_HEADER] = write_header(str(session.key))
 
 
-def access_of(request: Request) -> Access:
+def access_of(request: Request) -> CallerAccess:
     """The access of the caller, for routes."""
-    access: Access = request.state.access
+    access: CallerAccess = request.state.access
     return access
 
 

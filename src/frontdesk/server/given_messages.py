@@ -11,7 +11,7 @@ from frontdesk.messages import Message, NewMessage, ingest
 from frontdesk.messages.tokens import estimate_tokens
 from frontdesk.moments import to_microseconds
 from frontdesk.server.bodies import MessageBody, MessageListBody, UpdateBody
-from frontdesk.server.routes.parts import moment
+from frontdesk.server.wire import moment
 
 
 def given_message(body: MessageBody | UpdateBody, id: str | None = None) -> Any:

@@ -1,5 +1,7 @@
 """Answers that are kept for an `Idempotency-Key`, so that a request that is sent again is not done again. They are
-states of the namespace, so that all servers of a store know them."""
+states of the namespace, so that all servers of a store know them. An answer may repeat what was said: it is encrypted
+with its key, of which only a hash is stored, so that a text that is deleted cannot be read here; and it belongs to the
+guest of its session, so that an erasure removes it."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import asyncio
 import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from fastapi import Request
@@ -15,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from frontdesk.addresses import KEY_HEADER, SESSION_HEADER
 from frontdesk.errors import StateExistsError
-from frontdesk.server.access import Access
+from frontdesk.server.access import CallerAccess
 from frontdesk.server.problems import RefusedError
 from frontdesk.server.settings import ServerSettings
 from frontdesk.states import States
@@ -45,14 +47,15 @@ class Answers:
         self._in_progress = timedelta(seconds=settings.long_timeout)
 
     async def answer(
-        self, access: Access, key: str, request: Request, work: Callable[[], Awaitable[Response]]
+        self, access: CallerAccess, key: str, request: Request, work: Callable[[], Awaitable[Response]]
     ) -> Response:
         """The answer to a request: that of the first time, or what `work` returns. Raises `RefusedError`."""
         if not 0 < len(key) <= _LONGEST_KEY:
             raise RefusedError(400, "invalid_input", f"an Idempotency-Key has 1 to {_LONGEST_KEY} characters")
         states = access.manager.states(StoredAnswer, name=NAME)
         caller = "" if access.key is None else access.key.id
-        answer_id = hashlib.sha256(f"{caller}\n{key}".encode()).hexdigest()
+        secret = f"{caller}\n{key}".encode()
+        answer_id = hashlib.sha256(secret).hexdigest()
         target = f"{request.method} {request.scope['path']}?{request.url.query}\n".encode()
         asked = hashlib.sha256(target + await request.body()).hexdigest()
         while True:
@@ -62,11 +65,17 @@ class Answers:
             except StateExistsError:
                 stored = await states.get(answer_id)
             if stored is not None:
-                return _again(stored, asked)
-        return await self._first(states, answer_id, asked, work)
+                return _again(stored, asked, secret)
+        return await self._first(states, answer_id, StoredAnswer(asked), request, work, secret)
 
     async def _first(
-        self, states: States[StoredAnswer], answer_id: str, asked: str, work: Callable[[], Awaitable[Response]]
+        self,
+        states: States[StoredAnswer],
+        answer_id: str,
+        started: StoredAnswer,
+        request: Request,
+        work: Callable[[], Awaitable[Response]],
+        secret: bytes,
     ) -> Response:
         response: Response | None = None
         try:
@@ -78,12 +87,22 @@ class Answers:
                 await asyncio.shield(states.delete(answer_id))
             else:
                 headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-                done = StoredAnswer(asked, response.status_code, headers, b64encode(body).decode())
-                await asyncio.shield(states.set(answer_id, done, ttl=self._kept))
+                kept = b64encode(_encrypted(body, secret)).decode()
+                done = replace(started, status=response.status_code, headers=headers, body=kept)
+                session = getattr(request.state, "session", None)
+                owner = None if session is None else session.key
+                await asyncio.shield(states.set(answer_id, done, ttl=self._kept, owner=owner))
         return response
 
 
-def _again(stored: StoredAnswer, asked: str) -> Response:
+def _encrypted(body: bytes, secret: bytes) -> bytes:
+    """The body, combined with a stream of bytes that follows from the secret; the same call decrypts it. One secret is
+    used for one body."""
+    stream = hashlib.shake_256(b"frontdesk answer\n" + secret).digest(len(body))
+    return (int.from_bytes(body) ^ int.from_bytes(stream)).to_bytes(len(body))
+
+
+def _again(stored: StoredAnswer, asked: str, secret: bytes) -> Response:
     if stored.request != asked:
         raise RefusedError(422, "idempotency_key_reused", "this Idempotency-Key was sent with another request")
     if not stored.status:
@@ -95,4 +114,4 @@ def _again(stored: StoredAnswer, asked: str) -> Response:
             headers={"Retry-After": "1"},
         )
     headers = {**stored.headers, "Idempotency-Replayed": "true"}
-    return Response(b64decode(stored.body), stored.status, headers)
+    return Response(_encrypted(b64decode(stored.body), secret), stored.status, headers)

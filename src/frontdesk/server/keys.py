@@ -80,7 +80,7 @@ class ApiKeys:
         await self.close()
 
     async def close(self) -> None:
-        """Close the store if it was given as a URL."""
+        """Close the store if it was passed as a URL."""
         await self._manager.close()
 
     async def create(
@@ -143,25 +143,33 @@ class ApiKeys:
         if not await self._states.delete(key_id):
             raise NotFoundError(f"no API key {key_id!r}: `list` shows those that exist", id=key_id)
 
+    async def has(self, key_id: str) -> bool:
+        """Whether a key still exists, as `find` knows it."""
+        return await self._read(key_id) is not None
+
     async def find(self, secret: str) -> ApiKey | None:
         """The key that a caller sent; None if there is none. The comparison takes the same time for every secret."""
         prefix, _, rest = secret.partition("_")
         key_id, _, own = rest.partition("_")
         if prefix != _PREFIX or not (key_id.isascii() and key_id.isalnum() and len(key_id) == 16):
             return None
-        digest = _digest(own)
+        found = await self._read(key_id)
+        known = "" if found is None else found[1]
+        return found[0] if hmac.compare_digest(_digest(own), known or _digest("")) and found is not None else None
+
+    async def _read(self, key_id: str) -> tuple[ApiKey, str] | None:
+        """A key and the hash of its secret, from the store or as it was a moment ago."""
         now = time.monotonic()
         seen = self._known.get(key_id)
         if seen is None or now - seen[0] > _REMEMBERED:
             stored = await self._states.get(key_id)
             if stored is None:
                 self._known.pop(key_id, None)
-                hmac.compare_digest(digest, _digest(""))
                 return None
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
             seen = self._known[key_id] = (now, _to_key(key_id, stored), stored.digest)
-        return seen[1] if hmac.compare_digest(digest, seen[2]) else None
+        return seen[1:]
 
 
 def _digest(secret: str) -> str:

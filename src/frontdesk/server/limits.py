@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from frontdesk.server.problems import RefusedError, refusal
 
 _MOST_BUCKETS = 10_000
-_STREAMED = "/v1/import"
+IMPORT = "/v1/import"
 """the address whose body has no limit: it is not read before the caller is known, and never as a whole"""
 
 
@@ -51,7 +51,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["path"].endswith(_STREAMED):
+        if scope["path"].removeprefix(scope.get("root_path", "").rstrip("/")) == IMPORT:
             await self._app(scope, receive, send)
             return
         declared = dict(scope["headers"]).get(b"content-length", b"")

@@ -20,6 +20,8 @@ _FOREVER = "public, max-age=31536000, immutable"
 """for files whose names contain a hash of their content"""
 _FIRST_PAGE = "index.html"
 _ASSETS = "assets/"
+_PACKED = ".gz"
+"""follows the name of a file that the build has also compressed"""
 
 
 def add_page(app: FastAPI, folder: Path = STATIC) -> None:
@@ -37,11 +39,23 @@ def add_page(app: FastAPI, folder: Path = STATIC) -> None:
         if file is None or file == index:
             prefix = request.scope.get("root_path", "").rstrip("/")
             return HTMLResponse(_at_prefix(index.read_text(), prefix), headers={"Cache-Control": "no-cache"})
-        kept = _FOREVER if path.startswith(_ASSETS) else "no-cache"
+        headers = {"Cache-Control": _FOREVER if path.startswith(_ASSETS) else "no-cache", "Vary": "Accept-Encoding"}
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        return FileResponse(file, headers={"Cache-Control": kept}, media_type=kind)
+        packed = file.with_name(file.name + _PACKED)
+        if packed.is_file() and _accepts_gzip(request):
+            file, headers["Content-Encoding"] = packed, "gzip"
+        return FileResponse(file, headers=headers, media_type=kind)
 
     app.add_api_route("/{path:path}", serve_page, methods=["GET", "HEAD"], include_in_schema=False)
+
+
+def _accepts_gzip(request: Request) -> bool:
+    """Whether the caller takes gzip; `gzip;q=0` says that it does not."""
+    for choice in request.headers.get("accept-encoding", "").split(","):
+        coding, _, quality = choice.partition(";")
+        if coding.strip().lower() == "gzip":
+            return quality.replace(" ", "").rstrip("0.") != "q="
+    return False
 
 
 def _at_prefix(page: str, prefix: str) -> str:

@@ -96,6 +96,16 @@ def failure(error: FrontdeskError, request_id: str = "", status: int | None = No
 
 def invalid(errors: Sequence[Mapping[str, Any]]) -> RefusedError:
     """The refusal of parameters or a body that do not fit the description of the route. It repeats no values."""
-    found = [{"where": ".".join(map(str, each.get("loc", ()))), "problem": each.get("msg", "")} for each in errors]
+    found = [_misfit(each) for each in errors]
     where = "; ".join(f"{each['where']}: {each['problem']}" for each in found[:3])
     return RefusedError(400, "invalid_input", f"the request does not fit: {where}", details={"errors": found})
+
+
+def _misfit(error: Mapping[str, Any]) -> dict[str, str]:
+    """Where a request does not fit, and why."""
+    place = error.get("loc", ())
+    if error.get("type") == "json_invalid":
+        return {"where": "body", "problem": f"this is not JSON, from character {place[-1]} on"}
+    if place == ("body",):
+        return {"where": "body", "problem": "a JSON object is expected, with Content-Type: application/json"}
+    return {"where": ".".join(map(str, place)), "problem": error.get("msg", "")}

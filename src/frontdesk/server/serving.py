@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from frontdesk.errors import ConfigurationError
 from frontdesk.listening import address_of, listen
 from frontdesk.manager.manager import SessionManager
 from frontdesk.server.app import create_app
+from frontdesk.server.connections import TimedProtocol
 from frontdesk.server.keys import ApiKeys
 from frontdesk.server.limits import is_loopback
 from frontdesk.server.settings import ServerSettings
@@ -60,6 +62,7 @@ async def serve(
         )
     config = uvicorn.Config(
         app,
+        http=partial(TimedProtocol, settings.head_timeout),  # type: ignore[arg-type]
         log_config=None,
         access_log=False,
         server_header=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from starlette.responses import StreamingResponse
@@ -33,13 +33,18 @@ async def started(stream: AsyncIterator[T]) -> AsyncIterator[T]:
     return continued()
 
 
-def event_stream(events: AsyncIterator[Event], keep_alive: float, metrics: Metrics) -> StreamingResponse:
-    """Events as a browser reads them. A comment is sent while nothing happens, so that no proxy gives up."""
+def event_stream(
+    events: AsyncIterator[Event], keep_alive: float, metrics: Metrics, is_admitted: Callable[[], Awaitable[bool]]
+) -> StreamingResponse:
+    """Events as a browser reads them. A comment is sent while nothing happens, so that no proxy gives up. The stream
+    ends when the caller is not admitted any more."""
 
     async def write() -> AsyncIterator[bytes]:
         with metrics.streams.track_inprogress():
             try:
                 async for event in _with_pauses(events, keep_alive):
+                    if not await is_admitted():
+                        return
                     yield b":\n\n" if event is None else _written(event)
             except FrontdeskError as error:  # the answer has begun: what is wrong becomes its last event
                 yield b"event: problem\ndata: %b\n\n" % bytes(failure(error).body)

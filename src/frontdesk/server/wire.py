@@ -1,16 +1,17 @@
-"""How values travel: JSON answers, streams of lines, paths as they were sent, and keys."""
+"""How values travel: JSON answers, streams of lines, paths as they were sent, keys and times."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from frontdesk.errors import FrontdeskError, InvalidKeyError
+from frontdesk.errors import FrontdeskError, InvalidInputError, InvalidKeyError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.messages.exact_form import to_exact
@@ -77,3 +78,16 @@ def key_from(value: Mapping[str, Any] | str | None) -> SessionKey | None:
     if unknown:
         raise InvalidKeyError(f"a key has no {unknown[0]!r}: write agent, channel, peer and thread")
     return SessionKey(value.get("agent", ""), value.get("channel", ""), value.get("peer", ""), value.get("thread"))
+
+
+def moment(text: str | None, what: str) -> datetime | None:
+    """A time with a time zone, in ISO 8601."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInputError(f"{what} must be a time in ISO 8601, such as 2026-01-31T12:00:00Z") from None
+    if found.tzinfo is None:
+        raise InvalidInputError(f"{what} needs a time zone, such as 2026-01-31T12:00:00Z")
+    return found

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from frontdesk.addresses import read_id
 from frontdesk.errors import ConfigurationError, ModelOverflowError
 from frontdesk.records import Compaction
-from frontdesk.server.bodies import CompactBody, CompactionBody, Items
+from frontdesk.server.bodies import CompactBody, CompactionBody, ItemList
 from frontdesk.server.gate import needs
 from frontdesk.server.problems import failure
 from frontdesk.server.routes.parts import SessionOf, router, words
@@ -28,7 +28,7 @@ def compaction_id(compaction_id: Annotated[str, Path(description="the id of a co
 CompactionId = Annotated[str, Depends(compaction_id)]
 
 
-@routes.get("/sessions/{ref}/compactions", response_model=Items[Compaction], description=words(Session.compactions))
+@routes.get("/sessions/{ref}/compactions", response_model=ItemList[Compaction], description=words(Session.compactions))
 async def list_compactions(session: SessionOf) -> Response:
     return answer({"items": await session.compactions()})
 

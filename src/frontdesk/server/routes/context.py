@@ -10,8 +10,8 @@ from starlette.responses import Response
 from frontdesk.addresses import read_id
 from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.errors import BlockVersionError
-from frontdesk.server.access import Access
-from frontdesk.server.bodies import BlockBody, Deleted, FrozenPrompt, Items, PromptBody, RestoreBody
+from frontdesk.server.access import CallerAccess
+from frontdesk.server.bodies import BlockBody, Deleted, ItemList, OnePrompt, PromptBody, RestoreBody
 from frontdesk.server.problems import failure
 from frontdesk.server.routes.parts import AccessOf, Label, SessionOf, router, words
 from frontdesk.server.versions import if_match, tag
@@ -28,7 +28,7 @@ def entry_key(key: Annotated[str, Path(description="the key of an entry, percent
 EntryKey = Annotated[str, Depends(entry_key)]
 
 
-@routes.get("/sessions/{ref}/blocks", response_model=Items[ContextBlock], description=words(Session.context_blocks))
+@routes.get("/sessions/{ref}/blocks", response_model=ItemList[ContextBlock], description=words(Session.context_blocks))
 async def list_blocks(session: SessionOf) -> Response:
     return answer({"items": await session.context_blocks()})
 
@@ -66,7 +66,7 @@ async def append_to_block(access: AccessOf, session: SessionOf, label: Label, bo
 
 @routes.get(
     "/sessions/{ref}/blocks/{label}/versions",
-    response_model=Items[BlockVersion],
+    response_model=ItemList[BlockVersion],
     description=words(Session.block_history),
 )
 async def list_versions(access: AccessOf, session: SessionOf, label: Label) -> Response:
@@ -113,7 +113,7 @@ async def remove_entry(access: AccessOf, session: SessionOf, label: Label, key: 
     return answer({"deleted": await session.remove_context_entry(label, key)})
 
 
-@routes.get("/sessions/{ref}/prompt", response_model=FrozenPrompt, description=words(Session.prompt))
+@routes.get("/sessions/{ref}/prompt", response_model=OnePrompt, description=words(Session.prompt))
 async def read_prompt(session: SessionOf) -> Response:
     return answer({"prompt": await session.prompt()})
 
@@ -149,7 +149,7 @@ def _block(block: ContextBlock) -> Response:
     return answer(block, headers={"ETag": tag(block.version)})
 
 
-async def _check(access: Access, session: Session, label: str) -> None:
+async def _check(access: CallerAccess, session: Session, label: str) -> None:
     """A restricted caller neither writes a block that others share, nor reads its history. Raises `RefusedError`."""
     if access.bounds:
         access.check_block(await session.context_block(label))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from itertools import count
 from typing import Annotated, Any
 
@@ -13,8 +14,8 @@ from frontdesk.addresses import read_query_ref
 from frontdesk.events.feed import Event
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
-from frontdesk.server.access import Access
-from frontdesk.server.bodies import Items
+from frontdesk.server.access import CallerAccess
+from frontdesk.server.bodies import ItemList
 from frontdesk.server.gate import Gate
 from frontdesk.server.routes.parts import AccessOf, router, words
 from frontdesk.server.streams import EVENT_STREAM, event_stream, started
@@ -50,11 +51,12 @@ async def read_events(
         start = await access.manager.position()  # also what happens before the first byte is sent
     events = access.manager.events(after=start, session=ref, **where, follow=follow)
     if follow:
-        return event_stream(events, gate.settings.keep_alive, request.app.state.metrics)
+        is_admitted = partial(gate.still_admits, access)
+        return event_stream(events, gate.settings.keep_alive, request.app.state.metrics, is_admitted)
     return lines(_first(await started(events), limit))
 
 
-@routes.get("/recent-events", response_model=Items[Event], description=words(SessionManager.recent_events))
+@routes.get("/recent-events", response_model=ItemList[Event], description=words(SessionManager.recent_events))
 async def read_recent_events(
     access: AccessOf,
     count: int = 100,
@@ -73,7 +75,7 @@ async def read_position(access: AccessOf) -> Response:
 
 
 async def _selected(
-    access: Access, session: str | None, where: dict[str, str | None]
+    access: CallerAccess, session: str | None, where: dict[str, str | None]
 ) -> tuple[str | SessionKey | None, dict[str, Any]]:
     """The session and the parts of keys whose events the caller asked for, no more than it may reach."""
     if session is None:

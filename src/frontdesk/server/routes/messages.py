@@ -18,7 +18,7 @@ from frontdesk.server.bodies import (
     DeletedCount,
     DeleteMessagesBody,
     HeadBody,
-    Items,
+    ItemList,
     Messages,
     OneMessage,
     ReplaceMessagesBody,
@@ -70,7 +70,7 @@ async def append(session: SessionOf, body: AppendBody) -> Response:
     return answer(appended, 201 if appended.inserted else 200)
 
 
-@routes.post("/sessions/{ref}/messages/batch", response_model=Items[Appended], description=words(Session.append_all))
+@routes.post("/sessions/{ref}/messages/batch", response_model=ItemList[Appended], description=words(Session.append_all))
 async def append_all(session: SessionOf, body: AppendAllBody) -> Response:
     appended = await session.append_all(
         given_messages(body),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from frontdesk.errors import FrontdeskError
+from frontdesk.server.bodies import ServerInfo
 from frontdesk.server.gate import Gate
 from frontdesk.server.metrics import Metrics
 from frontdesk.server.problems import RefusedError, refusal
@@ -21,9 +21,9 @@ health = APIRouter(tags=["server"])
 _READY_WITHIN = 5.0
 
 
-@routes.get("", response_model=dict[str, Any])
+@routes.get("", response_model=ServerInfo)
 async def describe_server(request: Request, access: AccessOf) -> Response:
-    """The version of the server, the namespace of the caller, and what its key allows."""
+    """The version of the server, the namespace of the caller, what its key allows, and when compactions start."""
     gate: Gate = request.app.state.gate
     mine = access.manager.namespace
     return answer(
@@ -35,6 +35,7 @@ async def describe_server(request: Request, access: AccessOf) -> Response:
             "store": gate.settings.store_name,
             "role": access.role,
             "key": access.key,
+            "compacts_at": access.manager.compacts_at,
             "position": await access.manager.position(),
         }
     )

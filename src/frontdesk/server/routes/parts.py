@@ -1,10 +1,9 @@
-"""What routes share: the session of a path, times in queries, and descriptions that repeat the words of Python."""
+"""What routes share: the session of a path, and descriptions that repeat the words of Python."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -13,7 +12,7 @@ from frontdesk.addresses import SESSION_HEADER, TURN_HEADER, read_header, read_i
 from frontdesk.errors import InvalidInputError
 from frontdesk.keys import SessionKey
 from frontdesk.messages import check_id
-from frontdesk.server.access import Access
+from frontdesk.server.access import CallerAccess
 from frontdesk.server.bodies import KeyParts, Problem
 from frontdesk.server.gate import GatedRoute, access_of
 from frontdesk.server.telemetry import note_conversation
@@ -72,23 +71,10 @@ def block_label(label: Annotated[str, Path(description="the label of a block, pe
 
 SessionOf = Annotated[DetachedSession, Depends(open_session)]
 RefOf = Annotated[str | SessionKey, Depends(open_ref)]
-AccessOf = Annotated[Access, Depends(access_of)]
+AccessOf = Annotated[CallerAccess, Depends(access_of)]
 MessageId = Annotated[str, Depends(message_id)]
 Label = Annotated[str, Depends(block_label)]
 
 
 def to_key(given: KeyParts | str | None) -> SessionKey | None:
     return key_from(given.model_dump() if isinstance(given, KeyParts) else given)
-
-
-def moment(text: str | None, what: str) -> datetime | None:
-    """A time with a time zone, in ISO 8601."""
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInputError(f"{what} must be a time in ISO 8601, such as 2026-01-31T12:00:00Z") from None
-    if found.tzinfo is None:
-        raise InvalidInputError(f"{what} needs a time zone, such as 2026-01-31T12:00:00Z")
-    return found

@@ -12,8 +12,8 @@ from frontdesk.manager.manager import SessionManager
 from frontdesk.search.hits import SearchResults
 from frontdesk.search.index import SearchInfo
 from frontdesk.server.gate import needs
-from frontdesk.server.routes.parts import AccessOf, SessionOf, moment, router, words
-from frontdesk.server.wire import answer
+from frontdesk.server.routes.parts import AccessOf, SessionOf, router, words
+from frontdesk.server.wire import answer, moment
 from frontdesk.session import Session
 
 routes = router("search")

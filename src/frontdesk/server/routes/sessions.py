@@ -14,12 +14,12 @@ from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.manager.manager import SessionManager
 from frontdesk.records import Page, SessionInfo
-from frontdesk.server.access import Access
+from frontdesk.server.access import CallerAccess
 from frontdesk.server.bodies import Count, Deleted, ForkBody, NewBody, NewSessionBody, SessionChanges, SplitBody
 from frontdesk.server.connected import while_connected
 from frontdesk.server.gate import needs
-from frontdesk.server.routes.parts import AccessOf, RefOf, SessionOf, moment, router, to_key, words
-from frontdesk.server.wire import answer
+from frontdesk.server.routes.parts import AccessOf, RefOf, SessionOf, router, to_key, words
+from frontdesk.server.wire import answer, moment
 from frontdesk.session import Session
 
 routes = router("sessions")
@@ -214,5 +214,5 @@ async def start_new_session(request: Request, access: AccessOf, body: NewBody) -
     return answer(await session.info(), 201)
 
 
-async def _info(access: Access, ref: str | SessionKey) -> Response:
+async def _info(access: CallerAccess, ref: str | SessionKey) -> Response:
     return answer(await access.manager.session(ref).info())

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from frontdesk.addresses import read_id
 from frontdesk.errors import InvalidInputError, StateNotFoundError, StateVersionError
 from frontdesk.records import Page
-from frontdesk.server.access import Access
+from frontdesk.server.access import CallerAccess
 from frontdesk.server.bodies import Count, Deleted, DeletedCount, StateBody
 from frontdesk.server.problems import RefusedError, failure
 from frontdesk.server.routes.parts import AccessOf, router, to_key, words
@@ -45,7 +45,7 @@ StateId = Annotated[str, Depends(state_id)]
 TypeVersion = Annotated[int, Query(ge=1, description="the version of the type of the value")]
 
 
-def _states(access: Access, name: str, version: int = 1, **options: Any) -> States[JsonState]:
+def _states(access: CallerAccess, name: str, version: int = 1, **options: Any) -> States[JsonState]:
     access.require_unbound()
     return access.manager.states(JsonState, name=name, version=version, **options)
 

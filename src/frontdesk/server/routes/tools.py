@@ -9,9 +9,10 @@ from fastapi import Path, Query
 from starlette.responses import Response
 
 from frontdesk.config.settings import ANSWER_TOKENS
+from frontdesk.context.tools import UPDATE
 from frontdesk.errors import ConfigurationError, InvalidInputError, NotFoundError, SessionNotFoundError
 from frontdesk.manager.manager import SessionManager
-from frontdesk.server.access import Access
+from frontdesk.server.access import CallerAccess
 from frontdesk.server.bodies import ManagerToolBody, ToolAnswer, ToolBody
 from frontdesk.server.gate import needs
 from frontdesk.server.routes.parts import AccessOf, SessionOf, router, words
@@ -45,6 +46,8 @@ async def call_tool(access: AccessOf, session: SessionOf, name: Name, body: Tool
     if body.created_at is not None and body.created_at != await _created_at(session):
         raise SessionNotFoundError(session.id, access.manager.namespace)  # another session has this id now
     tools = await _tools(access, session, body.scope)
+    if name == UPDATE and access.bounds:
+        await _check_label(access, session, body.arguments)
     return await _call(tools, name, body.arguments)
 
 
@@ -62,7 +65,7 @@ async def call_manager_tool(access: AccessOf, name: Name, body: ManagerToolBody)
 
 
 async def _created_at(session: Session) -> str | None:
-    """Tells the session of a caller's tools from another one that gets its id later."""
+    """Distinguishes the session of a caller's tools from another one that gets its id later."""
     try:
         return (await session.info()).created_at.isoformat()
     except SessionNotFoundError:
@@ -80,7 +83,7 @@ def _scope(given: str | None) -> Any:
         raise InvalidInputError("scope must be a name or a JSON object") from None
 
 
-async def _tools(access: Access, session: Session, scope: Any) -> dict[str, Tool]:
+async def _tools(access: CallerAccess, session: Session, scope: Any) -> dict[str, Tool]:
     """The tools of a session. A restricted caller gets none that reach further than its key."""
     if access.bounds and scope not in ("session", "guest", None):
         access.require_unbound()
@@ -88,6 +91,19 @@ async def _tools(access: Access, session: Session, scope: Any) -> dict[str, Tool
         return await session.tools(scope=scope)
     except ConfigurationError as error:
         raise InvalidInputError(str(error)) from None
+
+
+async def _check_label(access: CallerAccess, session: Session, arguments: dict[str, Any] | str) -> None:
+    """A restricted caller does not write a block that others share, by a tool either. Raises `RefusedError`. What is
+    wrong with the arguments, the tool says."""
+    try:
+        given = msgspec.json.decode(arguments) if isinstance(arguments, str) else arguments
+    except msgspec.DecodeError:
+        return
+    label = given.get("label") if isinstance(given, dict) else None
+    shared = [block for block in await session.context_blocks() if block.label == label]
+    for block in shared:
+        access.check_block(block)
 
 
 async def _call(tools: dict[str, Tool], name: str, arguments: Any) -> Response:

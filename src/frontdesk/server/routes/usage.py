@@ -12,9 +12,9 @@ from frontdesk.addresses import read_query_ref
 from frontdesk.manager.manager import SessionManager
 from frontdesk.records import Page, Stats, Usage, UsageEntry
 from frontdesk.server.bodies import UsageBody
-from frontdesk.server.routes.parts import AccessOf, RefOf, moment, router, words
+from frontdesk.server.routes.parts import AccessOf, RefOf, router, words
 from frontdesk.server.telemetry import note_usage
-from frontdesk.server.wire import answer
+from frontdesk.server.wire import answer, moment
 
 routes = router("usage")
 Text = str | None
