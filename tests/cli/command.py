@@ -53,14 +53,13 @@ def command_line(*arguments: object) -> list[str]:
 
 
 def in_terminal(*arguments: object, store: object, answer: str = "", columns: int = 160) -> tuple[int, bytes]:
-    """The exit code of a command in a terminal, and every byte that the terminal got."""
+    """The exit code of a command in a terminal, and every byte that the terminal got. The answer is typed when the
+    command asks."""
     process, terminal = pty.fork()
     if process == 0:
         os.environ.update(FRONTDESK_STORE=str(store), COLUMNS=str(columns), TERM="xterm-256color")
         os.execv(sys.executable, command_line(*arguments))
     seen = b""
-    if answer:
-        os.write(terminal, answer.encode())
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         if select.select([terminal], [], [], 1)[0]:
@@ -71,5 +70,8 @@ def in_terminal(*arguments: object, store: object, answer: str = "", columns: in
             if not block:
                 break
             seen += block
+            if answer and b"[y/N]: " in seen:
+                os.write(terminal, answer.encode())
+                answer = ""
     os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), seen

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.command import Command, in_terminal
+import pytest
+
+from tests.cli.command import Command, command_line, in_terminal
 
 Run = Callable[..., Command]
 
@@ -31,6 +34,9 @@ def test_deleting_asks_first(frontdesk: Run, demo: Path) -> None:
     assert code == 1
     assert b"Delete 'standup' (Platform stand-up) with 5 messages?" in seen
     assert frontdesk("show", "standup", store=demo).code == 0
+    code, _ = in_terminal("delete", "standup", store=demo, answer="\x03")
+    assert code == 1
+    assert frontdesk("show", "standup", store=demo).code == 0
     code, _ = in_terminal("delete", "standup", store=demo, answer="y\n")
     assert code == 0
     assert frontdesk("show", "standup", store=demo).code == 3
@@ -48,17 +54,45 @@ def test_erase_removes_a_guest(frontdesk: Run, demo: Path) -> None:
 def test_export_and_import_move_a_namespace(frontdesk: Run, demo: Path, tmp_path: Path) -> None:
     assert frontdesk("export", "all.jsonl", store=demo).code == 0
     assert frontdesk("export", "all.jsonl", store=demo).code == 2  # it is there already
+    assert "is the store itself" in frontdesk("export", demo, "--force", store=demo).err
     checked = frontdesk("import", "all.jsonl", "--dry-run", store="new.db")
     assert checked.code == 0
     assert "would be imported" in checked.out
     (report,) = frontdesk("import", "all.jsonl", "--json", store="new.db").rows
     assert report["sessions"] > 20
-    assert frontdesk("export", store="new.db").out == (tmp_path / "all.jsonl").read_text()
+    assert frontdesk("export", "-", store="new.db").out == (tmp_path / "all.jsonl").read_text()
+
     lines = (tmp_path / "all.jsonl").read_text().splitlines()
     lines[3] = "broken"
     broken = frontdesk("import", "-", "--namespace", "other", store="new.db", input="\n".join(lines))
     assert broken.code == 1
     assert broken.err.startswith("line 4: ")
+
+
+def test_an_export_that_fails_leaves_no_file(demo: Path, tmp_path: Path) -> None:
+    line = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh", *command_line("export", "all.jsonl", "--store", demo)]
+    failed = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    assert (failed.returncode, failed.stderr) == (1, "frontdesk: File too large\n")
+    assert not list(tmp_path.glob("all.jsonl*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("export", "--force", "folder"), "is a directory"),
+        (("export", "nowhere/all.jsonl"), "there is no folder 'nowhere'"),
+        (("backup", "nowhere/all.db"), "there is no folder 'nowhere'"),
+        (("backup", "folder"), "'folder' exists: choose another name"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is(
+    frontdesk: Run, tmp_path: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    refused = frontdesk(*arguments, store="memory://")
+    assert refused.code == 2
+    assert reason in refused.err
+    assert not [path for path in tmp_path.rglob("*") if path.name.endswith(".partial")]
 
 
 def test_reindex(frontdesk: Run, demo: Path) -> None:
@@ -68,6 +102,8 @@ def test_reindex(frontdesk: Run, demo: Path) -> None:
 
 
 def test_doctor_and_backup(frontdesk: Run, demo: Path, tmp_path: Path) -> None:
+    assert "the first search builds it" in frontdesk("doctor", "--namespace", "empty", store=demo).out
+    assert "(forks share theirs)" in frontdesk("doctor", store=demo).out
     (report,) = frontdesk("doctor", "--json", store=demo).rows
     assert report["problems"] == []
     with sqlite3.connect(demo) as file:
@@ -81,7 +117,8 @@ def test_doctor_and_backup(frontdesk: Run, demo: Path, tmp_path: Path) -> None:
     assert "message_count is 1" in frontdesk("doctor", store=tmp_path / "before.db").out
     assert frontdesk("backup", "copy.db", store=demo).code == 0
     assert frontdesk("doctor", "--json", store=tmp_path / "copy.db").rows[0]["problems"] == []
-    assert frontdesk("backup", "copy.db", store=demo).code == 1
+    refused = frontdesk("backup", "copy.db", store=demo)
+    assert (refused.code, "'copy.db' exists: choose another name" in refused.err) == (2, True)
 
 
 def test_copy_moves_a_namespace_to_another_store(frontdesk: Run, demo: Path) -> None:
@@ -92,3 +129,5 @@ def test_copy_moves_a_namespace_to_another_store(frontdesk: Run, demo: Path) -> 
     shown = [frontdesk("show", "lisbon", "--all", "--json", store=store).out for store in (demo, "new.db")]
     assert shown[0] == shown[1]
     assert frontdesk("copy", "missing.db", "new.db").code == 2
+    itself = frontdesk("copy", demo, f"sqlite:///{demo}", "--yes")
+    assert (itself.code, "the same store" in itself.err) == (2, True)

@@ -40,7 +40,48 @@ def test_what_is_not_imported_is_reported(frontdesk: Run, tmp_path: Path) -> Non
     samples.write_lines(tmp_path / "b.jsonl", [{"a": 1}])
     assert frontdesk("import", "b.jsonl", store="a.db").code == 2
     assert frontdesk("import", "a.jsonl", "--format", "word", store="a.db").code == 2
-    assert frontdesk("import", "missing.jsonl", store="a.db").code == 1
+    store = frontdesk("import", "a.db", store="b.db")
+    assert (store.code, "to move a Frontdesk store, use `copy`" in store.err) == (1, True)
+
+
+def test_a_folder_without_transcripts_is_refused(frontdesk: Run, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "notes.txt").write_text("hello")
+    refused = frontdesk("import", "folder", store="a.db")
+    assert (refused.code, refused.out) == (2, "")
+    assert "folder has no transcripts: files named *.jsonl, " in refused.err
+
+
+def test_a_source_that_cannot_be_read_is_refused(frontdesk: Run, tmp_path: Path) -> None:
+    missing = frontdesk("import", "missing.jsonl", store="a.db")
+    assert (missing.code, "missing.jsonl does not exist" in missing.err) == (2, True)
+    assert not (tmp_path / "a.db").exists()
+    piped = frontdesk("import", "-", "--format", "codex", store="a.db", input="{}")
+    assert (piped.code, "not from standard input" in piped.err) == (2, True)
+
+
+def test_a_store_that_ends_with_the_command_is_not_written_to(frontdesk: Run, demo: Path, tmp_path: Path) -> None:
+    samples.write_lines(tmp_path / "a.jsonl", samples.CLAUDE)
+    for arguments in (("import", "a.jsonl"), ("import", "-"), ("keys", "create", "laptop")):
+        refused = frontdesk(*arguments, store="memory://")
+        assert (refused.code, refused.out) == (2, "")
+        assert "'memory://' is lost when this command ends" in refused.err
+    assert frontdesk("copy", demo, "memory://").code == 2
+    assert frontdesk("import", "a.jsonl", "--dry-run", store="memory://").code == 0
+
+
+def test_problems_that_are_not_listed_are_counted(frontdesk: Run, tmp_path: Path) -> None:
+    samples.write_lines(tmp_path / "a.jsonl", [*samples.CLAUDE, *["{"] * 1_200])
+    done = frontdesk("import", "a.jsonl", store="a.db")
+    assert done.code == 1
+    assert len([line for line in done.err.splitlines() if "the line is not JSON" in line]) == 1_000
+    assert done.err.endswith("1,200 problems, of which the first 1,000 are shown.\n")
+
+
+def test_an_export_is_not_read_from_the_keyboard(tmp_path: Path) -> None:
+    code, seen = in_terminal("import", "-", store=tmp_path / "a.db")
+    assert code == 2
+    assert b"standard input is the terminal" in seen
 
 
 def test_progress_is_shown_in_a_terminal(tmp_path: Path) -> None:

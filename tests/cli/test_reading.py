@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from frontdesk import Message, SessionManager
 from tests.cli.command import Command, command_line, in_terminal
+from tests.transfer.transcripts import samples
+from tests.transfer.transcripts.samples import SESSIONS
 
 Run = Callable[..., Command]
 
@@ -107,6 +110,7 @@ def test_errors_have_exit_codes_from_the_table_and_no_traceback(frontdesk: Run, 
     missing = frontdesk("show", "nobody", store=demo)
     assert (missing.code, missing.out) == (3, "")
     assert missing.err.startswith("frontdesk: no session 'nobody'")
+    assert "@concierge:web:ana" in frontdesk("show", "concierge:web:ana", store=demo).err
     described = frontdesk("show", "nobody", "--json", store=demo)
     assert json.loads(described.err)["error"] == "session_not_found"
     assert frontdesk("show", "@not-a-key", store=demo).code == 2
@@ -145,6 +149,14 @@ def test_hostile_content_never_reaches_the_terminal(demo: Path, arguments: tuple
     if arguments[0] == "show":
         assert rb"\x1b[31mred?" in seen
         assert b"<script>alert('from a message')</script>" in seen
+
+
+def test_a_narrow_terminal_shows_whole_ids(frontdesk: Run, tmp_path: Path) -> None:
+    transcript = samples.write_lines(tmp_path / "a.jsonl", samples.CLAUDE)
+    assert frontdesk("import", transcript, store="a.db").code == 0
+    made = frontdesk("fork", SESSIONS["claude-code"], store="a.db").out.strip()
+    _, seen = in_terminal("list", store=tmp_path / "a.db", columns=80)
+    assert made.encode() in seen
 
 
 def test_json_escapes_what_a_terminal_would_act_on(frontdesk: Run, demo: Path) -> None:
@@ -186,3 +198,7 @@ def test_a_manager_loads_what_moves_namespaces_when_that_is_called() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     loaded = {name for name in done.stdout.split() if name.startswith("frontdesk.transfer")}
     assert loaded <= {"frontdesk.transfer", "frontdesk.transfer.transcripts"}
+
+
+def test_the_command_prints_its_version(frontdesk: Run) -> None:
+    assert frontdesk("--version").out.strip() == version("frontdesk")

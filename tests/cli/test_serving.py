@@ -112,7 +112,7 @@ def test_a_port_that_is_taken_is_named(frontdesk: Run, demo: Path, command: tupl
         port = taken.getsockname()[1]
         refused = frontdesk(*command, "--port", port, store=demo)
     assert (refused.code, refused.out) == (2, "")  # no address is printed before it answers
-    why = f"cannot listen on port {port} of 127.0.0.1: Address already in use. Choose another one"
+    why = f"cannot listen on port {port} of 127.0.0.1: Address already in use. Choose another port or address"
     assert refused.err == f"frontdesk: {why}\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from frontdesk.cli import changing, keys, maintaining, moving, reading, serving, showing
@@ -9,12 +11,29 @@ from frontdesk.cli.desk import command
 
 app = typer.Typer(
     name="frontdesk",
-    help="Inspect, search, move and serve the sessions of your agents.",
     no_args_is_help=True,
     rich_markup_mode=None,  # drawing help with rich takes twice as long as everything else together
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("frontdesk"))
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Inspect, search, move and serve the sessions of your agents."""
+
 
 app.command("list")(command(reading.list_sessions))
 app.command("show")(command(showing.show))

@@ -41,7 +41,7 @@ async def compact(
     ] = "extractive",
     instructions: Annotated[str | None, typer.Option("--instructions", help="What the summary must keep.")] = None,
 ) -> None:
-    """Compact what the model sees of a session. No message is deleted, and it can be undone."""
+    """Show the model a summary in place of older messages. Nothing is deleted, and it can be undone."""
     result = await desk.manager.compact(await _existing(desk, ref), instructions=instructions)
     if desk.out.json:
         desk.out.record({"result": None if result is None else result.to_dict()})

@@ -4,9 +4,9 @@ it."""
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Coroutine
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec
 from urllib.parse import quote, unquote, urlsplit
 
@@ -94,13 +94,33 @@ def with_options(
 def store_url(given: str, *, creates: bool = False) -> str:
     """The URL of a store that was given as a URL or as the path of a SQLite file."""
     url = given if "://" in given else f"sqlite:///{quote(given)}"
-    parts = urlsplit(url)
-    path = unquote(parts.path.removeprefix("/"))
-    if parts.scheme == "sqlite" and not creates and not os.path.exists(path):
+    path = file_of(url)
+    if path is not None and not creates and not path.exists():
         from frontdesk.errors import StoreURLError
 
-        raise StoreURLError(f"there is no file {path!r}: nothing has been stored there yet, or the name is wrong")
+        raise StoreURLError(f"there is no file {str(path)!r}: nothing has been stored there yet, or the name is wrong")
     return url
+
+
+def file_of(store: str) -> Path | None:
+    """The file of a SQLite store."""
+    parts = urlsplit(store)
+    return Path(unquote(parts.path.removeprefix("/"))) if parts.scheme == "sqlite" else None
+
+
+def check_kept(store: str) -> None:
+    """Refuse to write to a store that ends with this command."""
+    if urlsplit(store).scheme == "memory":
+        raise typer.BadParameter(f"{store!r} is lost when this command ends: name a SQLite file, or a server")
+
+
+def check_new_file(file: Path, *, replace: bool | None = None) -> None:
+    """Refuse a file that exists, or has no folder. `replace` is the value of `--force`, if the command has it."""
+    if not file.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {str(file.parent)!r}: create it first")
+    if file.exists() and not replace:
+        hint = "choose another name" if replace is None else "pass --force to replace it"
+        raise typer.BadParameter(f"{str(file)!r} exists: {hint}")
 
 
 def parse_ref(text: str) -> str | SessionKey:
@@ -116,6 +136,7 @@ def parse_ref(text: str) -> str | SessionKey:
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed. Without a terminal, `--yes` is needed."""
+    import signal
     import sys
 
     from frontdesk.cli.escaping import visible
@@ -126,4 +147,9 @@ def confirm(question: str, *, yes: bool) -> None:
         raise typer.BadParameter(
             "there is no terminal to confirm on, and nothing was changed: pass --yes", param_hint="--yes"
         )
-    typer.confirm(visible(question), abort=True, err=True)
+    # Ctrl-C only cancels the next await of a coroutine, but no await ends this question.
+    of_loop = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        typer.confirm(visible(question), abort=True, err=True)
+    finally:
+        signal.signal(signal.SIGINT, of_loop)

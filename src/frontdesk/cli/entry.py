@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from frontdesk.extras import explain_missing
+
+if TYPE_CHECKING:
+    from frontdesk.errors import FrontdeskError
 
 _FAILED = 1
 _USAGE = 2
-_EXTRAS = {
-    "typer": "cli",
-    "rich": "cli",
-    "mcp": "mcp",
-    "fastapi": "server",
-    "uvicorn": "server",
-    "starlette": "server",
-    "prometheus_client": "server",
-    "opentelemetry": "telemetry",
-    "redis": "redis",
-    "asyncpg": "postgres",
-    "openai": "openai",
-    "anthropic": "anthropic",
-}
-"""the extra that installs a package"""
 
 
 def main() -> None:
@@ -28,38 +21,65 @@ def main() -> None:
     try:
         from frontdesk.cli.app import app
 
-        app(prog_name="frontdesk")
+        # With --json, errors are shown here: Typer would print wrong usage as text.
+        code = app(prog_name="frontdesk", standalone_mode=not _wants_json())
+        sys.exit(code if isinstance(code, int) else 0)
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").split(".")[0])
-        if extra is None:
+        text = explain_missing("this command", error)
+        if text is None:
             raise
-        _fail(f"this needs the package {error.name}: pip install 'frontdesk[{extra}]'", _USAGE)
+        _fail(text, _USAGE, "configuration")
     except Exception as error:
         _report(error)
 
 
+def _wants_json() -> bool:
+    return "--json" in sys.argv
+
+
 def _report(error: Exception) -> None:
     """Print a known error and exit with its code. Any other error is a bug, and is raised again."""
+    import typer
+
     from frontdesk.errors import FrontdeskError
 
     if isinstance(error, FrontdeskError):
         from frontdesk.error_codes import error_code
 
         row = error_code(error)
-        if "--json" in sys.argv:
-            from frontdesk.cli.escaping import to_json
-
-            values = {"error": row.code, "message": str(error), "details": error.details, "outcome": row.outcome}
-            sys.stderr.write(to_json(values) + "\n")
-            sys.exit(row.exit_code)
-        _fail(str(error), row.exit_code)
-    if isinstance(error, OSError) and error.filename is not None:
-        _fail(f"{error.filename}: {error.strerror}", _FAILED)
+        _fail(f"{error}{_hint(error)}", row.exit_code, row.code, error.details, row.outcome)
+    if isinstance(error, typer.Abort):
+        _fail("aborted: nothing was changed", _FAILED, "aborted")
+    describe = getattr(error, "format_message", None)
+    if describe is not None:  # an error of Typer
+        _fail(describe(), _USAGE, "usage")
+    if isinstance(error, OSError) and error.errno is not None:
+        where = "" if error.filename is None else f"{error.filename}: "
+        _fail(f"{where}{error.strerror}", _FAILED, "file", outcome="may have happened")
     raise error
 
 
-def _fail(message: str, code: int) -> None:
-    from frontdesk.cli.escaping import visible
+def _hint(error: FrontdeskError) -> str:
+    """What to write instead, if a key was given where an id is expected."""
+    from frontdesk.errors import SessionNotFoundError
 
-    sys.stderr.write(f"frontdesk: {visible(message)}\n")
-    sys.exit(code)
+    if isinstance(error, SessionNotFoundError) and error.session_id.count(":") in (2, 3):
+        return f" (a key begins with @: @{error.session_id})"
+    return ""
+
+
+def _fail(
+    message: str,
+    exit_code: int,
+    code: str,
+    details: Mapping[str, Any] = MappingProxyType({}),
+    outcome: str = "refused",
+) -> NoReturn:
+    from frontdesk.cli.escaping import to_json, visible
+
+    if _wants_json():
+        document = {"error": code, "message": message, "details": dict(details), "outcome": outcome}
+        sys.stderr.write(to_json(document) + "\n")
+    else:
+        sys.stderr.write(f"frontdesk: {visible(message)}\n")
+    sys.exit(exit_code)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from frontdesk.cli.desk import Desk, YesOption, confirm
+from frontdesk.cli.desk import Desk, YesOption, check_kept, confirm
 from frontdesk.cli.output import Cell
 
 Role = Literal["read", "write", "admin"]
@@ -25,6 +25,7 @@ async def create(
     from frontdesk.keys import SessionKey
     from frontdesk.server import ApiKeys
 
+    check_kept(desk.store)
     async with ApiKeys(desk.store) as keys:
         made = await keys.create(
             name,

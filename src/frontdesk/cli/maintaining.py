@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frontdesk.cli.desk import Desk
+from frontdesk.cli.desk import Desk, check_new_file
 from frontdesk.cli.output import Cell, size_of
 from frontdesk.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from frontdesk import SearchInfo
 
 _FAILED = 1
 
@@ -41,11 +44,12 @@ async def doctor(
             state = Cell("fixed  ", "green") if problem.fixed else Cell("found  ", "red")
             desk.out.line(state, Cell(problem.session_id, "bold"), f"  {problem.kind}: {problem.problem}")
         desk.out.line(
-            f"{report.sessions:,} sessions with {report.messages:,} messages: {len(report.problems)} problems."
+            f"{report.sessions:,} sessions with {report.messages:,} stored messages (forks share theirs):"
+            f" {report.problems_total:,} problems."
         )
-        pending = f", {index.pending:,} changes are not in it yet" if index.pending else ""
-        desk.out.line(f"The index has {index.texts:,} texts{' and is being built' if index.building else ''}{pending}.")
-    if any(not problem.fixed for problem in report.problems):
+        desk.out.line(_describe(index))
+    is_all_shown = len(report.problems) == report.problems_total
+    if not is_all_shown or any(not problem.fixed for problem in report.problems):
         raise typer.Exit(_FAILED)
 
 
@@ -67,8 +71,16 @@ async def reindex(desk: Desk) -> None:
 
 
 async def _back_up(desk: Desk, file: Path) -> None:
+    check_new_file(file)
     await desk.manager.backup(file)
     desk.out.note(f"Backup: {file} ({size_of(file.stat().st_size)})")
+
+
+def _describe(index: SearchInfo) -> str:
+    if not index.texts and index.indexed_up_to is None:
+        return "Nothing is in the index yet: the first search builds it."
+    pending = f", {index.pending:,} changes are not in it yet" if index.pending else ""
+    return f"The index has {index.texts:,} texts{' and is being built' if index.building else ''}{pending}."
 
 
 def _backup_name(desk: Desk) -> Path:

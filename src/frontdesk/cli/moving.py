@@ -9,47 +9,75 @@ from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from frontdesk.cli.desk import Desk, JSONOption, NamespaceOption, YesOption, confirm, store_url
+from frontdesk.cli.desk import (
+    Desk,
+    JSONOption,
+    NamespaceOption,
+    YesOption,
+    check_kept,
+    check_new_file,
+    confirm,
+    file_of,
+    store_url,
+)
 from frontdesk.cli.output import Output, size_of
 from frontdesk.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from frontdesk import TranscriptFormat
-    from frontdesk.records import CopyReport
+    from frontdesk.records import CopyReport, ImportReport, TranscriptReport
 
+STREAM = Path("-")
+"""the argument for standard input and output"""
 _FAILED = 1
 _LONGEST_HEADER = 1 << 16
 
 
 async def export(
     desk: Desk,
-    file: Annotated[Path | None, typer.Argument(help="Where to write it. Default: standard output.")] = None,
+    file: Annotated[
+        Path, typer.Argument(help='Where to write it; "-" is standard output.', dir_okay=False, allow_dash=True)
+    ] = STREAM,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write the whole namespace as JSON lines."""
     total = (await desk.manager.stats()).sessions
-    with ProgressBar("exporting", "sessions", hidden=file is None and sys.stdout.isatty()) as bar:
+    to_stream = file == STREAM
+    if not to_stream:
+        check_new_file(file, replace=force)
+        own = file_of(desk.store)
+        if own is not None and file.exists() and own.samefile(file):
+            raise typer.BadParameter(f"{str(file)!r} is the store itself: choose another name")
+    with ProgressBar("exporting", "sessions", hidden=to_stream and sys.stdout.isatty()) as bar:
 
         def show(done: int, _: int) -> None:
             bar.update(done, max(total, done))
 
-        if file is None:
+        if to_stream:
             async for line in desk.manager.export(show):
                 sys.stdout.buffer.write(line)
             return
-        if file.exists() and not force:
-            raise typer.BadParameter(f"{file} exists: pass --force to replace it")
         partial = file.with_name(f"{file.name}.partial")
-        with partial.open("wb") as out:
-            async for line in desk.manager.export(show):
-                out.write(line)
-            out.flush()
-            os.fsync(out.fileno())
-        partial.replace(file)
+        try:
+            with partial.open("wb") as out:
+                async for line in desk.manager.export(show):
+                    out.write(line)
+                out.flush()
+                os.fsync(out.fileno())
+            partial.replace(file)
+        finally:
+            partial.unlink(missing_ok=True)
     if desk.out.json:
         desk.out.record({"file": str(file), "bytes": file.stat().st_size})
     else:
         desk.out.note(f"{file}: {size_of(file.stat().st_size)}")
+
+
+def _check_exists(file: Path) -> Path:
+    """Called before the store is opened, which creates it."""
+    if file != STREAM and not file.exists():
+        raise typer.BadParameter(f"{file} does not exist")
+    return file
 
 
 async def import_file(
@@ -57,7 +85,8 @@ async def import_file(
     file: Annotated[
         Path,
         typer.Argument(
-            help='An export, a transcript, or a folder of transcripts; "-" reads an export from standard input.'
+            help='An export, a transcript, or a folder of transcripts; "-" reads an export from standard input.',
+            callback=_check_exists,
         ),
     ],
     format: Annotated[
@@ -67,7 +96,13 @@ async def import_file(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, and write nothing.")] = False,
 ) -> None:
     """Import an export, or transcripts of other tools. What already exists is not changed."""
-    if format is None and (str(file) == "-" or _is_export(file)):
+    if not dry_run:
+        check_kept(desk.store)
+    if file == STREAM and format is not None:
+        raise typer.BadParameter("transcripts are read from a file or a folder, not from standard input")
+    if file == STREAM and sys.stdin.isatty():
+        raise typer.BadParameter("standard input is the terminal: name a file, or pipe an export into this command")
+    if file == STREAM or (format is None and _is_export(file)):
         await _import_export(desk, file, dry_run=dry_run)
     else:
         await _import_transcripts(desk, file, format, dry_run=dry_run)
@@ -83,7 +118,7 @@ def _is_export(file: Path) -> bool:
 
 
 async def _import_export(desk: Desk, file: Path, *, dry_run: bool) -> None:
-    size = None if str(file) == "-" else file.stat().st_size
+    size = None if file == STREAM else file.stat().st_size
     with ProgressBar("checking" if dry_run else "importing", "lines") as bar:
         source: IO[bytes] = sys.stdin.buffer if size is None else file.open("rb")
         with source:
@@ -101,6 +136,7 @@ async def _import_export(desk: Desk, file: Path, *, dry_run: bool) -> None:
         )
         for problem in report.problems:
             desk.out.note(f"line {problem.line}: {problem.problem}")
+        _note_total(desk, report)
     if report.problems:
         raise typer.Exit(_FAILED)
 
@@ -124,8 +160,16 @@ async def _import_transcripts(desk: Desk, path: Path, format: str | None, *, dry
         for problem in report.problems:
             where = f"{problem.file}:{problem.line}" if problem.line else problem.file
             desk.out.note(f"{where}: {problem.problem}")
+        _note_total(desk, report)
     if report.problems:
         raise typer.Exit(_FAILED)
+
+
+def _note_total(desk: Desk, report: ImportReport | TranscriptReport) -> None:
+    """Say how many problems there are, if not all of them were shown."""
+    shown = len(report.problems)
+    if shown < report.problems_total:
+        desk.out.note(f"{report.problems_total:,} problems, of which the first {shown:,} are shown.")
 
 
 def _verb(dry_run: bool) -> str:
@@ -149,7 +193,11 @@ def copy(
     """Copy a namespace to another store while it is in use. Run it again to continue."""
     import asyncio
 
-    asyncio.run(_copy(store_url(source), store_url(target, creates=True), namespace, Output(json=json), follow, yes))
+    old, new = store_url(source), store_url(target, creates=True)
+    check_kept(new)
+    if old == new:
+        raise typer.BadParameter("FROM and TO are the same store")
+    asyncio.run(_copy(old, new, namespace, Output(json=json), follow, yes))
 
 
 async def _copy(source: str, target: str, namespace: str, out: Output, follow: bool, yes: bool) -> None:

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from frontdesk.cli.escaping import one_line, to_json, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_ID_WIDTH = 36
+"""what a terminal shows of an id at least: all of one that Frontdesk made, so that it can be copied"""
 
 
 class Cell(NamedTuple):
@@ -43,7 +46,9 @@ class Output:
 
         table = Table(box=None, header_style="dim", show_header=any(columns), pad_edge=False, padding=(0, 2, 0, 0))
         for column in columns:
-            table.add_column(column.rstrip("#"), justify="right" if column.endswith("#") else "left", no_wrap=True)
+            justify: Literal["left", "right"] = "right" if column.endswith("#") else "left"
+            least = _ID_WIDTH if column == "id" else None
+            table.add_column(column.rstrip("#"), justify=justify, no_wrap=True, min_width=least)
         for row in rows:
             table.add_row(*(Text(one_line(cell.text), style=cell.style) for cell in map(_cell, row)))
         self._console.print(table)
@@ -86,6 +91,11 @@ class Output:
         from rich.console import Console
 
         return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things: "1 message", "2,000 messages"."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _cell(part: str | Cell) -> Cell:

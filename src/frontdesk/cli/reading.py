@@ -23,7 +23,7 @@ StatusOption = Annotated[
 ]
 TagOption = Annotated[str | None, typer.Option("--tag", help="Only sessions with this tag.")]
 LimitOption = Annotated[int, typer.Option("--limit", "-l", min=1, max=1000, help="At most this many.")]
-CursorOption = Annotated[str | None, typer.Option("--cursor", help="Print the next page: the cursor of the last one.")]
+CursorOption = Annotated[str | None, typer.Option("--cursor", help="Start after a page: its next cursor.")]
 
 _STATUS_STYLES = {"active": "green", "compacting": "yellow", "suspended": "magenta", "archived": "dim"}
 _NEARLY_FULL = 0.8
@@ -68,14 +68,14 @@ async def list_sessions(
 
 
 def _row(info: SessionInfo) -> tuple[str | Cell, ...]:
-    full = "red" if info.token_usage >= _NEARLY_FULL else ""
+    full = "red" if info.window_usage >= _NEARLY_FULL else ""
     return (
         Cell(info.id, "bold"),
         info.name,
         "" if info.key is None else str(info.key),
         Cell(info.status, _STATUS_STYLES.get(info.status, "")),
         f"{info.message_count:,}",
-        Cell(f"{info.token_usage:.0%}", full),
+        Cell(f"{info.window_usage:.0%}", full),
         f"{info.cost:.4f}" if info.cost else "",
         ago(info.last_active_at),
     )

@@ -78,7 +78,8 @@ async def _serve(desk: Desk, host: str, port: int, *, telemetry: bool = False) -
             desk.out.line(Cell(address, "bold"))
             if not has_keys:
                 desk.out.note(
-                    "There are no API keys, so only this machine is answered. `frontdesk keys create` makes one."
+                    "There are no API keys, so only programs on this machine are answered. To answer others, create one"
+                    " with `frontdesk keys create`."
                 )
             desk.out.flush()
 

@@ -8,7 +8,7 @@ import typer
 
 from frontdesk.cli.branching import show_tree
 from frontdesk.cli.desk import Desk, RefArgument, parse_ref
-from frontdesk.cli.output import Cell, ago
+from frontdesk.cli.output import Cell, ago, counted
 
 if TYPE_CHECKING:
     from frontdesk.messages import Message
@@ -70,10 +70,10 @@ def _show_info(desk: Desk, info: SessionInfo) -> None:
         "no key" if info.key is None else str(info.key),
         info.status if info.end_reason is None else f"{info.status} ({info.end_reason})",
         info.model or "",
-        f"{info.message_count:,} messages",
-        f"{info.token_count:,} of {info.max_tokens:,} tokens ({info.token_usage:.0%})",
+        counted(info.message_count, "message"),
+        f"{info.token_count + info.prompt_tokens:,} of {info.max_tokens:,} tokens ({info.window_usage:.0%})",
         f"cost {info.cost:f}" if info.cost else "",
-        f"{info.compaction_count} compactions" if info.compaction_count else "",
+        counted(info.compaction_count, "compaction") if info.compaction_count else "",
         f"active {ago(info.last_active_at)} ago",
         f"from {info.parent_session_id}" if info.parent_session_id else "",
         f"tags {', '.join(info.tags)}" if info.tags else "",
