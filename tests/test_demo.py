@@ -40,6 +40,19 @@ async def test_the_demo_shows_every_feature(demo: SessionManager) -> None:
     assert sessions["dome-3"].token_count < sessions["dome-3"].max_tokens
 
 
+async def test_compactions_say_why_they_ran_and_the_prompt_is_older_than_the_memory(demo: SessionManager) -> None:
+    for session_id in ("lisbon", "billing-rounding", "dome-3"):
+        for compaction in await demo.session(session_id).compactions():
+            assert compaction.details["trigger"] == "manual"
+            assert compaction.details["model"] == "claude-haiku-5"
+            assert compaction.details["duration"] > 0
+    prompt = await demo.session("lisbon").prompt()
+    assert prompt is not None
+    assert (prompt.versions["memory"], (await demo.session("lisbon").context_block("memory")).version) == (2, 4)
+    assert await demo.count(min_usage=0.8) == 2
+    assert (await demo.session("billing-rounding").info()).window_usage < 1
+
+
 async def test_blocks_have_versions_and_a_guest_keeps_them(demo: SessionManager) -> None:
     current = demo.session(ANA)  # a later conversation than the one that wrote most of the versions
     assert [version.version for version in await current.block_history("memory")] == [4, 3, 2, 1]

@@ -98,11 +98,10 @@ async def _plan_lisbon(stage: Stage) -> Scene:
     for question, answer in _PLANS[:5]:
         await scene.user(question)
         await scene.answer(answer)
-    await scene.cover(
+    await scene.compact(
         "Ana and her daughter Inês (8) spend 14 to 17 May in Lisbon. Room: Solar do Castelo, fourth floor, 148 euro a"
         " night. Done: tiles museum by bus 794, lunch without shellfish at Taberna da Rua das Flores, Cascais by train."
-        " Booked: Oceanário, Sunday 10:00, OCE-4471, 38 euro.",
-        keep=4,
+        " Booked: Oceanário, Sunday 10:00, OCE-4471, 38 euro."
     )
     for question, answer in _PLANS[5:]:
         await scene.user(question)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from frontdesk.demo import concierge, crowd, languages, observatory, work
 from frontdesk.demo.clock import DemoClock
+from frontdesk.demo.dictation import plan_all_but_the_last, take_dictation
 from frontdesk.demo.scene import Stage
 from frontdesk.manager import SessionManager
 from frontdesk.models import extractive
@@ -23,17 +24,19 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 
 def demo_manager(store: Store | str, *, namespace: str = "default", clock: DemoClock | None = None) -> SessionManager:
-    """A manager with the blocks that the sessions of the demo have. With a `clock`, `fill` spreads them over the last
-    two weeks."""
-    return (
+    """A manager with the blocks that the sessions of the demo have. With a `clock`, it is ready for `fill`, which
+    spreads them over the last two weeks and dictates their summaries."""
+    manager = (
         SessionManager(store, namespace=namespace, clock=clock)
         .with_context("soul", description="Who the agent is", default_content="You help guests.", readonly=True)
         .with_context("memory", description="What is known about the guest", max_tokens=1_100, scope="guest")
         .with_context("notes", description="Notes of this conversation", max_tokens=400)
         .with_context("house", description="Rules of the house", max_tokens=600, scope="namespace")
         .with_cached_prompt()
-        .with_compaction(extractive(), auto=False)
     )
+    if clock is None:
+        return manager.with_compaction(extractive(), auto=False)
+    return manager.with_compaction(take_dictation, planner=plan_all_but_the_last, auto=False)
 
 
 async def fill(

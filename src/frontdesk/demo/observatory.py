@@ -12,7 +12,7 @@ from frontdesk.keys import SessionKey
 
 KEY = SessionKey("observatory", "mqtt", "dome-3")
 _BATCH = 2_500
-_KEPT = 800
+_SHORT = 1_000
 _TARGETS = ("M31", "NGC 7000", "Jupiter", "Vega", "M57", "IC 1396", "Saturn", "Albireo", "M13", "NGC 6888")
 
 
@@ -37,13 +37,12 @@ async def play(stage: Stage, messages: int, on_message: Callable[[int], None]) -
 
 async def _finish_night(scene: Scene, first: int, count: int) -> None:
     night = first // _BATCH + 1
-    if count > _KEPT:
+    if count > _SHORT:
         target = _TARGETS[night % len(_TARGETS)]
-        await scene.cover(
+        await scene.compact(
             f"Nights 1 to {night}: {first + count:,} readings. The dome was closed {night * 2} times for humidity and"
             f" {night} times for wind. Best seeing: 0.{60 + night % 30} arcsec, on {target}. Guiding error stays below"
-            " 0.4 arcsec; the focuser was recalibrated on every tenth night.",
-            keep=_KEPT,
+            " 0.4 arcsec; the focuser was recalibrated on every tenth night."
         )
     await scene.answer(f"Night {night}: {count} readings, nothing that needs a person.")
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from frontdesk.demo.clock import DemoClock
+from frontdesk.demo.dictation import dictate
 from frontdesk.keys import SessionKey
 from frontdesk.manager import SessionManager
 from frontdesk.session import Session
@@ -94,11 +95,10 @@ class Scene:
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         return await self._append({"role": "tool", "tool_call_id": call_id, "content": text}, 1.2)
 
-    async def cover(self, summary: str, *, keep: int) -> None:
-        """Compact everything in view except the last messages."""
-        messages = await self.session.history()
-        first = next(message.id for message in messages if message.role != "system" or message.is_summary)
-        await self.session.add_compaction(summary, first, messages[-keep - 1].id)
+    async def compact(self, summary: str) -> None:
+        """Compact everything in view except the last messages. The next request freezes the prompt again."""
+        await self.session.compact(instructions=dictate(summary))
+        await self.session.freeze_system_prompt()
         self._cached = 0  # the start of the request changed, so the provider's cache is of no use
 
     async def _append(self, message: dict[str, Any], pause: float, **place: Any) -> str:

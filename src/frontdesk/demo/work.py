@@ -36,7 +36,7 @@ async def _write_code(stage: Stage) -> None:
         tags=["code"],
         metadata={"repository": "billing-api", "branch": "fix/rounding"},
         source="cli",
-        max_tokens=9_000,
+        max_tokens=13_500,
     )
     session = scene.session
     await session.set_system_prompt("You are a careful software engineer. Run the tests before you claim success.")
@@ -54,7 +54,7 @@ async def _write_code(stage: Stage) -> None:
         )
         if number in (1, 3):
             done = "; ".join(f"{name}: {text}" for name, _, text in _STEPS[: number + 1])
-            await scene.cover(f"Marta wants invoices to be right to the cent; keep the schema. So far: {done}", keep=3)
+            await scene.compact(f"Marta wants invoices to be right to the cent; keep the schema. So far: {done}")
             await session.append_context_block("notes", f"{file} is done.", author="coder")
     await session.freeze_system_prompt()
     await scene.user("Good. Squash it into one commit per file and write the changelog.")
