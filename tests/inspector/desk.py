@@ -39,7 +39,17 @@ class Desk:
 
     address: str
     store: str
+    process: asyncio.subprocess.Process
     keys: tuple[str, ...] = ()
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    async def kill(self) -> None:
+        """End the server without a chance to say goodbye."""
+        self.process.kill()
+        await self.process.wait()
 
     def at(self, path: str = "", *, mounted: bool = False) -> str:
         return f"{self.address}{PREFIX if mounted else ''}/{path}"
@@ -50,7 +60,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def serving(store: Path, *roles: str) -> AsyncIterator[Desk]:
+async def serving(store: Path, *roles: str, port: int = 0) -> AsyncIterator[Desk]:
     """A server for a SQLite file, with a key for each role."""
     url = f"sqlite:///{store}"
     process = await asyncio.create_subprocess_exec(
@@ -58,6 +68,7 @@ async def serving(store: Path, *roles: str) -> AsyncIterator[Desk]:
         "-m",
         "tests.inspector.served",
         url,
+        str(port),
         *roles,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -68,7 +79,7 @@ async def serving(store: Path, *roles: str) -> AsyncIterator[Desk]:
     try:
         line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
         address, *keys = line.decode().split()
-        yield Desk(address, url, tuple(keys))
+        yield Desk(address, url, process, tuple(keys))
     finally:
         process.stdin.close()
         try:

@@ -1,10 +1,9 @@
-"""A server in a process of its own, for tests of the page: `python -m tests.inspector.served STORE ROLE...`. It prints
-its address and a key for each role, and ends when its input does."""
+"""A server in a process of its own, for tests of the page: `python -m tests.inspector.served STORE PORT ROLE...`. A
+port of 0 is any free one. It prints its address and a key for each role, and ends when its input does."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from typing import cast
 
@@ -13,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from frontdesk.demo import demo_manager
+from frontdesk.listening import listen
 from frontdesk.server import ApiKeys, Role, ServerSettings, create_app
 from frontdesk.server.serving import Server
 
@@ -20,12 +20,12 @@ PREFIX = "/desk"
 """the app is also mounted below this prefix"""
 
 
-async def main(store: str, *roles: Role) -> None:
+async def main(store: str, port: int, *roles: Role) -> None:
     async with demo_manager(store) as manager, ApiKeys(store) as keys:
         secrets = [(await keys.create(f"{role} key", role=role)).secret for role in roles]
         app = create_app(manager, keys=keys, settings=ServerSettings(store_name="agents.db", rate=10_000, burst=10_000))
         both = Starlette(routes=[Mount(PREFIX, app), Mount("/", app)])
-        with socket.create_server(("127.0.0.1", 0)) as listener:
+        with listen("127.0.0.1", port) as listener:
             config = uvicorn.Config(both, log_config=None, access_log=False, timeout_graceful_shutdown=5)
             server = Server(config, (manager,))
             serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -37,4 +37,4 @@ async def main(store: str, *roles: Role) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], *(cast(Role, role) for role in sys.argv[2:])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), *(cast(Role, role) for role in sys.argv[3:])))

@@ -7,8 +7,10 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from frontdesk import SessionKey
+from frontdesk import SessionKey, SessionManager
 from tests.inspector.desk import Desk
+from tests.public_api.steps import say
+from tests.server.live import live_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -95,3 +97,19 @@ async def test_a_list_that_changed_waits_for_a_click(page: Page, desk: Desk) -> 
     assert await first.inner_text() == before
     await page.get_by_role("button", name="1 updated").click()
     await expect(first).to_have_text("Written a moment ago")
+
+
+async def test_nearly_full_is_where_this_server_starts_compactions(page: Page) -> None:
+    manager = (
+        SessionManager("memory://")
+        .with_compaction(max_tokens=100, soft_ratio=0.4, hard_ratio=0.4)
+        .with_token_counter(len)
+    )
+    async with manager, live_server(manager) as address:
+        await say(manager.session("half full"), "x" * 50)
+        await say(manager.session("nearly empty"), "x")
+        await page.goto(address)
+        await expect(page.locator(".legend")).to_have_text("compaction starts at 40 %")
+        await page.get_by_role("link", name="Nearly full").click()
+        await expect(page.locator("[data-row]")).to_have_count(1)
+        await expect(page.locator("[data-row]")).to_contain_text("half full")

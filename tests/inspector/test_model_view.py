@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.inspector.desk import Desk
 from tests.inspector.test_session import assistant, chat, user
@@ -108,3 +108,23 @@ async def test_the_timeline_leads_to_any_place(page: Page, desk: Desk) -> None:
     middle = page.locator("article[data-position]").filter(has_text=re.compile("Question 2[45]"))
     await expect(middle.first).to_be_attached()
     await expect(slider).to_have_attribute("aria-valuenow", re.compile(r"[45]\d\d"))
+
+
+async def test_says_how_long_a_compaction_took_unless_it_took_no_time(page: Page, desk: Desk) -> None:
+    took = 0.004
+
+    async def answer(route: Route) -> None:
+        """The answer of the server with this duration: a real one depends on the speed of the machine."""
+        response = await route.fetch()
+        found = await response.json()
+        for compaction in found["items"]:
+            compaction["details"]["duration"] = took
+        await route.fulfill(response=response, json=found)
+
+    await page.route("**/compactions", answer)
+    await page.goto(desk.at("s/lisbon?view=model"))
+    author = page.locator(".why").get_by_text("by claude")
+    await expect(author).to_have_text("by claude-haiku-5")
+    took = 3.2
+    await page.reload()
+    await expect(author).to_have_text("by claude-haiku-5, 3.2 s")

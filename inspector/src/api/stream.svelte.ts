@@ -15,6 +15,8 @@ class EventStream {
   /** when the connection broke, and when the next attempt begins; milliseconds */
   lostAt = $state(0);
   retryAt = $state(0);
+  /** how often the connection came back: what could not be loaded meanwhile is loaded again */
+  returns = $state(0);
 
   #position = '';
   #listeners = new Set<Listener>();
@@ -81,6 +83,7 @@ class EventStream {
       if (response.status === 410) await this.#restart(signal);
       if (!response.ok || !response.body) return false;
       connected = true;
+      if (this.state === 'lost') this.returns += 1;
       this.state = 'live';
       await this.#consume(response.body, signal);
     } catch {

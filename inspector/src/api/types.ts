@@ -28,8 +28,9 @@ export type SessionInfo = {
   summary: string | null;
   message_count: number;
   token_count: number;
+  prompt_tokens: number;
   max_tokens: number;
-  token_usage: number;
+  window_usage: number;
   cost: string;
   compaction_count: number;
   branch_count: number;

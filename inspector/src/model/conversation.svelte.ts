@@ -1,6 +1,6 @@
 /** A window of rows on a path that may be of any length: at most `MOST` messages are kept, and pages far from the reader are dropped. */
 
-import { api, ref } from '../api/client';
+import { api, ApiError, ref } from '../api/client';
 import type { Entries, Entry, Missing, Outline, View, ViewItem } from '../api/types';
 import { rowsOfEntries, rowsOfView, type Row } from './rows';
 
@@ -88,7 +88,8 @@ export class Conversation {
       this.#show();
       return true;
     } catch (error) {
-      this.error = error;
+      // Without a connection, what was loaded stays: a banner says why there is no more.
+      if (!(error instanceof ApiError && error.status === 0)) this.error = error;
       return false;
     } finally {
       this.#busy = false;

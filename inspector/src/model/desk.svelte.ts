@@ -21,7 +21,8 @@ class DeskState {
 
   mayWrite = $derived(this.info !== null && this.info.role !== 'read');
   isAdmin = $derived(this.info?.role === 'admin');
-  compactsAt = $derived(this.info?.compacts_at ?? 0.8);
+  /** the share of a window at which a compaction starts; none does before the server has answered */
+  compactsAt = $derived(this.info?.compacts_at ?? 1);
 
   constructor() {
     refusal.handler = () => {
