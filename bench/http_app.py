@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
@@ -20,6 +19,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from frontdesk import SessionManager
+from frontdesk.listening import listen
 from frontdesk.server import create_app
 
 POOL = 16
@@ -110,7 +110,7 @@ async def _opened(kind: str, store: str) -> AsyncIterator[FastAPI]:
 
 async def main(kind: str, store: str) -> None:
     async with _opened(kind, store) as app:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
+        with listen("127.0.0.1", 0) as listener:
             # The connections stay open while the other server is measured.
             config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_keep_alive=3600)
             server = uvicorn.Server(config)

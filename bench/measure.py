@@ -22,6 +22,8 @@ class Case:
     settings: str
     operations: int
     work: Callable[[], Awaitable[object]]
+    after: Callable[[], Awaitable[object]] | None = None
+    """finishes what the work has left to the background, which would run during other turns; not timed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +41,29 @@ class Timing:
         return self.wall_us if measure == "wall" else self.cpu_us
 
 
-def one_by_one(name: str, settings: str, operations: int, operation: Callable[[], Awaitable[object]]) -> Case:
+def one_by_one(
+    name: str,
+    settings: str,
+    operations: int,
+    operation: Callable[[], Awaitable[object]],
+    after: Callable[[], Awaitable[object]] | None = None,
+) -> Case:
     """A case that repeats an operation, one after the other."""
 
     async def work() -> None:
         for _ in range(operations):
             await operation()
 
-    return Case(name, settings, operations, work)
+    return Case(name, settings, operations, work, after)
 
 
 def at_once(
-    name: str, settings: str, tasks: int, operations: int, operation: Callable[[int], Awaitable[object]]
+    name: str,
+    settings: str,
+    tasks: int,
+    operations: int,
+    operation: Callable[[int], Awaitable[object]],
+    after: Callable[[], Awaitable[object]] | None = None,
 ) -> Case:
     """A case of `tasks` concurrent tasks. Each repeats the operation, which gets the number of its task."""
 
@@ -61,7 +74,7 @@ def at_once(
     async def work() -> None:
         await asyncio.gather(*map(task, range(tasks)))
 
-    return Case(name, settings, tasks * operations, work)
+    return Case(name, settings, tasks * operations, work, after)
 
 
 async def interleave(
@@ -103,6 +116,9 @@ async def _time(case: Case, cpu_clock: Callable[[], int]) -> tuple[int, int]:
     try:
         wall, cpu = time.perf_counter_ns(), cpu_clock()
         await case.work()
-        return time.perf_counter_ns() - wall, cpu_clock() - cpu
+        found = time.perf_counter_ns() - wall, cpu_clock() - cpu
     finally:
         gc.enable()
+    if case.after is not None:
+        await case.after()
+    return found

@@ -43,16 +43,18 @@ def _print_table(table: Table) -> None:
 
 
 def verdict(target: Target) -> str:
-    """One line: whether the target is met, by how much it is missed, and the value of the other measure."""
+    """One line: whether the target is met, by how much it is missed and why, and the value of the other measure."""
     sign = "<=" if target.kind == "at most" else ">="
     result = "PASS  " if target.met else "MISSED"
     measure, other = ("CPU", "wall") if target.measure == "cpu" else ("wall", "CPU")
     missed = "" if target.met else f": missed by {(target.used - 1) * 100:.0f} %"
+    if not target.met and target.reason:
+        missed += f" ({target.reason})"
     figures = f"{target.value:.2f}{target.unit}"
     if target.other is not None:
         figures += f" {measure} ({target.other:.2f}{target.unit} {other})"
-    floor = "floor unknown" if target.floor is None else f"floor about {target.floor:.3g}{target.unit}"
-    return f"{result} {target.text}: {figures}, target {sign} {target.limit:g}{target.unit}, {floor}{missed}"
+    target_and_floor = f"target {sign} {target.limit:g}{target.unit}, floor about {target.floor:.3g}{target.unit}"
+    return f"{result} {target.text}: {figures}, {target_and_floor}{missed}"
 
 
 def print_summary(outcomes: Sequence[Outcome]) -> None:

@@ -21,17 +21,18 @@ Unit = Literal["x", "ms", "MB", "%"]
 @dataclass(frozen=True, slots=True)
 class Target:
     """A limit for a measured value. A time was measured by `measure`, and `other` is what the other measure says.
-    `floor` is the best value that was found possible with this design, by leaving out all but the unavoidable work;
-    None if nobody has looked for it."""
+    `floor` is the best value that is possible with this design: what is left without all but the unavoidable work.
+    `reason` says why it is worth what is above that, where the limit is missed."""
 
     text: str
     kind: Kind
     limit: float
     value: float
     unit: Unit
-    floor: float | None
+    floor: float
     measure: Measure | None = None
     other: float | None = None
+    reason: str = ""
 
     @property
     def used(self) -> float:
@@ -44,17 +45,31 @@ class Target:
 
 
 def at_most(
-    text: str, limit: float, ours: Timing, yardstick: Timing, *, floor: float | None, measure: Measure = "cpu"
+    text: str,
+    limit: float,
+    ours: Timing,
+    yardstick: Timing,
+    *,
+    floor: float,
+    measure: Measure = "cpu",
+    reason: str = "",
 ) -> Target:
     """Ours may cost at most `limit` times as much as the yardstick."""
-    return _compared(text, "at most", limit, ours, yardstick, measure, floor)
+    return _compared(text, "at most", limit, ours, yardstick, measure, floor, reason)
 
 
 def at_least(
-    text: str, limit: float, ours: Timing, peer: Timing, *, floor: float | None, measure: Measure = "cpu"
+    text: str,
+    limit: float,
+    ours: Timing,
+    peer: Timing,
+    *,
+    floor: float,
+    measure: Measure = "cpu",
+    reason: str = "",
 ) -> Target:
     """The peer must cost at least `limit` times as much as ours."""
-    return _compared(text, "at least", limit, peer, ours, measure, floor)
+    return _compared(text, "at least", limit, peer, ours, measure, floor, reason)
 
 
 def flat(text: str, ours: Timing, smaller: Timing, limit: float = FLAT) -> Target:
@@ -62,9 +77,9 @@ def flat(text: str, ours: Timing, smaller: Timing, limit: float = FLAT) -> Targe
     return at_most(text, limit, ours, smaller, floor=1)
 
 
-def within(text: str, limit_ms: float, ours: Timing, *, floor: float | None) -> Target:
+def within(text: str, limit_ms: float, ours: Timing, *, floor: float, reason: str = "") -> Target:
     """Ours may take at most `limit_ms` milliseconds."""
-    return Target(text, "at most", limit_ms, ours.cpu_us / 1000, "ms", floor, "cpu", ours.wall_us / 1000)
+    return Target(text, "at most", limit_ms, ours.cpu_us / 1000, "ms", floor, "cpu", ours.wall_us / 1000, reason)
 
 
 def _compared(
@@ -74,11 +89,12 @@ def _compared(
     above: Timing,
     below: Timing,
     measure: Measure,
-    floor: float | None,
+    floor: float,
+    reason: str,
 ) -> Target:
     other: Measure = "cpu" if measure == "wall" else "wall"
     value = above.by(measure) / below.by(measure)
-    return Target(text, kind, limit, value, "x", floor, measure, above.by(other) / below.by(other))
+    return Target(text, kind, limit, value, "x", floor, measure, above.by(other) / below.by(other), reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from bench.payload import message, messages
@@ -25,7 +26,8 @@ class Frontdesk:
         return self._url
 
     async def open(self, directory: Path) -> None:
-        self.manager = SessionManager(self._url or f"sqlite:///{directory / 'frontdesk.db'}")
+        self.path = directory / "frontdesk.db"
+        self.manager = SessionManager(self._url or f"sqlite:///{self.path}")
         await self.manager.__aenter__()
 
     async def close(self) -> None:
@@ -55,3 +57,8 @@ class Frontdesk:
 
     async def read_last(self, session: str, count: int) -> int:
         return len([found.raw for found in await self.session(session).history(last=count)])
+
+
+def indexing_of(contender: object) -> Callable[[], Awaitable[None]] | None:
+    """What a contender leaves to the background after an append."""
+    return contender.settle if isinstance(contender, Frontdesk) else None

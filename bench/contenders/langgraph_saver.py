@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import START, MessagesState, StateGraph, add_messages
+from langgraph.graph import add_messages
 
-from bench.payload import message, messages
-
-
-async def _answer(state: MessagesState) -> dict[str, Any]:
-    return {"messages": [{**message(len(state["messages"])), "id": None, "role": "assistant"}]}
+from bench.payload import messages
 
 
 class LangGraphSaver:
@@ -39,19 +35,6 @@ class LangGraphSaver:
     async def close(self) -> None:
         await self._stack.aclose()
 
-    async def invoke(self, session: str, number: int) -> None:
-        """Run a graph with one node, which answers a message."""
-        await self._graph().ainvoke(
-            {"messages": messages(range(number, number + 1))}, {"configurable": {"thread_id": session}}
-        )
-
-    @cache  # noqa: B019 - as long as the contender
-    def _graph(self) -> Any:
-        builder = StateGraph(MessagesState)
-        builder.add_node("answer", _answer)
-        builder.add_edge(START, "answer")
-        return builder.compile(checkpointer=self._saver)
-
     async def append(self, session: str, number: int) -> None:
         await self.append_many(session, range(number, number + 1))
 
@@ -70,3 +53,12 @@ class LangGraphSaver:
 
     async def read_last(self, session: str, count: int) -> int:
         return min(count, await self.read_all(session))
+
+
+class LangGraphMemory(LangGraphSaver):
+    """Keeps serialised checkpoints in memory: what a saver cannot do without."""
+
+    settings = "nothing is kept"
+
+    async def _open(self, directory: Path) -> Any:
+        return InMemorySaver()

@@ -9,7 +9,7 @@ from bench.targets import Outcome
 
 ROWS = (
     *("append", "concurrent", "growth", "batch", "history", "transcript", "fork", "page", "postgres"),
-    *("turns", "states", "storage", "idle", "imports", "server", "inspector", "langgraph"),
+    *("turns", "states", "storage", "idle", "imports", "server", "inspector", "langgraph", "frameworks"),
 )
 LONG_ROWS = ("large",)
 """those that take too long for every run"""

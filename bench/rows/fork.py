@@ -43,7 +43,7 @@ async def measure(run: Run) -> Outcome:
         "fork",
         [table],
         [
-            at_most(f"fork at {size:,} messages, against one append", 3, long, append_timing, floor=None),
+            at_most(f"fork at {size:,} messages, against one append", 3, long, append_timing, floor=1),
             flat(f"fork at {size:,} messages, against at {_SHORT}", long, short),
             flat(f"fork {deep:,} forks deep, against 1 deep", often, once, _DEEPER),
         ],

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.contenders import Contender
-from bench.contenders.frontdesk import Frontdesk
+from bench.contenders.frontdesk import Frontdesk, indexing_of
 from bench.contenders.langgraph_saver import LangGraphSaver
 from bench.contenders.openai_agents import OpenAIAdvanced
-from bench.measure import Case, interleave, one_by_one
+from bench.measure import Case, interleave
+from bench.rows.append import append_case
 from bench.run import Run
 from bench.targets import Outcome, Table, flat
 
@@ -41,7 +42,7 @@ async def _frontdesk(run: Run) -> Table:
         names = [f"s{turn}" for turn in range(rounds + 1)]
         for name in names:
             await run.fill(short, name, _SHORT)
-        cases = [_taking_turns(run, short, names), _case(run, long, 20)]
+        cases = [_taking_turns(run, short, names), append_case(run, long, 20)]
         timings = await interleave(cases, rounds)
     return Table("append to a session of so many messages, tmpfs", "append", timings, ours=short.name)
 
@@ -52,12 +53,8 @@ async def _peer(run: Run, name: str, make: Callable[[str], Contender]) -> Table:
     async with run.opened(*peers, on=run.fast):
         for peer, length in zip(peers, lengths, strict=True):
             await run.fill(peer, "s", length)
-        timings = await interleave([_case(run, peer, 4) for peer in peers], run.rounds(_PEER_ROUNDS))
+        timings = await interleave([append_case(run, peer, 4) for peer in peers], run.rounds(_PEER_ROUNDS))
     return Table(f"the same for {name}", "append", timings, ours=peers[0].name)
-
-
-def _case(run: Run, contender: Contender, operations: int) -> Case:
-    return one_by_one(contender.name, contender.settings, operations, lambda: contender.append("s", run.fresh()[0]))
 
 
 def _taking_turns(run: Run, contender: Contender, names: list[str]) -> Case:
@@ -68,4 +65,4 @@ def _taking_turns(run: Run, contender: Contender, names: list[str]) -> Case:
         for _ in range(20):
             await contender.append(name, run.fresh()[0])
 
-    return Case(contender.name, contender.settings, 20, work)
+    return Case(contender.name, contender.settings, 20, work, indexing_of(contender))

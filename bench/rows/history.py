@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.contenders import Contender
+from bench.contenders.bare_store import BareStore
 from bench.contenders.frontdesk import Frontdesk
 from bench.contenders.openai_agents import OpenAIAdvanced, OpenAISQLite
 from bench.contenders.raw_sqlite import RawSQLite
@@ -15,6 +16,7 @@ _ROUNDS = 50
 _SHORT, _LONG, _ADVANCED = 100, 100_000, 10_000
 _SHOWN = 50
 _COMPACTIONS = 20
+_REASON = "rows have six columns instead of one, and become messages"
 _SUMMARY = "They looked for a parcel that had gone missing, found it, and agreed on a refund for the damaged box. " * 10
 
 
@@ -31,7 +33,9 @@ async def measure(run: Run) -> Outcome:
         await _compact(short, _SHORT, 1)
         await _compact(long, size, _COMPACTIONS)
         cases = [_last(raw, 20), _view(short), _view(long), _last(openai, 20), _last(advanced, 1)]
-        timings = await interleave(cases, run.rounds(_ROUNDS))
+        with BareStore(long) as bare:
+            cases.append(one_by_one(bare.name, bare.settings, 20, lambda: bare.read("s")))
+            timings = await interleave(cases, run.rounds(_ROUNDS))
     table = Table(
         f"history: a summary and the last {_SHOWN} of {size:,} messages (the others: the last {_SHOWN}), tmpfs",
         "view",
@@ -47,7 +51,8 @@ async def measure(run: Run) -> Outcome:
                 2.2,
                 table[long.name],
                 table["raw sqlite3"],
-                floor=None,
+                floor=table[BareStore.name].cpu_us / table["raw sqlite3"].cpu_us,
+                reason=_REASON,
             ),
             flat(f"history at {size:,} messages, against at {_SHORT}", table[long.name], table[short.name], 1.2),
         ],
