@@ -18,6 +18,8 @@ from frontdesk import sync
 
 STUB = Path(__file__).parents[1] / "src" / "frontdesk" / "sync.pyi"
 HEADER = '"""The types of `frontdesk.sync`, for type checkers and editors. Written by `make stubs`."""\n'
+UNTYPED = {"one_call"}
+"""decorators that leave the types as they are"""
 SPECIAL = {"__init__": "__init__", "__aenter__": "__enter__", "__aexit__": "__exit__", "__call__": "__call__"}
 SYNC_NAMES = {
     "AsyncIterator": ("collections.abc", "Iterator"),
@@ -79,7 +81,7 @@ class Rewriter(ast.NodeTransformer):
             name=SPECIAL.get(node.name, node.name),
             args=self.visit(node.args),
             body=[ast.Expr(ast.Constant(sync_text(text) if text else ...))],
-            decorator_list=[self.visit(decorator) for decorator in node.decorator_list],
+            decorator_list=[self.visit(each) for each in node.decorator_list if ast.unparse(each) not in UNTYPED],
             returns=node.returns and self.visit(node.returns),
         )
         return ast.fix_missing_locations(ast.copy_location(plain, node))

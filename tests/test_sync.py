@@ -197,6 +197,21 @@ def test_new_sessions_follow_one_another_in_turns_too() -> None:
         assert manager.erase(key=key).sessions == 3
 
 
+def test_a_thread_does_not_wait_for_a_turn_that_it_has_itself() -> None:
+    with SessionManager("memory://") as manager:
+        key = SessionKey("bot", "web", "ana")
+        session = manager.session(key)
+        with session.turn() as turn:
+            with pytest.raises(frontdesk.InvalidInputError, match="would wait for itself"):
+                manager.new(key)
+            with pytest.raises(frontdesk.InvalidInputError, match="would wait for itself"), session.turn():
+                pass
+            with ThreadPoolExecutor(1) as other, turn.turn() as same:
+                assert same.append(said("a turn in a turn is the same one")).inserted
+                with pytest.raises(frontdesk.TurnBusyError):
+                    other.submit(lambda: manager.new(key, wait=0.01)).result()
+
+
 def test_the_builder_returns_the_sync_class_for_chaining() -> None:
     manager = SessionManager("memory://")
     assert manager.with_token_counter(len) is manager

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import importlib.util
 import subprocess
 import sys
 import tempfile
 from importlib.metadata import files as installed_files
+from importlib.metadata import metadata
 from importlib.resources import files
 from pathlib import Path
 
@@ -40,6 +42,23 @@ def check_command() -> None:
     assert "Traceback" not in done.stderr
 
 
+def check_extras() -> None:
+    """Without its extra, each optional part says what to install when it is imported."""
+    modules = (
+        f"integrations.{extra.replace('-', '_')}" for extra in metadata("frontdesk").get_all("Provides-Extra") or []
+    )
+    integrations = [module for module in modules if importlib.util.find_spec(f"frontdesk.{module}")]
+    assert len(integrations) == 10, f"the integrations that have an extra: {integrations}"
+    for part in ("client", "mcp", "server", *integrations):
+        refusal = "none"
+        try:
+            importlib.import_module(f"frontdesk.{part}")
+        except ModuleNotFoundError as error:
+            refusal = str(error)
+        extra = part.rpartition(".")[2].replace("_", "-")
+        assert f"frontdesk[{extra}]" in refusal, f"frontdesk.{part} without its extra: {refusal}"
+
+
 async def main() -> None:
     package = Path(frontdesk.__file__).parent
     assert "site-packages" in package.parts, f"{package} is not the installed wheel"
@@ -47,6 +66,7 @@ async def main() -> None:
     assert importlib.util.find_spec("asyncpg") is None, "an extra was installed"
     check_contents()
     check_command()
+    check_extras()
 
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/smoke.db"

@@ -1,4 +1,4 @@
-"""How sessions and ids are written in addresses and headers. The server and its client share these rules."""
+"""How sessions and ids are written in URLs and headers. The server and its client share these rules."""
 
 from __future__ import annotations
 

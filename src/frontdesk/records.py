@@ -12,16 +12,17 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from frontdesk.damage import parse_stored
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
 from frontdesk.record import Record, draft_of
-from frontdesk.store import NewOverlay, OverlayRow, SessionRow, UsageRow
+from frontdesk.store import NewOverlay, OverlayRow, SessionRow, UsageRow, metadata_of, tags_of
 from frontdesk.tree.sessions import Status
 
 T = TypeVar("T")
 _NOTHING = Decimal(0)
-_decode = msgspec.json.Decoder().decode
+_decode_details = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class SessionStatus(StrEnum):
@@ -103,13 +104,17 @@ class Compaction(Record):
             created_at=to_datetime(row.created_at),
             tokens=row.tokens,
             stale=row.stale,
-            details=msgspec.json.decode(row.details),
+            details=parse_stored(_decode_details, row.details, "compaction", row.id),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult(Record):
     """What a compaction did, and what it cost. `summary` is None if the range is only hidden.
+
+    `messages_covered` is how many messages are replaced, those under earlier summaries included, and `messages_kept`
+    how many others the view has. `tokens_before` and `tokens_after` are the tokens of the view. For a summary that is
+    made again, `tokens_before` counts the messages that it was made from in place of the summary.
 
     `attempts` is how many attempts it took to get a usable summary. `usage` has the tokens of the model calls."""
 
@@ -169,8 +174,10 @@ class SessionInfo(Record):
     """Information about a session.
 
     `message_count` counts all stored messages, on all branches, and `branch_count` the branches. `token_count` is the
-    number of tokens of the view at the head, and `token_usage` is its share of `max_tokens`. `turn_since` and
-    `compacting_since` are set while a worker has the turn, or compacts the session."""
+    number of tokens of the view at the head, and `prompt_tokens` that of the frozen prompt. `token_usage` is the share
+    of `max_tokens` that the view takes, and `window_usage` the share that the view and the prompt take, as in
+    `context_usage`. `turn_since` and `compacting_since` are set while a worker has the turn, or compacts the
+    session."""
 
     id: str
     namespace: str
@@ -186,8 +193,10 @@ class SessionInfo(Record):
     summary: str | None
     message_count: int
     token_count: int
+    prompt_tokens: int
     max_tokens: int
     token_usage: float
+    window_usage: float
     input_tokens: int
     output_tokens: int
     cost: Decimal
@@ -211,20 +220,22 @@ class SessionInfo(Record):
             key=key_of(row),
             name=row.name,
             status=live.status,
-            end_reason=None if row.end_reason is None else EndReason(row.end_reason),
+            end_reason=None if row.end_reason is None else parse_stored(EndReason, row.end_reason, "session", row.id),
             parent_session_id=row.parent_session_id,
             model=row.model,
             source=row.source,
-            tags=() if row.tags == "[]" else tuple(_decode(row.tags)),
-            metadata={} if row.metadata == "{}" else _decode(row.metadata),
+            tags=tuple(tags_of(row)),
+            metadata=metadata_of(row),
             summary=row.summary,
             message_count=row.message_count,
             token_count=row.view_tokens,
+            prompt_tokens=row.prompt_tokens,
             max_tokens=limit,
             token_usage=row.view_tokens / limit,
+            window_usage=row.used_tokens / limit,
             input_tokens=row.input_tokens,
             output_tokens=row.output_tokens,
-            cost=_NOTHING if row.cost == "0" else Decimal(row.cost),
+            cost=_NOTHING if row.cost == "0" else parse_stored(Decimal, row.cost, "session", row.id),
             compaction_count=row.compaction_count,
             branch_count=live.branches,
             turn_since=live.turn_since,
@@ -268,7 +279,7 @@ class UsageGroup(Record):
     @classmethod
     def from_row(cls, row: UsageRow) -> UsageGroup:
         return cls(
-            date.fromisoformat(row.day) if row.day else None,
+            parse_stored(date.fromisoformat, row.day, "usage of day", row.day) if row.day else None,
             row.session_id,
             row.agent,
             row.channel,
@@ -308,7 +319,7 @@ class UsageEntry(Record):
             row.cache_read_tokens,
             row.cache_write_tokens,
             row.reasoning_tokens,
-            Decimal(row.cost),
+            parse_stored(Decimal, row.cost, "usage entry", row.id),
         )
 
 
@@ -410,7 +421,7 @@ class ImportProblem(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport(Record):
     """What an import added, or would add (`dry_run`). `skipped` counts sessions that already existed, and those that
-    share messages with them: they stay as they are. `problems` are at most 1,000."""
+    share messages with them: they stay as they are. `problems` has the first 1,000 of `problems_total`."""
 
     dry_run: bool
     lines: int
@@ -421,12 +432,13 @@ class ImportReport(Record):
     states: int
     shelves: int = 0
     problems: tuple[ImportProblem, ...] = ()
+    problems_total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptProblem(Record):
     """Something in a transcript that could not be imported as it is: the file, the number of the line (in ChatGPT's
-    export of the conversation, in a database of the message; 0 if it concerns the whole), and why."""
+    export that of the conversation, in a database that of the message; 0 for the whole file), and why."""
 
     file: str
     line: int
@@ -437,7 +449,7 @@ class TranscriptProblem(Record):
 class TranscriptReport(Record):
     """What an import of transcripts added, or would add (`dry_run`): sessions, messages, compactions and usage entries.
     `known` counts messages that already existed, and `skipped` the records that are not messages, by their type.
-    `problems` are at most 1,000."""
+    `problems` has the first 1,000 of `problems_total`."""
 
     dry_run: bool
     files: int
@@ -448,6 +460,7 @@ class TranscriptReport(Record):
     usage_entries: int
     skipped: dict[str, int]
     problems: tuple[TranscriptProblem, ...] = ()
+    problems_total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,11 +485,12 @@ class CheckProblem(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport(Record):
-    """How much was checked, and what was wrong: at most 1,000 problems."""
+    """How much was checked, and what was wrong: `problems` has the first 1,000 of `problems_total`."""
 
     sessions: int
     messages: int
     problems: tuple[CheckProblem, ...] = ()
+    problems_total: int = 0
 
 
 def key_of(row: SessionRow) -> SessionKey | None:

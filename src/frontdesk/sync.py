@@ -21,6 +21,7 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import frontdesk
+from frontdesk.calls import set_caller
 from frontdesk.errors import ConfigurationError
 
 _BATCH = 256
@@ -31,11 +32,12 @@ _SYNC_TYPES: dict[Any, Any] = {
 }
 
 
-class _Call:
+class _ThreadCall:
     """One awaitable that runs on the loop while a thread waits for its result."""
 
     def __init__(self, awaitable: Awaitable[Any]) -> None:
         self.awaitable = awaitable
+        self.thread = threading.current_thread()
         self.task: asyncio.Task[None] | None = None
         self.result: Any = None
         self.error: BaseException | None = None
@@ -44,6 +46,7 @@ class _Call:
 
     def start(self) -> None:
         self.task = asyncio.create_task(self._work())
+        set_caller(self.task, self.thread)
 
     async def _work(self) -> None:
         try:
@@ -72,7 +75,7 @@ class _LoopThread:
             raise ConfigurationError(
                 "frontdesk.sync was called by a callback on its own event loop: use frontdesk there"
             )
-        call = _Call(awaitable)
+        call = _ThreadCall(awaitable)
         try:
             self.loop.call_soon_threadsafe(call.start)
             call.running.acquire()

@@ -410,7 +410,7 @@ class Session:
         handle made from an id knows the key once it has read it, for example with `info`. No I/O."""
 
     def info(self) -> SessionInfo:
-        """Information about the session. Raises `SessionNotFoundError` if nothing was written to it yet."""
+        """Information about the session. Raises `SessionNotFoundError` if nothing has been written to it yet."""
 
     @overload
     def turn(
@@ -464,7 +464,7 @@ class Session:
         `append`."""
 
     def upsert(self, message: Given, *, reopen: bool = False) -> Appended:
-        """Replace the message that has this id, in its position, or append it if the id is new. Atomic. `inserted` says
+        """Replace the message that has this id, in place, or append it if the id is new. Atomic. `inserted` says
         whether it was appended. Raises the same errors as `append`."""
 
     def update_message(self, message: Given) -> Message:
@@ -599,7 +599,7 @@ class Session:
         `SessionNotFoundError`, `MessageNotFoundError`, `InvalidInputError`."""
 
     def turn_info(self) -> TurnInfo:
-        """Who has the turn, since when, and who waits for it."""
+        """Who has the turn, since when, and who is waiting for it."""
 
     def get_message(self, message_id: str) -> Message:
         """The message with this id, on any branch. Raises `MessageNotFoundError`."""
@@ -634,10 +634,10 @@ class Session:
         or with `newest` the latest. Each has `context` messages before and after it.
 
         Any text is a valid query. It can be words or a question, and can contain "exact phrases", -excluded, prefix*,
-        role:user, from:ana, after:2025-01 and before:2025-06-30. `role` (one or several), `author`, `after`
-        (inclusive) and `before` narrow the search further. With embeddings, texts that are near in meaning are found,
-        too, unless `meaning` is False. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the
-        next page. Raises `InvalidInputError`, `InvalidCursorError`."""
+        role:user, from:ana, after:2025-01 and before:2025-06-30. `role` (one or several), `author`, `after` (inclusive)
+        and `before` narrow the search further. With embeddings, texts that are near in meaning are also found, unless
+        `meaning` is False. Pass `next_cursor` of the results as `cursor`, with the same arguments, for the next page.
+        Raises `InvalidInputError`, `InvalidCursorError`."""
 
     def rename(self, name: str) -> None:
         """Set the session's name."""
@@ -691,7 +691,8 @@ class Session:
         `SessionNotFoundError`."""
 
     def needs_compaction(self) -> bool:
-        """Whether the view has reached the hard ratio of its window, or `max_messages`; works without a summariser."""
+        """Whether the view and the frozen prompt together have reached the hard ratio of the window, or the view has
+        more than `max_messages` messages. Works without a summariser."""
 
     def compact(self, *, instructions: str | None = None, prompt: str | None = None) -> CompactionResult | None:
         """Compact the view now. Returns None if there is too little to gain. If a compaction is already running, waits
@@ -703,10 +704,12 @@ class Session:
     def on_overflow(self, error: BaseException) -> bool:
         """Call this with the error of a model call. If the error means that the context was too long, the view is
         compacted further, with a shorter tail and no protected head. Returns True if that made the view shorter, so
-        that the call is worth repeating, and False for any other error."""
+        that the call is worth repeating. Returns False for any other error, or if the view could not be made
+        shorter."""
 
     def needs_memory_refresh(self) -> bool:
-        """Whether the view has reached the soft ratio, and there are enough new messages since the last extraction."""
+        """Whether the view and the frozen prompt together have reached the soft ratio, and there are enough new
+        messages since the last extraction."""
 
     def refresh_memory(self) -> list[str]:
         """Extract durable facts from the messages since the last extraction, write the new facts to the block (or pass
@@ -743,45 +746,48 @@ class Session:
         """Replace the content of a block. The previous content is kept in the block's history. The frozen prompt does
         not change.
 
-        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, and `BlockVersionError` if the
-        version of the block is not `if_version`."""
+        Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, `BlockVersionError` if the version of
+        the block is not `if_version`, and `InvalidInputError` for a block that consists of entries."""
 
     def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
-        """Add a line at the end of a block. No concurrent write is lost. Raises the same errors as
-        `replace_context_block`."""
+        """Add a line at the end of a block. No concurrent write is lost, unless a provider keeps the content. Raises
+        the same errors as `replace_context_block`."""
 
     def block_history(self, label: str) -> list[BlockVersion]:
-        """All versions of a block whose content is in the store, newest first."""
+        """All versions of a block, newest first. Raises `BlockNotFoundError`, and `InvalidInputError` for a block whose
+        content a provider keeps."""
 
     def count_sharing(self, label: str, *, most: int = 1000) -> int:
         """How many sessions share a block, this one included, but no more than `most`: those under the same key, of the
         same guest or agent, or of the namespace, as the scope of the block says. Raises `BlockNotFoundError`."""
 
     def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
-        """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is
-        none."""
+        """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is no
+        such version, and otherwise the same errors as `block_history` and `replace_context_block`."""
 
     def forget_block_history(self, label: str) -> None:
-        """Remove all earlier versions of a block whose content is in the store. The current one stays. Raises
-        `BlockNotFoundError`."""
+        """Remove all earlier versions of a block. The current one stays. Raises the same errors as `block_history`."""
 
     def remove_context_entry(self, label: str, key: str) -> bool:
         """Remove an entry of a block with `StoreSearch`, with all its versions. Returns False if there is none. Raises
         `BlockNotFoundError`, and `InvalidInputError` for another kind of block."""
 
     def set_system_prompt(self, text: str) -> None:
-        """Set a text that is shown before all blocks, as the readonly block `system`. The next freeze includes it."""
+        """Set a text that is shown before all blocks, as the readonly block `system`. It takes effect with the next
+        freeze."""
 
     def freeze_system_prompt(self) -> str:
         """The system prompt. It is rendered once, and then stays the same until `refresh_system_prompt`,
         `clear_messages`, a compaction, a deployment that changes what it is rendered from, or the deletion of messages
-        from which facts in it were extracted. With `with_cached_prompt`, all workers get the same text."""
+        from which facts in it were extracted. With `with_cached_prompt`, all workers get the same text: it is stored,
+        and so this creates the session if there is none."""
 
     def prompt(self) -> Prompt | None:
         """The frozen system prompt, with the versions of its blocks; None if there is none. Nothing is rendered."""
 
     def refresh_system_prompt(self) -> str:
-        """Render the prompt again from the current content of the blocks, and freeze it."""
+        """Render the prompt again from the current content of the blocks, and freeze it, as `freeze_system_prompt`
+        does."""
 
     def context_changes(self) -> dict[str, Any] | None:
         """A message that says what has changed since the prompt was frozen, for you to append; None if nothing has.
@@ -830,6 +836,10 @@ class SessionManager:
 
     @property
     def namespace(self) -> str: ...
+    @property
+    def compacts_at(self) -> float:
+        """The share of a window at which a compaction starts: `hard_ratio` of `with_compaction`."""
+
     def session(self, ref: str | SessionKey) -> Session:
         """A handle on a session, by id or key. No I/O."""
 
@@ -896,7 +906,7 @@ class SessionManager:
         (texts, numbers or bools) at the top level of their metadata. `id_prefix` selects ids that begin with it.
         `created_after` and `created_before` are exclusive. `exclude` leaves out sessions with any of these values of
         agent, channel, peer, thread, tag, model or source, such as {"channel": "cron"}. `min_usage` is the least share
-        of their window that they must use (their `token_usage`), such as 0.8. Raises `InvalidInputError`,
+        of their window that they must use (their `window_usage`), such as 0.8. Raises `InvalidInputError`,
         `InvalidCursorError`."""
 
     def count(
@@ -1287,7 +1297,8 @@ class SessionManager:
         not imported from the same format is not written to. What cannot be read is reported, and the rest is imported.
         No hook and no model is called. Its use of memory does not grow with a JSONL file or a database; ChatGPT's
         export is read one conversation at a time. With `dry_run`, nothing is written. `on_progress(done, total)` is
-        called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format, and `OSError`s."""
+        called with numbers of bytes. Raises `InvalidInputError` if the file is in no known format or the folder has no
+        transcripts, and `OSError`s."""
 
     def copy_to(
         self, target: SessionManager, *, follow: bool = False, on_progress: Callable[[CopyReport], Any] | None = None
@@ -1428,7 +1439,9 @@ class SessionManager:
         scope: Scope = "session",
         provider: Any = None,
     ) -> Self:
-        """Declare a context block for every session.
+        """Declare a context block for every session. `description` tells the model what the block is for. Its content
+        is `default_content` until it is written to, and has at most `max_tokens`: a default content that is longer
+        raises `ConfigurationError` at first use. A `readonly` block cannot be written to.
 
         Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key without
         its thread) or `agent`, or one for the whole `namespace`. For a session without a key, the scopes `key`, `guest`
@@ -1436,7 +1449,7 @@ class SessionManager:
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
         provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
-        `scope` raises `ConfigurationError`."""
+        `scope` or `default_content` raises `ConfigurationError`."""
 
     def with_searchable_history(
         self,
@@ -1486,11 +1499,13 @@ class SessionManager:
         """Keep the view of every session within its context window.
 
         `summarize` is any callable `prompt -> text`, sync or async. With `auto`, a compaction starts in the background
-        when the view reaches `hard_ratio` of `max_tokens` (by default the session's own limit, or its model's context
-        window) or has more than `max_messages`. The strategy "truncate" hides messages without a summary; "hybrid"
-        hides old tool calls and results if the summariser fails. `input_tokens` limits what the summariser gets at a
-        time, `summary_tokens` what it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is
-        called with failures."""
+        when the view and the frozen prompt reach `hard_ratio` of the window, or the view has more than `max_messages`.
+        The window is the session's own `max_tokens`, otherwise this `max_tokens`, otherwise the context window of the
+        session's model. About `protect_head` messages at the start and `tail_tokens` at the end are kept. The strategy
+        "truncate" hides messages without a summary; "hybrid" hides old tool calls and results if the summariser fails.
+        `input_tokens` limits what the summariser gets at a time, `summary_tokens` what it is asked for. Each call may
+        take `timeout` seconds, and is made up to `attempts` times. `planner` chooses what to compact.
+        `on_error(session_id, error)` is called with failures."""
 
     def with_memory_refresh(
         self,
@@ -1506,9 +1521,9 @@ class SessionManager:
         share: bool = False,
     ) -> Self:
         """Extract durable facts from conversations. `extract(prompt) -> text`, sync or async, is called with the new
-        messages when a view reaches the soft ratio of `with_compaction`, with every compaction, and when a session
-        ends. The facts are normalised, and new ones are passed to `sink(session_id, facts)`, or else written to the
-        context block `label`, which must be declared, in the scope of that block.
+        messages when the view and the frozen prompt reach the soft ratio of `with_compaction`, with every compaction,
+        and when a session ends. The facts are normalised. New ones are passed to `sink(session_id, facts)`, or without
+        a sink written to the context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
         written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
@@ -1579,13 +1594,13 @@ class Shelves:
         """The ids of all shelves that begin with `prefix`, in order."""
 
 class StandaloneSession(Session):
-    """One conversation without a manager: every call of a session, and the set-up calls of a manager.
+    """One conversation without a manager: every call of a session, and the setup calls of a manager.
 
     Made by `Session.create`. Use it in `with`, or close it."""
 
     def __init__(self, runtime: Runtime, ref: str | SessionKey) -> None: ...
     def for_session(self, ref: str | SessionKey) -> StandaloneSession:
-        """The same set-up for the session with this id or key. Raises `ConfigurationError` after first use."""
+        """The same setup for the session with this id or key. Raises `ConfigurationError` after first use."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
@@ -1607,7 +1622,9 @@ class StandaloneSession(Session):
         scope: Scope = "session",
         provider: Any = None,
     ) -> Self:
-        """Declare a context block for every session.
+        """Declare a context block for every session. `description` tells the model what the block is for. Its content
+        is `default_content` until it is written to, and has at most `max_tokens`: a default content that is longer
+        raises `ConfigurationError` at first use. A `readonly` block cannot be written to.
 
         Without a provider, the store keeps its content: one for each session, or for each `key`, `guest` (a key without
         its thread) or `agent`, or one for the whole `namespace`. For a session without a key, the scopes `key`, `guest`
@@ -1615,7 +1632,7 @@ class StandaloneSession(Session):
 
         `provider` is an object with `get` (and `set`, `load` or `search`), or a factory `(session_id, key) ->
         provider`; `key` is None for a session without one. A provider keeps its own data, so `provider` together with
-        `scope` raises `ConfigurationError`."""
+        `scope` or `default_content` raises `ConfigurationError`."""
 
     def with_searchable_history(
         self,
@@ -1665,11 +1682,13 @@ class StandaloneSession(Session):
         """Keep the view of every session within its context window.
 
         `summarize` is any callable `prompt -> text`, sync or async. With `auto`, a compaction starts in the background
-        when the view reaches `hard_ratio` of `max_tokens` (by default the session's own limit, or its model's context
-        window) or has more than `max_messages`. The strategy "truncate" hides messages without a summary; "hybrid"
-        hides old tool calls and results if the summariser fails. `input_tokens` limits what the summariser gets at a
-        time, `summary_tokens` what it is asked for. `planner` chooses what to compact. `on_error(session_id, error)` is
-        called with failures."""
+        when the view and the frozen prompt reach `hard_ratio` of the window, or the view has more than `max_messages`.
+        The window is the session's own `max_tokens`, otherwise this `max_tokens`, otherwise the context window of the
+        session's model. About `protect_head` messages at the start and `tail_tokens` at the end are kept. The strategy
+        "truncate" hides messages without a summary; "hybrid" hides old tool calls and results if the summariser fails.
+        `input_tokens` limits what the summariser gets at a time, `summary_tokens` what it is asked for. Each call may
+        take `timeout` seconds, and is made up to `attempts` times. `planner` chooses what to compact.
+        `on_error(session_id, error)` is called with failures."""
 
     def with_memory_refresh(
         self,
@@ -1685,9 +1704,9 @@ class StandaloneSession(Session):
         share: bool = False,
     ) -> Self:
         """Extract durable facts from conversations. `extract(prompt) -> text`, sync or async, is called with the new
-        messages when a view reaches the soft ratio of `with_compaction`, with every compaction, and when a session
-        ends. The facts are normalised, and new ones are passed to `sink(session_id, facts)`, or else written to the
-        context block `label`, which must be declared, in the scope of that block.
+        messages when the view and the frozen prompt reach the soft ratio of `with_compaction`, with every compaction,
+        and when a session ends. The facts are normalised. New ones are passed to `sink(session_id, facts)`, or without
+        a sink written to the context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
         written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
