@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from frontdesk import SessionManager
-from frontdesk.store import ShelfStore, StateStore, Store, VectorStore
+from frontdesk.store import LockingStore, ShelfStore, StateStore, Store, VectorStore
 from frontdesk.stores.memory import MemoryStore
 
 S = TypeVar("S", bound=Store | StateStore)
@@ -55,7 +55,7 @@ class MetricsStore:
     """
 
     def __init__(self, store: Store | StateStore, metrics: StoreMetrics) -> None:
-        for protocol in (Store, VectorStore, StateStore, ShelfStore):
+        for protocol in (Store, VectorStore, StateStore, ShelfStore, LockingStore):
             if isinstance(store, protocol):
                 for name in dir(protocol):
                     if not name.startswith("_"):

@@ -50,7 +50,8 @@ def file_tools(folder: Path) -> dict[str, Tool]:
         return f"{path} has {len(content)} characters now."
 
     async def run_tests() -> str:
-        command = [sys.executable, "-m", "unittest", "-q"]
+        # -B: a compiled file that was written in the same second as an edit would hide that edit.
+        command = [sys.executable, "-B", "-m", "unittest", "-q"]
         done = await asyncio.to_thread(subprocess.run, command, cwd=folder, capture_output=True, text=True, check=False)
         return f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
 
