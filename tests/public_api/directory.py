@@ -198,6 +198,8 @@ class DirectoryTests:
         assert await session.remove_tags("a", "z") == ("b", "c")
         assert await session.set_metadata(x=1, y={"z": [2**70]}) == {"x": 1, "y": {"z": [2**70]}}
         assert await session.set_metadata(x=None, w="") == {"y": {"z": [2**70]}, "w": ""}
+        assert (await session.set_metadata(self=1, values=2))["self"] == 1
+        await session.set_metadata(self=None, values=None)
         await session.set_summary("short")
         info = await session.info()
         assert (info.name, info.tags, info.summary) == ("Trip", ("b", "c"), "short")

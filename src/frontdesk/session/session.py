@@ -508,7 +508,7 @@ class Session:
         """Remove tags. Returns the tags that are left."""
         return await self._parts.attributes.remove_tags(*tags)
 
-    async def set_metadata(self, **values: Any) -> dict[str, Any]:
+    async def set_metadata(self, /, **values: Any) -> dict[str, Any]:
         """Set values of the metadata; None removes a value. Returns all metadata."""
         return await self._parts.attributes.set_metadata(values)
 
