@@ -461,13 +461,33 @@ class CompactionTests:
             with pytest.raises(CompactionNotFoundError):
                 await covered_by(old, compaction.id)
 
+    async def test_a_split_keeps_a_request_that_has_no_answer_yet(self, store: Store, namespace: str) -> None:
+        key = SessionKey("bot", "web", "ann")
+        async with compacting(store, namespace, Scripted("what was settled"), auto=False) as manager:
+            await manager.append_all(key, [*(said(n) for n in range(4)), user("task", "only list, change nothing")])
+            async with manager.session(key).turn() as turn:
+                await turn.append_all([call("c1", "x"), answered("r1", "x"), call("c2", "y")])
+                following = await turn.compact_and_split()
+                assert await kept(following) == ["*", "task", "c1", "r1", "c2"]
+                await following.append_all([answered("r2", "y"), answer("done")])
+            assert await kept(await manager.compact_and_split(key)) == ["*"]
+
+    async def test_a_split_summarises_the_steps_of_a_long_request(self, store: Store, namespace: str) -> None:
+        async with compacting(store, namespace, Scripted("the first steps"), auto=False) as manager:
+            session = manager.session("chat")
+            await session.append_all([system("s1"), said(0), said(1), user("task")])
+            for n in range(20):
+                await session.append_all([call(f"c{n}", f"x{n}"), answered(f"r{n}", f"x{n}")])
+            child = await manager.compact_and_split("chat")
+            assert await kept(child) == ["s1", "m0", "m1", "task", "*", "c19", "r19"]
+
     async def test_a_split_with_a_given_summary_needs_no_model(self, manager: SessionManager) -> None:
         session = await filled(manager, 3)
         child = await manager.compact_and_split("chat", "by hand", "Part two")
         assert await view(child) == ["by hand"]
         assert (await child.info()).name == "Part two"
         assert (await session.info()).end_reason == "compaction"
-        await child.append(said(4))
+        await child.append_all([said(4), said(5)])
         with pytest.raises(CompactionError):
             await manager.compact_and_split(child.id)
 
@@ -484,7 +504,7 @@ class CompactionTests:
     ) -> None:
         model = Scripted("a greeting and an answer")
         async with compacting(store, namespace, model) as manager:
-            await manager.session("chat").append_all([user("m1", "hi"), user("m2", "ho")])
+            await manager.session("chat").append_all([user("m1", "hi"), answer("m2", "ho")])
             child = await manager.compact_and_split("chat")
             assert await view(child) == ["a greeting and an answer"]
             assert await view(await manager.compact_and_split(child.id)) == ["a greeting and an answer"]

@@ -3,7 +3,7 @@ separated from its results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -46,12 +46,7 @@ def plan(
     request = protected_request(messages, request_tokens)
     start = _start(messages, allowed, protect_head, head_tokens)
     end = _end(messages, allowed, tail_tokens, min_tail_messages, max_tail_messages)
-    gains = {part: _gain(messages, part) for part in _parts(start, end, request, allowed)}
-    worthwhile = [part for part in gains if gains[part] >= MIN_TOKENS and part.first < part.last]
-    # The oldest part goes first, unless nearly all there is to gain is in later ones.
-    enough = sum(gains.values()) // 4
-    largest = max(worthwhile, key=gains.__getitem__, default=None)
-    return next((part for part in worthwhile if gains[part] >= enough), largest)
+    return _choose_part(messages, _parts(start, end, request, allowed), MIN_TOKENS)
 
 
 def choose_range(
@@ -86,6 +81,20 @@ def choose_range(
     return Range(first, last)
 
 
+def opening_range(settings: CompactionSettings, messages: Sequence[Message], limit: int) -> Range | None:
+    """The range of a view that is replaced by the summary that the next session starts with; None if there is none.
+
+    That is everything after the leading system messages. But if a request has no finished answer yet, it stays with its
+    last messages: then it is the messages before it, or those of its steps that come before these last ones."""
+    lead = leading_system(messages)
+    request = protected_request(messages, int(limit * settings.soft_ratio))
+    if not request:
+        return Range(lead, len(messages) - 1) if lead < len(messages) else None
+    allowed = allowed_cuts(messages)
+    end = _end(messages, allowed, 0, settings.min_tail_messages, None)
+    return _choose_part(messages, _parts(lead, end, request, allowed), 1)
+
+
 def protected_request(messages: Sequence[Message], most: int | None = None) -> list[int]:
     """Where the messages of the current request are: all of them, or of more than `most` tokens the newest, and at
     least one."""
@@ -112,6 +121,16 @@ def _parts(start: int, end: int, request: Sequence[int], allowed: Sequence[bool]
         if first < last:
             yield Range(first, last - 1)
         start = stop + 1
+
+
+def _choose_part(messages: Sequence[Message], parts: Iterable[Range], least: int) -> Range | None:
+    """The oldest part with at least so many tokens to gain, unless nearly all there is to gain is in later ones: then
+    the one with the most. A part of one message is not worth it."""
+    gains = {part: _gain(messages, part) for part in parts}
+    worthwhile = [part for part in gains if gains[part] >= least and part.first < part.last]
+    enough = sum(gains.values()) // 4
+    largest = max(worthwhile, key=gains.__getitem__, default=None)
+    return next((part for part in worthwhile if gains[part] >= enough), largest)
 
 
 def _gain(messages: Sequence[Message], part: Range) -> int:

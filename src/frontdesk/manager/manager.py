@@ -352,8 +352,8 @@ class SessionManager(Configurable):
 
         The new session takes over the key, the blocks, the tags, the metadata, and the messages that are queued for a
         turn. Its parent is the old session, and it can expand the summary into the original messages. Without a
-        `summary`, the summariser of `with_compaction` makes one. Messages that are appended after the call began follow
-        the summary.
+        `summary`, the summariser of `with_compaction` makes one: of everything except a request that has no finished
+        answer yet, which stays as it is. Messages that are appended after the call began follow the summary.
 
         Once there is a summary, takes the turn of the session, as `new` does: `on_busy` and `wait` mean the same as
         there. The holder of a turn calls `Turn.compact_and_split` instead.

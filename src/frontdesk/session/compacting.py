@@ -12,7 +12,7 @@ from frontdesk.checks import check_json, check_list, check_text
 from frontdesk.compaction import overlays
 from frontdesk.compaction.failures import CompactionState, report_failure
 from frontdesk.compaction.overlays import PathRange
-from frontdesk.compaction.planner import MIN_TOKENS, Range, choose_range, leading_system, tool_runs
+from frontdesk.compaction.planner import MIN_TOKENS, Range, choose_range, opening_range, tool_runs
 from frontdesk.compaction.summariser import Summariser, Summary, total_usage
 from frontdesk.config.settings import CompactionSettings
 from frontdesk.context.frozen_prompt import FrozenPrompt
@@ -258,23 +258,25 @@ class Compactor:
 
     async def opening(self, summary: str | None) -> Opening | None:
         """What a session that continues this one starts with: the given summary of all that was said up to now, or else
-        one that the model writes. None if there is nothing to summarise."""
+        one that the model writes, of all but a request that it has not answered. None if there is nothing to
+        summarise."""
         if summary is None:
-            draft = await self._summarise_all()
+            draft = await self._summarise_opening()
             return None if draft is None else Opening(draft, draft.source[0].id, draft.source[-1].id)
         tree = await self._handle.tree()
         covered = None if tree is None else await overlays.range_of_path(self._runtime, tree)
         return None if covered is None else Opening(OverlayDraft(summary), covered.from_id, covered.to_id)
 
-    async def _summarise_all(self) -> OverlayDraft | None:
-        """A summary of the whole view. None if there is nothing to summarise, or nothing but a summary, which the other
-        session inherits."""
+    async def _summarise_opening(self) -> OverlayDraft | None:
+        """A summary of the view, without a request that has no finished answer yet. None if there is nothing to
+        summarise, or nothing but a summary, which the other session inherits."""
         session_id = await self._handle.readable_id()
         view = None if session_id is None else await views.load_view(self._runtime, session_id, cut=True)
-        lead = 0 if view is None else leading_system(view.messages)
-        if view is None or lead == len(view.messages):
+        if view is None:
             return None
-        part = Range(lead, len(view.messages) - 1)
+        part = opening_range(self._settings, view.messages, self.window(view.tree.session))
+        if part is None:
+            return None
         covered = await overlays.range_in_view(self._runtime, view, part)
         source = await overlays.read_source(self._runtime, view, part, covered)
         if not source or (len(source) == 1 and source[0].is_summary):
