@@ -224,6 +224,13 @@ async def test_a_message_just_under_the_default_limit_comes_back(manager: Sessio
     assert (await manager.session("chat").get_message("large")).raw == large
 
 
+@pytest.mark.parametrize("odd", [{}, [], {"a": []}, None, 7, True])
+async def test_a_block_whose_type_is_no_text_is_legal_and_comes_back(manager: SessionManager, odd: Any) -> None:
+    message = {"role": "user", "content": [{"type": odd, "text": "x"}, {"type": "data", "data": {"type": odd}}]}
+    stored = (await manager.session("s").append(message)).message
+    assert (await manager.session("s").get_message(stored.id)).raw == message
+
+
 async def test_nul_in_a_text_is_legal_and_comes_back(manager: SessionManager) -> None:
     given = {"id": "nul", "role": "user", "content": "a\0b", "extra": {"k\0": ["\0"]}}
     await manager.append("chat", given)

@@ -8,7 +8,7 @@ from typing import Any
 
 from frontdesk.errors import ConfigurationError
 from frontdesk.messages.exact_json import compact
-from frontdesk.messages.formats.content_blocks import is_application_data, is_image, text_of_file
+from frontdesk.messages.formats.content_blocks import is_application_data, is_image, text_of_file, type_of
 from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from frontdesk.messages.tokens import FILE_TOKENS, IMAGE_TOKENS, MESSAGE_TOKENS, TokenCounter
 
@@ -75,7 +75,7 @@ def _count_value(value: Any, counter: TokenCounter) -> int:
         if type(value) is list:
             return [readable(item) for item in value]
         if type(value) is dict:
-            if value.get("type") in _IMAGE_TYPES:
+            if type_of(value) in _IMAGE_TYPES:
                 flat += IMAGE_TOKENS
                 return None
             return {key: readable(item) for key, item in value.items()}

@@ -376,3 +376,15 @@ async def test_a_damaged_database_is_reported(fresh: SessionManager, tmp_path: P
     path.write_bytes(path.read_bytes()[:6000])
     report = await fresh.import_transcripts(path)
     assert "cannot be read" in report.problems[-1].problem
+
+
+async def test_a_session_without_an_id_is_reported_and_the_others_are_imported(
+    fresh: SessionManager, tmp_path: Path
+) -> None:
+    path = WRITERS["hermes"](tmp_path)
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO sessions (id, source, started_at) VALUES (NULL, 'cli', 1)")
+    database.close()
+    report = await fresh.import_transcripts(path)
+    assert (report.sessions, len(report.problems)) == (1, 1)
+    assert "has no id" in report.problems[0].problem

@@ -58,6 +58,9 @@ def _open(source: TranscriptFile) -> sqlite3.Connection:
 
 def _session(database: sqlite3.Connection, session_id: str) -> Iterator[Step]:
     session = database.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    if session is None:
+        yield Broken(0, "a session has no id, or was deleted while it was read")
+        return
     yield Opened(session_id, time_at(session, "started_at"), session.get("parent_session_id"))
     if name := session.get("title") or session.get("display_name"):
         yield Described({"name": str(name)})
