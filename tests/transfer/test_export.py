@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
@@ -143,6 +143,48 @@ async def test_broken_lines_are_reported_with_their_numbers_and_leave_out_one_fa
         assert checked == _dry(report)
         assert sorted([info.id async for info in target.iterate()]) == ["first", "third"]
         assert (await target.import_lines(lines)).sessions == 1
+
+
+def _changed(lines: list[bytes], at: bytes, old: bytes, new: bytes) -> list[bytes]:
+    return [line.replace(old, new) if at in line else line for line in lines]
+
+
+_CONTENT = b'{"id":"second","role":"user","content":"second"}'
+_DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "usage of a session elsewhere": lambda lines: _changed(lines, b'"usage"', b'"session":"second"', b'"session":"x"'),
+    "a session that was not announced": lambda lines: _changed(lines, b'"family"', b'["second"]', b'["x"]'),
+    "a place in a segment that is missing": lambda lines: _changed(lines, b'"id":"second"', b'"head":[1', b'"head":[2'),
+    "a value without a meaning": lambda lines: _changed(lines, b'"raw"', _CONTENT, b'"second"'),
+    "no end": lambda lines: [line for at, line in enumerate(lines) if at != lines.index(b'{"type":"end"}\n')],
+}
+
+
+@pytest.mark.parametrize("name", _DAMAGES)
+async def test_lines_that_contradict_each_other_leave_out_one_family(tmp_path: Path, name: str) -> None:
+    async with configured("memory://") as source, configured(f"sqlite:///{tmp_path}/a.db") as target:
+        for session_id in ("second", "third") if name == "no end" else ("first", "second", "third"):
+            await source.append(session_id, {"id": session_id, "role": "user", "content": session_id})
+            await source.add_usage(session_id, input_tokens=10, model="m")
+        lines = await exported(source)
+        damaged = _DAMAGES[name](lines)
+        assert damaged != lines
+        checked = await target.import_lines(damaged, dry_run=True)
+        report = await target.import_lines(damaged)
+        assert checked == _dry(report)
+        assert report.problems_total == 1
+        assert "second" not in [info.id async for info in target.iterate()]
+        assert (await target.check()).problems == ()
+        assert (await target.import_lines(lines)).problems_total == 0
+        assert (await target.check()).problems == ()
+
+
+async def test_a_line_that_is_missing_is_noticed() -> None:
+    async with configured("memory://") as source, configured("memory://") as target:
+        await source.append_all("a", [{"role": "user", "content": str(n)} for n in range(3)])
+        lines = await exported(source)
+        report = await target.import_lines([line for line in lines if b'"content":"1"' not in line])
+        assert [problem.line for problem in report.problems] == [len(lines) - 1]
+        assert f"{len(lines) - 1} lines come before it" in report.problems[0].problem
 
 
 async def test_problems_are_counted_even_if_there_are_too_many_to_list() -> None:

@@ -76,6 +76,8 @@ class _Open:
     documents: dict[str, list[DocumentRow]] = field(default_factory=dict)
     messages: list[PlacedMessage] = field(default_factory=list)
     usage: list[tuple[int, UsageRow]] = field(default_factory=list)
+    added: dict[_DayKey, UsageRow] = field(default_factory=dict)
+    """what its usage entries add to the totals"""
     message_count: int = 0
     is_noted: bool = False
     """whether a part of it was written, and the store has a note of that"""
@@ -93,6 +95,8 @@ class Importer:
         self._shelves = ShelfImporter(runtime, dry_run=dry_run)
         self._open: _Open | None = None
         self._began = self._complete = False
+        self._taken = 0
+        """how many lines were read"""
         self._problems: Problems[ImportProblem] = Problems()
         self._counts = dict.fromkeys(("sessions", "messages", "skipped", "documents", "states"), 0)
         self._days: dict[_DayKey, UsageRow] | None = None
@@ -102,11 +106,20 @@ class Importer:
         """Read a line."""
         try:
             line = lines.decode(text)
+            self._check_order(number, line)
             await self._dispatch(line)
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
             self._report(number, error)
             await self._leave_out()
             await self._shelves.leave_out()
+        self._taken += 1
+
+    def _check_order(self, number: int, line: lines.AnyLine) -> None:
+        """Report lines that are missing, although each of the others can be read."""
+        if isinstance(line, lines.FamilyLine) and self._open is not None:
+            self._report(number, "the family before this line does not end: it was left out")
+        if isinstance(line, lines.LastLine) and line.lines != self._taken and not self._problems.total:
+            self._report(number, f"{line.lines} lines come before it in the export, and {self._taken} in this file")
 
     async def finish(self, count: int) -> ImportReport:
         """The report, once all lines were read."""
@@ -130,7 +143,7 @@ class Importer:
 
     def _report(self, number: int, problem: Exception | str) -> None:
         if isinstance(problem, KeyError):
-            what = "unknown number"
+            what = "it refers to a number or a session that the family does not have"
         elif isinstance(problem, str | msgspec.ValidationError | IndexError):
             what = str(problem)
         else:
@@ -238,12 +251,13 @@ class Importer:
             self._add_usage(family, line)
 
     def _add_usage(self, family: _Open, line: lines.UsageLine) -> None:
-        session = next(row for row in family.sessions if row.id == line.session)
+        session = next((row for row in family.sessions if row.id == line.session), None)
+        if session is None:
+            raise KeyError(line.session)
         entry = UsageRow(**_without(line, "session"))
         family.usage.append((session.number, entry))
         key = (entry.day, entry.model, session.agent, session.channel)
-        nothing = UsageRow(day=entry.day, model=entry.model, agent=session.agent, channel=session.channel)
-        self._added[key] = add_entry(self._added.get(key) or nothing, entry)
+        family.added[key] = add_entry(family.added.get(key) or _nothing(key), entry)
 
     async def _flush(self, family: _Open) -> None:
         """Write messages and usage entries, as soon as there are enough of them."""
@@ -273,26 +287,36 @@ class Importer:
         await self._numbers.reach(max([*used, *(row.tree for row in family.segments)], default=0))
 
     async def _end_family(self) -> None:
-        family, self._open = self._open, None
+        family = self._open
         if family is None:
             return
+        rows = await self._rows(family)
+        self._open = None
         if not self._dry:
-            await self._reach(family)
-            whole = Family(
-                number=family.line.number,
-                sessions=tuple(family.sessions),
-                views=family.views,
-                segments=tuple(family.segments),
-                overlays=tuple(family.overlays),
-                edits=tuple(family.edits),
-                lineage=family.line.lineage,
-                prompts=family.prompts,
-                documents={row.id: tuple(family.documents.get(row.id, ())) for row in family.sessions},
-            )
-            rows = family_rows(whole, family.numbers, self._runtime.namespace, self._runtime.now())
             await self._store.restore(replace(rows, is_noted=family.is_noted, **self._unwritten(family)))
+        for key, added in family.added.items():
+            self._added[key] = add_entry(self._added.get(key) or _nothing(key), added)
         self._counts["sessions"] += len(family.sessions)
         self._counts["messages"] += family.message_count
+
+    async def _rows(self, family: _Open) -> Restore:
+        """What makes a family visible. Raises `KeyError` or `IndexError` if it refers to what it does not have."""
+        if sorted(row.id for row in family.sessions) != sorted(family.line.ids):
+            raise KeyError(*family.line.ids)
+        if not self._dry:
+            await self._reach(family)
+        whole = Family(
+            number=family.line.number,
+            sessions=tuple(family.sessions),
+            views=family.views,
+            segments=tuple(family.segments),
+            overlays=tuple(family.overlays),
+            edits=tuple(family.edits),
+            lineage=family.line.lineage,
+            prompts=family.prompts,
+            documents={row.id: tuple(family.documents.get(row.id, ())) for row in family.sessions},
+        )
+        return family_rows(whole, family.numbers, self._runtime.namespace, self._runtime.now())
 
     # what belongs to no session
 
@@ -344,6 +368,11 @@ async def as_stream(source: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncIter
     else:
         for line in source:
             yield line
+
+
+def _nothing(key: _DayKey) -> UsageRow:
+    day, model, agent, channel = key
+    return UsageRow(day=day, model=model, agent=agent, channel=channel)
 
 
 def _place(pair: tuple[int, int] | None) -> Place | None:

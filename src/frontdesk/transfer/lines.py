@@ -254,6 +254,8 @@ def message_line(message: StoredMessage, **place: Any) -> MessageLine:
 
 
 def stored_message(line: MessageLine) -> StoredMessage:
-    derived = text_of(line.derived)
-    found = None if derived == "null" else derived
-    return StoredMessage(line.id, line.role, line.tokens, line.created_at, text_of(line.raw), found)
+    """Raises `msgspec.ValidationError` if nothing says what the value of a message means."""
+    raw, derived = text_of(line.raw), text_of(line.derived)
+    if derived == "null" and not raw.startswith("{"):
+        raise msgspec.ValidationError("`raw` is not an object, and `derived` is missing")
+    return StoredMessage(line.id, line.role, line.tokens, line.created_at, raw, None if derived == "null" else derived)
