@@ -13,7 +13,7 @@ import pytest
 
 from frontdesk import SearchResults, SessionManager, Store
 from frontdesk.search import index, trees
-from frontdesk.store import Item, Piece, Span, TreeRows
+from frontdesk.store import Item, Piece, SessionRow, Span, TreeRows
 from frontdesk.stores import open_url
 
 MESSAGES = 3_000
@@ -22,11 +22,11 @@ FORKS = 120
 
 
 class Reads:
-    """Counts the messages and the trees that a store is asked for."""
+    """Counts the messages and the trees that a store is asked for, and how often it is asked for related sessions."""
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.messages = self.trees = 0
-        read, trees = store.read, store.trees
+        self.messages = self.trees = self.relatives = 0
+        read, trees, relatives = store.read, store.trees, store.relatives
 
         async def counted_read(items: Sequence[Item]) -> Sequence[Piece]:
             self.messages += sum(item.last - item.first + 1 if isinstance(item, Span) else 1 for item in items)
@@ -36,12 +36,17 @@ class Reads:
             self.trees += len(ids)
             return await trees(namespace, ids, **options)
 
+        async def counted_relatives(namespace: str, families: Sequence[int], **options: Any) -> list[SessionRow]:
+            self.relatives += 1
+            return await relatives(namespace, families, **options)
+
         monkeypatch.setattr(store, "read", counted_read)
+        monkeypatch.setattr(store, "relatives", counted_relatives)
         monkeypatch.setattr(store, "trees", counted_trees)
 
     async def of_search(self, manager: SessionManager, session: str, hits: int) -> tuple[int, int]:
         """The messages and trees that are read for a search in the namespace and one in a session."""
-        self.messages = self.trees = 0
+        self.messages = self.trees = self.relatives = 0
         for search in (manager.search, manager.session(session).search):
             assert (await search("zanzibar")).total == hits
         return self.messages, self.trees
@@ -143,9 +148,11 @@ async def test_a_search_in_a_large_family_reads_few_of_its_trees(
     await manager.session("f4").clear_messages()
     await manager.delete("source")
     await index.update(manager._runtime)
-    messages, trees = await Reads(store, monkeypatch).of_search(manager, "f7", 3)
+    reads = Reads(store, monkeypatch)
+    messages, trees = await reads.of_search(manager, "f7", 3)
     assert messages < 20
     assert trees < 20
+    assert reads.relatives == 2  # those with the latest activity, and those that wrote the messages
 
 
 async def test_few_trees_are_kept_in_memory(

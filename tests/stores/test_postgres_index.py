@@ -21,6 +21,12 @@ JOIN pg_stat_user_indexes i ON i.indexrelname = 'search_texts_pkey' AND i.schema
 WHERE t.relname = 'search_texts'"""
 _READ_BY_INDEX = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'search_texts'"
 
+_BLOCKS = """
+SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::bigint FROM pg_statio_user_tables"""
+_WITHOUT_AUTOVACUUM = """
+SELECT format('ALTER TABLE %I.%I SET (autovacuum_enabled = off)', schemaname, tablename) FROM pg_tables
+WHERE schemaname = 'frontdesk'"""
+_SORT_IN = "SELECT gin_clean_pending_list('frontdesk.search_texts_by_term')"
 _CLIENTS = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"""
 
@@ -51,6 +57,59 @@ async def test_a_batch_of_texts_replaces_what_the_index_has_without_reading_the_
     await eventually(is_reported)
     _, after = await work_of_index()
     assert after - before <= 4 * MESSAGES
+    await watcher.close()
+
+
+async def test_few_entries_of_the_index_are_not_sorted_in(postgres_url: str) -> None:
+    """Every search reads all of those."""
+    async with SessionManager(postgres_url) as manager:
+        texts = [" ".join(f"{number}x{place}" for place in range(20)) for number in range(MESSAGES)]
+        await manager.session("chat").append_all({"role": "user", "content": text} for text in texts)
+        await manager.reindex()
+    watcher = await asyncpg.connect(postgres_url)
+    pages = await watcher.fetchval(_SORT_IN)
+    await watcher.close()
+    assert pages <= 40
+
+
+@pytest.mark.parametrize("query", ["zanzibar", "lamp", "lamp 78 zanzibar"])
+async def test_a_search_reads_no_more_after_scattered_messages_were_deleted(postgres_url: str, query: str) -> None:
+    watcher = await asyncpg.connect(postgres_url)
+    async with SessionManager(postgres_url) as manager:
+        texts = ["zanzibar" if number % 1_000 == 500 else f"lamp {number}" for number in range(MESSAGES)]
+        messages = [{"id": f"m{number}", "role": "user", "content": text} for number, text in enumerate(texts)]
+        await manager.session("source").append_all(messages)
+        await manager.reindex()
+    for (statement,) in await watcher.fetch(_WITHOUT_AUTOVACUUM):
+        await watcher.execute(statement)
+    await watcher.execute("VACUUM ANALYZE")
+
+    async def blocks_read(times: int, session: str | None) -> int:
+        before = int(await watcher.fetchval(_BLOCKS))
+        async with SessionManager(postgres_url) as manager:
+            for _ in range(times):
+                search = manager.search if session is None else manager.session(session).search
+                assert (await search(query)).total > 0
+
+        async def is_reported() -> bool:
+            return bool(await watcher.fetchval(_CLIENTS) == 1)
+
+        await eventually(is_reported)
+        return int(await watcher.fetchval(_BLOCKS)) - before
+
+    async def blocks_of_search(session: str | None) -> int:
+        """Of a search that is not the first one, which loads the holes."""
+        return await blocks_read(4, session) - await blocks_read(1, session)
+
+    in_session, in_namespace = await blocks_of_search("source"), await blocks_of_search(None)
+    async with SessionManager(postgres_url) as manager:
+        await manager.fork("source", new_id="fork")
+        await manager.session("source").delete_messages([f"m{number}" for number in range(7, MESSAGES, 5)])
+        await manager.reindex()
+    await watcher.execute("VACUUM ANALYZE")
+    assert await blocks_of_search("source") <= 2 * in_session
+    assert await blocks_of_search("fork") <= 2 * in_session
+    assert await blocks_of_search(None) <= 2 * in_namespace
     await watcher.close()
 
 

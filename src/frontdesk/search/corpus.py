@@ -44,6 +44,8 @@ the index is searched for texts of their families, and hits are filtered afterwa
 
 _WIDE_GAP = 1_000
 """in one segment, the index is searched in one range instead of two if fewer messages than this are between them"""
+_FEW = 50
+"""fewer matches than this are not worth a lookup"""
 
 
 class Corpus(Protocol):
@@ -154,14 +156,14 @@ class SessionTexts:
         return {term: min(ceil(share * count), self._count) for term, count in zip(terms, counted, strict=True)}
 
     async def known(self, terms: Sequence[str]) -> set[str]:
-        async def look_up(after: Address | None) -> list[IndexMatch]:
+        async def look_up(after: Address | None, limit: int) -> list[IndexMatch]:
             return await self._runtime.store.matches(
                 IndexQuery(
                     namespace=self._runtime.namespace,
                     seek=tuple(terms),
                     ranges=self._wide_ranges,
                     after=after,
-                    limit=candidates.MAX_CANDIDATES,
+                    limit=limit,
                 )
             )
 
@@ -173,27 +175,35 @@ class SessionTexts:
             # A text in the role that "I" or "you" means is a candidate, too: words near it count for it.
             terms = terms._replace(seek=(*terms.seek, *candidates.roles_of(self._request.query)), also=(QUESTION,))
 
-        async def look_up(after: Address | None) -> list[IndexMatch]:
+        async def look_up(after: Address | None, limit: int) -> list[IndexMatch]:
             return await candidates.look_up(
-                self._runtime, self._request, terms, ranges=self._wide_ranges, after=after, by_time=not self._is_small
+                self._runtime,
+                self._request,
+                terms._replace(limit=limit),
+                ranges=self._wide_ranges,
+                after=after,
+                by_time=not self._is_small,
             )
 
         return await self._seen(look_up, terms.limit, after)
 
     async def _seen(
         self,
-        look_up: Callable[[Address | None], Awaitable[list[IndexMatch]]],
+        look_up: Callable[[Address | None, int], Awaitable[list[IndexMatch]]],
         limit: int,
         after: Address | None = None,
     ) -> list[IndexMatch]:
-        """The latest matches that one of the sessions sees. `look_up` returns up to `limit` matches after a text."""
+        """The latest matches that one of the sessions sees. `look_up` returns up to a number of matches after a text.
+        If some of them are not seen, no more are looked up than are probably needed instead."""
         seen: list[IndexMatch] = []
+        wanted = limit
         while True:
-            matches = await look_up(after)
+            matches = await look_up(after, wanted)
             seen += [match for match in matches if self._owner(match) is not None]
-            if len(matches) < limit or len(seen) >= limit:
+            if len(matches) < wanted or len(seen) >= limit:
                 return seen[:limit]
             after = matches[-1].address
+            wanted = min(max(2 * (limit - len(seen)), _FEW), limit)
 
     def use_statistics(self, pool: CandidatePool, row: IndexRow, frequencies: Mapping[str, int]) -> None:
         pool.use_partial_statistics(self._count, row, None if self._is_small else frequencies)

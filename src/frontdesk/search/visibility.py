@@ -175,17 +175,18 @@ class _Attribution:
         viewers = Viewers()
         await viewers.load(self._runtime, await self._by_tree(families, await self._owner_trees(matches)))
         found = {match.address: row for match in matches if (row := viewers.owner(match)) is not None}
+        left = [match for match in matches if match.address not in found]
         count, latest = _FIRST_VIEWERS, known
-        while left := [match for match in matches if match.address not in found]:
+        while left:
             families = list(dict.fromkeys(match.family for match in left))
             await viewers.load(self._runtime, [row for family in families for row in latest.get(family, ())])
             for match in left:
                 row = viewers.first_of(latest.get(match.family, ()), match)
                 found |= {} if row is None else {match.address: row}
-            if all(len(latest.get(family, ())) < count for family in families):
-                break
+            # Of a family with fewer sessions than that, all have been looked at.
+            left = [one for one in left if one.address not in found and len(latest.get(one.family, ())) >= count]
             count *= _MORE_VIEWERS
-            latest = await self._latest(families, count)
+            latest = await self._latest(list(dict.fromkeys(match.family for match in left)), count)
         return found
 
     # reading
