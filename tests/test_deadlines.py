@@ -14,7 +14,7 @@ import pytest
 from frontdesk import ConcurrentChangeError, SessionManager, StoreUnavailableError
 from frontdesk.calls import call
 from frontdesk.config.background import Background
-from frontdesk.deadlines import began, is_in_call, not_counted, one_call
+from frontdesk.deadlines import began, is_in_call, leave_out, not_counted, one_call
 from frontdesk.store import DocumentName, DocumentRow, Owner, Plan, StateKey, StateRow, StateWrite
 from frontdesk.stores.memory import MemoryStore
 from frontdesk.stores.postgres import PostgresStore
@@ -177,7 +177,7 @@ async def test_a_task_that_outlives_its_call_has_a_time_limit_of_its_own() -> No
 @one_call
 async def after(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
     """Do some work that begins when so much of the time of the call is over."""
-    await asyncio.sleep(1.01 * seconds)
+    leave_out(-seconds)
     with pytest.raises(StoreUnavailableError, match="nothing was written") as caught:
         await work()
     assert not caught.value.uncertain
@@ -190,7 +190,7 @@ async def outside(work: Awaitable[T]) -> T:
 
 
 async def test_postgres_is_not_asked_when_the_time_is_over(postgres_url: str) -> None:
-    store = PostgresStore(postgres_url, timeout=2)
+    store = PostgresStore(postgres_url)
     await store.open()
     name = DocumentName(Owner("namespace"), "notes")
     await store.get_documents(NAMESPACE, [name])
@@ -200,7 +200,7 @@ async def test_postgres_is_not_asked_when_the_time_is_over(postgres_url: str) ->
 
 
 async def test_redis_is_not_asked_when_the_time_is_over(redis_url: str) -> None:
-    store = RedisStore(redis_url, timeout=2)
+    store = RedisStore(redis_url)
     key = StateKey(NAMESPACE, "chat", "cart")
     await store.get_state(key)
     await after(store.timeout, lambda: store.get_state(key))
@@ -210,7 +210,7 @@ async def test_redis_is_not_asked_when_the_time_is_over(redis_url: str) -> None:
 
 async def test_on_sqlite_the_call_that_began_first_gives_up_waiting_for_a_lock_first(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
-    store = SQLiteStore(path, busy_timeout=5)
+    store = SQLiteStore(path, busy_timeout=PATIENCE)
     await store.create(new("first"))
     other = apsw.Connection(path)
     other.execute("BEGIN IMMEDIATE")
@@ -221,7 +221,7 @@ async def test_on_sqlite_the_call_that_began_first_gives_up_waiting_for_a_lock_f
         await asyncio.sleep(0)
         await store.create(new("late"))
 
-    await after(5, write)
+    await after(PATIENCE, write)
     assert not later[0].done()
     other.execute("ROLLBACK")
     await later[0]

@@ -298,7 +298,7 @@ def test_a_sync_manager_sweeps_in_the_background_and_stops() -> None:
     manager.register_hook(Hook())
     with manager:
         manager.append("a", said("one"))
-        assert ended.wait(30)
+        assert ended.wait(PATIENCE)
 
 
 # iterators
@@ -491,7 +491,7 @@ def test_ctrl_c_cancels_a_call_that_waits_and_is_raised_at_once() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=PATIENCE)
     assert rest == "interrupted True\n"
     assert process.returncode == 0
 

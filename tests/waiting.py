@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 PATIENCE = 60.0
 """seconds that are more than enough on a busy machine for anything that is to happen soon"""
@@ -19,3 +20,19 @@ async def eventually(holds: Callable[[], bool | Awaitable[bool]]) -> None:
             return
         assert time.monotonic() < deadline, "this never came true"
         await asyncio.sleep(0.005)
+
+
+_TURNS = 1_000
+"""of the event loop, which are enough for an error to reach its caller"""
+
+
+async def results_within(seconds: float, calls: Iterable[Awaitable[Any]]) -> list[Any]:
+    """The results or errors of calls that wait for timers of this event loop, `seconds` at the most. A busy machine
+    delays this timer as much as theirs."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    await asyncio.sleep(seconds)
+    for _ in range(_TURNS):
+        if all(task.done() for task in tasks):
+            return [task.exception() or task.result() for task in tasks]
+        await asyncio.sleep(0)
+    raise AssertionError(f"{sum(not task.done() for task in tasks)} of {len(tasks)} took longer than {seconds} seconds")

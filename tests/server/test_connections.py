@@ -42,7 +42,7 @@ async def test_a_head_that_does_not_arrive_is_not_waited_for(manager: SessionMan
 
 
 async def test_a_slow_second_request_is_not_waited_for_either(manager: SessionManager) -> None:
-    async with connection(manager, 0.5) as (reader, writer):
+    async with connection(manager, 2) as (reader, writer):
         writer.write(HEAD + b"\r\n")
         answer = await asyncio.wait_for(reader.readuntil(b'{"status":"ok"}'), PATIENCE)
         assert answer.startswith(b"HTTP/1.1 200")
@@ -51,8 +51,8 @@ async def test_a_slow_second_request_is_not_waited_for_either(manager: SessionMa
 
 
 async def test_an_answer_that_takes_longer_than_a_head_may_is_sent(manager: SessionManager) -> None:
-    async with connection(manager, 0.05) as (reader, writer):
+    async with connection(manager, 0.5) as (reader, writer):
         writer.write(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"200 OK" in await asyncio.wait_for(reader.readline(), PATIENCE)
-        for _ in range(20):  # one every 20 ms, so that many times the limit passes
+        for _ in range(75):  # one every 20 ms, so that the limit passes three times
             await asyncio.wait_for(reader.readuntil(b":\n\n"), PATIENCE)

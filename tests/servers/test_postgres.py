@@ -16,6 +16,7 @@ import pytest
 
 from frontdesk.errors import ConfigurationError
 from tests.servers.postgres import ENVIRONMENT_VARIABLE, PostgresServer, find_binaries
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 OWNER_THAT_WAITS = """
@@ -110,7 +111,7 @@ async def test_nothing_is_left_when_the_owner_is_killed() -> None:
     owner.kill()
     await owner.communicate()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while directory.exists():  # noqa: ASYNC110 - another process removes it
             await asyncio.sleep(0.02)
     with pytest.raises(OSError):  # noqa: PT011 - refused, whatever the platform says

@@ -307,7 +307,8 @@ class TestFailures:
     async def test_a_server_that_is_down_is_not_a_missing_state(self, server: RedisServer) -> None:
         async with SessionManager("memory://") as manager:
             states = manager.states(Counter, store=f"{server.url}?timeout=1")
-            await states.create("chat")
+            patient = manager.states(Counter, store=server.url)
+            await patient.create("chat")
             server.stop()
             with pytest.raises(StoreUnavailableError):
                 await states.get("chat")
@@ -318,7 +319,7 @@ class TestFailures:
             with pytest.raises(StoreUnavailableError):
                 await states.delete("chat")
             server.start()
-            assert await states.get_or_create("chat") == Counter()
+            assert await patient.get_or_create("chat") == Counter()
 
     async def test_a_store_that_is_closed_while_it_connects_keeps_no_connection(self, server: RedisServer) -> None:
         for steps in range(40):

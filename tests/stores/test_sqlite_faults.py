@@ -106,7 +106,7 @@ async def test_a_directory_in_place_of_the_file_is_named(tmp_path: Path) -> None
 
 
 async def test_each_caller_waits_for_a_lock_once(path: Path) -> None:
-    store = SQLiteStore(path, busy_timeout=2.0)
+    store = SQLiteStore(path, busy_timeout=5.0)
     await add(store, "s", "a")
     holder = apsw.Connection(str(path))
     holder.execute("BEGIN IMMEDIATE")
@@ -118,10 +118,10 @@ async def test_each_caller_waits_for_a_lock_once(path: Path) -> None:
             await add(store, "s", name)
         return time.monotonic() - began
 
-    waits = await asyncio.gather(*(seconds(f"m{number}", number * 0.3) for number in range(6)))
+    waits = await asyncio.gather(*(seconds(f"m{number}", number * 0.8) for number in range(6)))
     holder.close()
-    # A second wait of the same length, in SQLite or after the callers before it, would make it four seconds and more.
-    assert all(2.0 <= wait < 3.8 for wait in waits), waits
+    # A second wait of the same length, in SQLite or after the callers before it, would make it ten seconds and more.
+    assert all(5.0 <= wait < 9.8 for wait in waits), waits
     await add(store, "s", "b")
     assert await ids(store, "s") == ["a", "b"]
     await store.close()
