@@ -12,12 +12,12 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from frontdesk.damage import parse_stored
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message
 from frontdesk.moments import to_datetime
 from frontdesk.record import Record, draft_of
 from frontdesk.store import NewOverlay, OverlayRow, SessionRow, UsageRow, metadata_of, tags_of
+from frontdesk.store.damage import parse_stored
 from frontdesk.tree.sessions import Status
 
 T = TypeVar("T")

@@ -111,7 +111,7 @@ def test_the_prompt_has_sections_length_previous_summary_and_conversation() -> N
     assert "## Exact identifiers and file paths" in prompt
     assert "update and extend" in prompt
     assert "Invent nothing" in prompt
-    assert "Besides:\nthe budget" in prompt
+    assert "Also:\nthe budget" in prompt
     assert "<target_tokens>300</target_tokens>" in prompt
     assert "<previous_summary>\nold\n</previous_summary>" in prompt
     assert prompt.endswith("<conversation>\n[user] hi\n</conversation>")

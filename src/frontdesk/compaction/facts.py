@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from frontdesk.compaction.memory import memory_fingerprint
-from frontdesk.damage import parse_stored
 from frontdesk.store import DocumentRow, EditItem, Item, Place, Scope, Span
 from frontdesk.store.changes import RESERVED_PREFIX
+from frontdesk.store.damage import parse_stored
 
 PROGRESS = RESERVED_PREFIX + "memory"
 """of a session: a `Progress`"""

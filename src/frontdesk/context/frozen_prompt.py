@@ -14,10 +14,10 @@ from frontdesk.config.settings import ContextSettings, Renderer
 from frontdesk.context.blocks import ContextBlock, digest, fingerprint, identity_of
 from frontdesk.context.prompt import render_prompt
 from frontdesk.context.session_blocks import SessionBlocks
-from frontdesk.damage import parse_stored
 from frontdesk.deadlines import one_call
 from frontdesk.messages import Message
 from frontdesk.store import TURN, PromptRow, SessionRow
+from frontdesk.store.damage import parse_stored
 from frontdesk.tree.guards import check_fence
 
 _CHANGES_PREFIX = "context-changes:"

@@ -14,11 +14,11 @@ import msgspec
 
 from frontdesk.context.blocks import digest
 from frontdesk.context.session_blocks import SessionBlocks
-from frontdesk.damage import parse_stored
 from frontdesk.deadlines import one_call
 from frontdesk.messages import Message, NewMessage, StoredMessage, ToolResultPart
 from frontdesk.store import DocumentRow
 from frontdesk.store.changes import RESERVED_PREFIX
+from frontdesk.store.damage import parse_stored
 
 _LABEL = RESERVED_PREFIX + "skills"
 _TAG_START = "[skill "

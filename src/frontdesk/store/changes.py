@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from frontdesk.damage import parse_stored
+from frontdesk.store.damage import parse_stored
 from frontdesk.store.rows import OverlayRow, Place, Scope, SessionRow, Span
 
 

@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from frontdesk.damage import parse_stored
 from frontdesk.messages.stored import StoredMessage
+from frontdesk.store.damage import parse_stored
 
 MAX_NAMESPACE = 200
 SEGMENT_SIZE = 1 << 24
