@@ -758,8 +758,8 @@ class Session:
         content a provider keeps."""
 
     def count_sharing(self, label: str, *, most: int = 1000) -> int:
-        """How many sessions share a block, this one included, but no more than `most`: those under the same key, of the
-        same guest or agent, or of the namespace, as the scope of the block says. Raises `BlockNotFoundError`."""
+        """How many sessions share a block, including this one: depending on the scope of the block, those with the same
+        key, guest or agent, or all of the namespace. Counting stops at `most`. Raises `BlockNotFoundError`."""
 
     def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
         """Write the content of an earlier version again, as a new version. Raises `BlockNotFoundError` if there is no
@@ -902,8 +902,8 @@ class SessionManager:
 
         `order` is "recent", with the newest activity first, or "created", with the newest session first. A session that
         becomes active between two pages changes its position in "recent", but never in "created": there, the pages
-        contain every session that existed at the first one. `metadata` selects sessions that have all these values
-        (texts, numbers or bools) at the top level of their metadata. `id_prefix` selects ids that begin with it.
+        contain every session that existed when the first page was read. `metadata` selects sessions that have all these
+        values (texts, numbers or bools) at the top level of their metadata. `id_prefix` selects ids that begin with it.
         `created_after` and `created_before` are exclusive. `exclude` leaves out sessions with any of these values of
         agent, channel, peer, thread, tag, model or source, such as {"channel": "cron"}. `min_usage` is the least share
         of their window that they must use (their `window_usage`), such as 0.8. Raises `InvalidInputError`,
@@ -1096,7 +1096,8 @@ class SessionManager:
         """Record a model call in the usage ledger of a session. An entry with the same `usage_id` counts once: the
         second call returns False.
 
-        `cost` is stored as an exact decimal; a float is taken as it is printed. Raises `SessionNotFoundError`."""
+        `cost` is stored as an exact decimal; of a float, the digits that Python prints.
+        Raises `SessionNotFoundError`."""
 
     def usage(
         self,
@@ -1414,9 +1415,9 @@ class SessionManager:
         its guest, a key with one only that thread. Their messages, summaries, blocks, states, shelves, usage entries
         and search entries are removed with them. The events that remain (`session.deleted`) do not name them.
 
-        With `author`, sessions stay. Only the messages of that author are removed from them, on all branches, as
-        `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
-        parts, and their forks. Reads all messages of these sessions.
+        With `author`, sessions stay: only the messages of that author are deleted, on all branches, as by
+        `Session.delete_messages`. They are deleted from all sessions of the namespace, or from those under the key or
+        parts and their forks. Reads all messages of these sessions.
 
         Everything that existed when it began is removed, whatever others write meanwhile. So are sessions that others
         start meanwhile; `remaining` counts those that are left if others do not stop. If an erasure is interrupted,
@@ -1526,8 +1527,9 @@ class SessionManager:
         a sink written to the context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
-        written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
-        read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError` otherwise."""
+        written to a block are deleted together with the messages that they came from. A block of an agent or of the
+        namespace is read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError`
+        otherwise."""
 
     def with_lifecycle(
         self,
@@ -1709,8 +1711,9 @@ class StandaloneSession(Session):
         a sink written to the context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
-        written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
-        read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError` otherwise."""
+        written to a block are deleted together with the messages that they came from. A block of an agent or of the
+        namespace is read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError`
+        otherwise."""
 
     def with_lifecycle(
         self,

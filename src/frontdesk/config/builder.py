@@ -127,7 +127,7 @@ class Configurable:
         """Store frozen prompts, so that all workers use the same text, even after a restart: in the store of the
         sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
         if not (store is None or (hasattr(store, "get") and hasattr(store, "set"))):
-            raise ConfigurationError(f"a prompt store has `get` and `set`, which {type(store).__name__} has not")
+            raise ConfigurationError(f"a prompt store has `get` and `set`; {type(store).__name__} does not have both")
         return self._configure_context(caches_prompt=True, prompt_store=store)
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
@@ -235,8 +235,9 @@ class Configurable:
         a sink written to the context block `label`, which must be declared, in the scope of that block.
 
         A block that has become too long is rewritten by the extractor; its earlier versions stay. Facts that were
-        written to a block are removed with the messages that they came from. A block of an agent or of the namespace is
-        read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError` otherwise."""
+        written to a block are deleted together with the messages that they came from. A block of an agent or of the
+        namespace is read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError`
+        otherwise."""
         if not callable(extract):
             raise ConfigurationError(f"an extractor is a callable from prompt to text, not {type(extract).__name__}")
         check_count(max_extract_tokens, "max_extract_tokens")

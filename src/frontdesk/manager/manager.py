@@ -215,8 +215,8 @@ class SessionManager(Configurable):
 
         `order` is "recent", with the newest activity first, or "created", with the newest session first. A session that
         becomes active between two pages changes its position in "recent", but never in "created": there, the pages
-        contain every session that existed at the first one. `metadata` selects sessions that have all these values
-        (texts, numbers or bools) at the top level of their metadata. `id_prefix` selects ids that begin with it.
+        contain every session that existed when the first page was read. `metadata` selects sessions that have all these
+        values (texts, numbers or bools) at the top level of their metadata. `id_prefix` selects ids that begin with it.
         `created_after` and `created_before` are exclusive. `exclude` leaves out sessions with any of these values of
         agent, channel, peer, thread, tag, model or source, such as {"channel": "cron"}. `min_usage` is the least share
         of their window that they must use (their `window_usage`), such as 0.8. Raises `InvalidInputError`,
@@ -514,7 +514,8 @@ class SessionManager(Configurable):
         """Record a model call in the usage ledger of a session. An entry with the same `usage_id` counts once: the
         second call returns False.
 
-        `cost` is stored as an exact decimal; a float is taken as it is printed. Raises `SessionNotFoundError`."""
+        `cost` is stored as an exact decimal; of a float, the digits that Python prints.
+        Raises `SessionNotFoundError`."""
         tokens = {
             "input_tokens": input_tokens,
             "output_tokens": output_tokens,
@@ -946,9 +947,9 @@ class SessionManager(Configurable):
         its guest, a key with one only that thread. Their messages, summaries, blocks, states, shelves, usage entries
         and search entries are removed with them. The events that remain (`session.deleted`) do not name them.
 
-        With `author`, sessions stay. Only the messages of that author are removed from them, on all branches, as
-        `Session.delete_messages` removes them; from all sessions of the namespace, or from those under the key or
-        parts, and their forks. Reads all messages of these sessions.
+        With `author`, sessions stay: only the messages of that author are deleted, on all branches, as by
+        `Session.delete_messages`. They are deleted from all sessions of the namespace, or from those under the key or
+        parts and their forks. Reads all messages of these sessions.
 
         Everything that existed when it began is removed, whatever others write meanwhile. So are sessions that others
         start meanwhile; `remaining` counts those that are left if others do not stop. If an erasure is interrupted,

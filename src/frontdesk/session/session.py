@@ -647,8 +647,8 @@ class Session:
         return await self._parts.context.versions(label)
 
     async def count_sharing(self, label: str, *, most: int = 1000) -> int:
-        """How many sessions share a block, this one included, but no more than `most`: those under the same key, of the
-        same guest or agent, or of the namespace, as the scope of the block says. Raises `BlockNotFoundError`."""
+        """How many sessions share a block, including this one: depending on the scope of the block, those with the same
+        key, guest or agent, or all of the namespace. Counting stops at `most`. Raises `BlockNotFoundError`."""
         return await self._parts.examiner.count_sharing(label, most)
 
     async def restore_context_block(self, label: str, version: int, *, author: str | None = None) -> ContextBlock:
