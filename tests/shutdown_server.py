@@ -1,4 +1,4 @@
-"""A server with an event stream that ends on SIGTERM, for `test_fastapi`: `python shutdown_server.py PORT FOLDER`."""
+"""A server whose event stream ends on SIGTERM or SIGINT, for `test_fastapi`: `python shutdown_server.py PORT DIR`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ manager = SessionManager(f"sqlite:///{FOLDER}/agents.db")
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     # The server closes its connections before it leaves this block. So streams are ended when the signal arrives.
-    stop = signal.getsignal(signal.SIGTERM)
-
-    def end_streams(number: int, frame: FrameType | None) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         manager.end_events()
-        if callable(stop):
-            stop(number, frame)
+        handler = handlers[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
 
-    signal.signal(signal.SIGTERM, end_streams)
+    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     async with manager:
         yield
 

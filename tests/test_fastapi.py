@@ -176,7 +176,8 @@ async def test_asdict_works_on_what_every_call_returns(manager: SessionManager) 
 # a server with an open event stream
 
 
-async def test_an_open_event_stream_does_not_keep_a_server_from_stopping(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_an_open_event_stream_does_not_keep_a_server_from_stopping(tmp_path: Path, number: int) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -192,12 +193,12 @@ async def test_an_open_event_stream_does_not_keep_a_server_from_stopping(tmp_pat
                 assert "session.created" in await anext(lines)
                 slow = asyncio.create_task(client.post(f"{url}/slow"))
                 await eventually(lambda: (tmp_path / "slow").exists())
-                server.send_signal(signal.SIGTERM)
+                server.send_signal(number)
                 async for _ in lines:
                     pass
             # The stream ended by itself, and the request in progress could still write.
             assert (await slow).json() == {"inserted": True}
-        assert await asyncio.to_thread(server.wait, PATIENCE) in (0, -signal.SIGTERM)
+        assert await asyncio.to_thread(server.wait, PATIENCE) in (0, -number)
     finally:
         server.kill()
         server.wait()

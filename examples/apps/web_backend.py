@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from threading import current_thread, main_thread
 from types import FrameType
 from typing import Annotated
 
@@ -50,14 +51,15 @@ class Desk:
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
     app.state.desk = desk = Desk()
-    stop = signal.getsignal(signal.SIGTERM)  # the handler of the server, which waits for open streams
 
-    def end_streams_and_stop(number: int, frame: FrameType | None) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         desk.end_streams()
-        if callable(stop):
-            stop(number, frame)
+        handler = handlers[signal.Signals(number)]  # that of the server, which waits for open streams
+        if callable(handler):
+            handler(number, frame)
 
-    signal.signal(signal.SIGTERM, end_streams_and_stop)
+    numbers = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()  # none in a TestClient
+    handlers = {number: signal.signal(number, stop) for number in numbers}
     yield
     await desk.close()
 

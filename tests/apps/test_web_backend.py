@@ -11,11 +11,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 
 from tests.apps.conftest import APPS
 from tests.models.scripted_server import Answer, ScriptedServer
@@ -114,6 +116,15 @@ async def test_events_resume_after_the_last_one(client: httpx.AsyncClient) -> No
     async with client.stream("GET", "/guests/ana/events", headers={**headers, "last-event-id": first[0]}) as stream:
         assert await next_event(stream.aiter_lines()) == second
     assert first[1] == "session.created"
+
+
+def test_it_runs_in_a_test_client(provider: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE", f"sqlite:///{tmp_path}/web.db")
+    provider.script(Answer("Welcome."))
+    with TestClient(import_module("web_backend").app, headers={"x-tenant": "acme"}) as client:
+        client.post("/guests/ana/messages", json={"text": "hello"})
+        assert [message["content"] for message in client.get("/guests/ana/messages").json()] == ["hello", "Welcome."]
+        assert client.post("/guests/ana/new").json()["message_count"] == 0
 
 
 async def test_an_open_stream_does_not_keep_the_server_from_stopping(
