@@ -179,6 +179,24 @@ async def test_a_conversation_of_another_framework_is_continued(history: Frontde
     assert sent[2].contents[0].result == "Lima: sunny"
 
 
+async def test_custom_tools_and_files_that_are_no_uris_do_not_stop_a_conversation(
+    history: FrontdeskHistoryProvider,
+) -> None:
+    file = {"type": "file", "file": {"file_data": "JVBERi0=", "filename": "a.pdf"}}
+    call = {"id": "c3", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    await history.conversation("ana").append_all(
+        [
+            {"role": "user", "content": [{"type": "text", "text": "List it."}, file]},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c3", "content": "suite"},
+        ]
+    )
+    asked, called, result = await history.get_messages("ana")
+    assert [content.text for content in asked.contents] == ["List it.", "[file]"]
+    assert [(content.name, content.arguments) for content in called.contents] == [("shell", '{"input":"ls"}')]
+    assert result.contents[0].result == "suite"
+
+
 async def test_sessions_are_kept_apart_and_one_without_an_id_is_refused(
     history: FrontdeskHistoryProvider, manager: SessionManager
 ) -> None:

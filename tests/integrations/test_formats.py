@@ -21,6 +21,8 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
     SystemPromptPart,
     TextPart,
     ThinkingPart,
@@ -205,6 +207,27 @@ async def test_model_messages_of_pydantic_ai_are_read_and_come_back_unchanged() 
     # What Pydantic AI is given is what it wrote.
     assert render(messages, "pydantic-ai") == dumped
     assert json.loads(ModelMessagesTypeAdapter.dump_json(ModelMessagesTypeAdapter.validate_python(dumped))) == dumped
+
+
+async def test_a_call_that_the_provider_ran_itself_comes_back_to_pydantic_ai_unchanged() -> None:
+    given: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart("Weather?")]),
+        ModelResponse(
+            parts=[
+                ThinkingPart("hm", signature="sig", provider_name="anthropic"),
+                NativeToolCallPart("web_search", {"query": "Lima"}, "srv_1", provider_name="anthropic"),
+                NativeToolReturnPart("web_search", [{"title": "Clear"}], "srv_1", provider_name="anthropic"),
+                TextPart("Clear."),
+            ]
+        ),
+        ModelRequest(parts=[UserPromptPart("And tomorrow?")]),
+    ]
+    dumped = json.loads(ModelMessagesTypeAdapter.dump_json(given))
+    async with SessionManager("memory://") as manager:
+        assert render(await _stored(manager, dumped), "pydantic-ai") == dumped
+        mixed = await _stored(manager, [*dumped, {"role": "assistant", "content": "Rain."}])
+    assert render(mixed, "pydantic-ai")[:3] == dumped
+    assert [message["role"] for message in render(mixed, "openai")] == ["user", "assistant", "user", "assistant"]
 
 
 async def test_a_call_of_pydantic_ai_without_its_result_gets_one() -> None:

@@ -63,6 +63,19 @@ async def test_messages_of_other_frameworks_are_read_with_their_calls_and_result
     assert found[3].tool_call_id == "c2"
 
 
+async def test_a_call_of_a_custom_tool_is_read_as_one_of_a_function(manager: SessionManager) -> None:
+    history = FrontdeskChatHistory(manager, "chat")
+    call = {"id": "c3", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    await history.session.append({"role": "assistant", "content": None, "tool_calls": [call]})
+    await history.session.append({"role": "tool", "tool_call_id": "c3", "content": "suite"})
+    called, result = await history.aget_messages()
+    assert isinstance(called, AIMessage)
+    assert [(each["id"], each["name"], each["args"]) for each in called.tool_calls] == [
+        ("c3", "shell", {"input": "ls"})
+    ]
+    assert isinstance(result, ToolMessage)
+
+
 async def test_a_compacted_conversation_begins_with_its_summary(manager: SessionManager) -> None:
     history = FrontdeskChatHistory(manager, "chat")
     await history.aadd_messages([HumanMessage(f"message {number}") for number in range(6)])

@@ -285,3 +285,21 @@ async def test_a_conversation_of_another_framework_is_continued(memories: Frontd
     assert roles == ["user", "assistant", "tool", "tool", "assistant", "user"]
     assert [block.block_type for block in sent[0].blocks] == ["text", "image"]
     assert [message.additional_kwargs.get("tool_call_id") for message in sent[2:4]] == ["t0", "t1"]
+
+
+async def test_what_comes_with_results_of_tools_is_not_read_as_a_result(memories: FrontdeskMemoryStore) -> None:
+    retry = {"part_kind": "retry-prompt", "content": "Shorter.", "tool_name": None, "tool_call_id": "r1"}
+    memories.conversation("ana").append_all(
+        [
+            {
+                "kind": "response",
+                "parts": [{"part_kind": "tool-call", "tool_name": "f", "args": {}, "tool_call_id": "c"}],
+            },
+            {
+                "kind": "request",
+                "parts": [{"part_kind": "tool-return", "tool_name": "f", "content": "1", "tool_call_id": "c"}, retry],
+            },
+        ]
+    )
+    found = await memories.get_messages("ana")
+    assert [(message.role.value, message.content) for message in found[1:]] == [("tool", "1"), ("user", "Shorter.")]

@@ -8,6 +8,7 @@ from typing import Any
 
 from frontdesk.errors import InvalidInputError
 from frontdesk.extras import needs_extra
+from frontdesk.integrations.pairs import as_functions
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import Message as StoredMessage
@@ -16,6 +17,7 @@ from frontdesk.session.session import Session
 
 with needs_extra(__name__, "agent-framework"):
     from agent_framework import Content, HistoryProvider, Message
+    from agent_framework.exceptions import ContentError
 
 _SHAPE = "agent-framework"
 
@@ -107,7 +109,7 @@ def _to_messages(messages: Sequence[StoredMessage]) -> list[Message]:
         if is_own:
             written += [Message.from_dict(message.raw) for message in run]
         else:
-            written += [_from_openai(raw) for raw in formats.render(list(run), "openai")]
+            written += [_from_openai(raw) for raw in as_functions(formats.render(list(run), "openai"))]
     return written
 
 
@@ -129,8 +131,15 @@ def _contents(block: dict[str, Any]) -> Iterator[Content]:
             yield Content.from_text(block["text"])
         case "image_url":
             url = block["image_url"]["url"]
-            yield Content.from_uri(url, media_type=None if url.startswith("data:") else "image/*")
+            yield _file(url, None if url.startswith("data:") else "image/*")
         case "file" if "file_data" in block["file"]:
-            yield Content.from_uri(block["file"]["file_data"])
+            yield _file(block["file"]["file_data"], None)
         case kind:
             yield Content.from_text(f"[{kind}]")
+
+
+def _file(uri: str, media_type: str | None) -> Content:
+    try:
+        return Content.from_uri(uri, media_type=media_type)
+    except ContentError:
+        return Content.from_text("[file]")  # it is not a URI, as some APIs allow it

@@ -7,6 +7,7 @@ from typing import Any
 
 from frontdesk.extras import needs_extra
 from frontdesk.integrations.loop_thread import LoopThread
+from frontdesk.integrations.pairs import as_functions
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
 from frontdesk.messages import Message, NewMessage, formats, new_id
@@ -47,7 +48,7 @@ class FrontdeskChatHistory(BaseChatMessageHistory):
         found = await self.session.history()
         if all(message.is_summary or _own(message) for message in found):
             return [each for message in found for each in _to_langchain([message])]
-        return convert_to_messages(formats.render(found, "openai"))
+        return _rendered(found)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages: all of them, or none."""
@@ -84,4 +85,8 @@ def _own(message: Message) -> dict[str, Any] | None:
 
 def _to_langchain(messages: list[Message]) -> list[BaseMessage]:
     own = [_own(message) for message in messages]
-    return messages_from_dict(own) if all(own) else convert_to_messages(formats.render(messages, "openai"))  # type: ignore[arg-type]
+    return messages_from_dict(own) if all(own) else _rendered(messages)  # type: ignore[arg-type]
+
+
+def _rendered(messages: Sequence[Message]) -> list[BaseMessage]:
+    return convert_to_messages(as_functions(formats.render(messages, "openai")))

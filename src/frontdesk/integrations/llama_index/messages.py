@@ -40,7 +40,9 @@ def parts_of(message: Message) -> Iterator[ChatMessage]:
         yield from map(_result, (part for part in message.parts if isinstance(part, ToolResultPart)))
         blocks = [block for part in message.parts if (block := _block(part)) is not None]
         if blocks:
-            yield ChatMessage(role=_ROLES.get(message.role, MessageRole.USER), blocks=blocks)
+            # What comes with the results of tools is no result itself.
+            role = MessageRole.USER if message.role == "tool" else _ROLES.get(message.role, MessageRole.USER)
+            yield ChatMessage(role=role, blocks=blocks)
 
 
 def _result(part: ToolResultPart) -> ChatMessage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,15 +170,14 @@ def in_one_turn(message: Source, next_message: Source) -> bool:
     return type(message.raw.get("type")) is str and type(next_message.raw.get("type")) is str
 
 
-def is_in_order(messages: Sequence[Source], answered: Callable[[Source], set[str]] = lambda message: set()) -> bool:
-    """Whether each call is answered by the message after it, and each result follows its call. The calls that a message
-    has `answered` itself need no result."""
+def is_in_order(messages: Sequence[Source]) -> bool:
+    """Whether each call is answered by the message after it, and each result follows its call."""
     waiting: set[str] = set()
     for message in messages:
         results = {part.call_id for part in message.parts if isinstance(part, ToolResultPart)}
         if results != waiting:
             return False
-        waiting = {part.id for part in message.parts if isinstance(part, ToolCallPart)} - answered(message)
+        waiting = {part.id for part in message.parts if isinstance(part, ToolCallPart)}
     return not waiting
 
 

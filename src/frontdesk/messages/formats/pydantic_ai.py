@@ -16,7 +16,6 @@ from frontdesk.messages.parts import DataPart, FilePart, Part, ReasoningPart, Te
 
 NAME = "pydantic-ai"
 _RETURNS = ("tool-return", "builtin-tool-return")
-_CALLS = ("tool-call", "builtin-tool-call")
 _LONGEST_CALL_ID = 64
 _Call: TypeAlias = tuple[MessagePiece, ToolCallPart, MessagePiece, ToolResultPart]
 
@@ -55,17 +54,17 @@ def _parts(part: dict[str, Any], *, is_system: bool) -> Iterator[Part]:
         yield TextPart(content)
     elif kind == "thinking":
         yield ReasoningPart(content if type(content) is str else "", text_at(part, "signature") or None)
-    elif kind in _CALLS and call_id:
+    elif kind == "tool-call" and call_id:
         arguments = part.get("args")
         yield ToolCallPart(call_id, name, decode_arguments(arguments) if type(arguments) is str else arguments)
-    elif kind in _RETURNS and call_id:
+    elif kind == "tool-return" and call_id:
         yield ToolResultPart(call_id, content, name or None, part.get("outcome") not in (None, "success"))
     elif kind == "retry-prompt" and call_id and name:
         yield ToolResultPart(call_id, content, name, is_error=True)
     elif kind == "retry-prompt" and type(content) is str:
         yield TextPart(content)
     else:
-        yield DataPart(kind, part)
+        yield DataPart(kind, part)  # also a call of a tool that the provider ran itself, and its result
 
 
 def _user_part(content: Any) -> Part:
@@ -91,7 +90,7 @@ def system_prompts(raw: dict[str, Any]) -> list[str]:
 def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, Any]]:
     """Model messages. If all are of this format, and every call is answered next, they stay as they were given.
     Otherwise neighbouring requests become one, as Pydantic AI itself does it."""
-    if all(message.shape == NAME for message in messages) and is_in_order(messages, _answered):
+    if all(message.shape == NAME for message in messages) and is_in_order(messages):
         return [message.raw for message in messages]
     writer = _PydanticAIWriter(messages, rendering)
     written: list[dict[str, Any]] = []
@@ -102,15 +101,6 @@ def write(messages: Sequence[Source], rendering: Rendering) -> list[dict[str, An
             else:
                 written.append(message)
     return written
-
-
-def _answered(message: Source) -> set[str]:
-    """The calls of tools that the provider ran itself."""
-    return {text_at(part, "tool_call_id") for part in list_at(message.raw, "parts") if _is_native(part)}
-
-
-def _is_native(part: dict[str, Any]) -> bool:
-    return _kind_of(part).startswith("builtin-")
 
 
 class _PydanticAIWriter:
