@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 import apsw
 import pytest
 
-from frontdesk import ConcurrentChangeError, SessionManager, StoreUnavailableError
+from frontdesk import ConcurrentChangeError, SessionKey, SessionManager, StoreUnavailableError
 from frontdesk.calls import call
 from frontdesk.config.background import Background
 from frontdesk.deadlines import began, is_in_call, leave_out, not_counted, one_call
@@ -136,6 +137,43 @@ async def test_the_functions_of_the_updates_before_are_not_counted_either() -> N
     await asyncio.gather(*(states.update("chat", each) for each in (think, think_quickly, think)))
     # An update whose function takes longer than this lets the others go first.
     assert counted_from[-1] - started >= sum(min(each, 0.05) for each in took)
+
+
+class Noted(MemoryStore):
+    """Notes for each task whether its requests are part of a call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: dict[asyncio.Future[Any] | None, list[bool]] = {}
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if iscoroutinefunction(value) and not name.startswith("_"):
+            self.requests.setdefault(asyncio.current_task(), []).append(is_in_call())
+        return value
+
+
+CALLS: dict[str, Callable[[SessionManager], Awaitable[object]]] = {
+    "append to a key without a session": lambda manager: manager.append(
+        SessionKey("desk", "web", "ana"), {"role": "user", "content": "hello"}
+    ),
+    "history": lambda manager: manager.session(SessionKey("desk", "web", "eve")).history(format="openai"),
+    "prepare": lambda manager: manager.session("chat").prepare("openai"),
+    "search": lambda manager: manager.search("hello"),
+    "search in a session": lambda manager: manager.session("chat").search("hello"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_all_requests_of_a_call_are_part_of_it(name: str) -> None:
+    store = Noted()
+    async with SessionManager(store).with_context("notes").with_cached_prompt() as manager:
+        for session in ("chat", SessionKey("desk", "web", "eve")):
+            await manager.append(session, {"role": "user", "content": "hello"})
+        task = asyncio.ensure_future(CALLS[name](manager))
+        await task
+    assert store.requests[task]
+    assert all(store.requests[task])
 
 
 async def test_background_work_is_not_part_of_the_call_that_starts_it() -> None:

@@ -159,10 +159,17 @@ async def test_an_append_that_was_lost_before_its_role_lost_access_may_have_happ
     await admin.close()
 
 
-async def test_a_read_never_may_have_happened(store: PostgresStore, proxy: PostgresProxy) -> None:
+READS: dict[str, Callable[[PostgresStore], Awaitable[object]]] = {
+    "session": lambda store: store.get(NAMESPACE, "s"),
+    "state": lambda store: store.get_state(StateKey(NAMESPACE, "id", "name")),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+async def test_a_read_never_may_have_happened(store: PostgresStore, proxy: PostgresProxy, name: str) -> None:
     proxy.freeze()
     with pytest.raises(StoreUnavailableError, match="in time") as caught:
-        await store.get(NAMESPACE, "s")
+        await READS[name](store)
     assert not caught.value.uncertain
     proxy.thaw()
 
@@ -289,6 +296,20 @@ async def test_no_call_takes_longer_than_the_time_limit(store: PostgresStore, pr
     assert all(isinstance(each, StoreUnavailableError) for each in failed)
     proxy.thaw()
     assert await path(store, "s")
+
+
+async def test_a_turn_that_cannot_be_taken_is_not_waited_for_twice(store: PostgresStore, proxy: PostgresProxy) -> None:
+    """Once for the turn, and once to release it in case it was granted."""
+    session = SessionManager(store, namespace=NAMESPACE).session("s")
+    await session.head()
+    proxy.freeze()
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    with pytest.raises(StoreUnavailableError):
+        async with session.turn():
+            pytest.fail("nobody answers")
+    assert loop.time() - started < 2 + 1
+    proxy.thaw()
 
 
 async def test_calls_that_open_a_store_at_once_wait_no_longer_than_the_time_limit(proxy: PostgresProxy) -> None:

@@ -108,9 +108,9 @@ async def _take(handle: RemoteHandle, request: TurnRequest, message: Any) -> Rem
             return RemoteHolding(handle, session_id, number, request.ttl, asked_at)
     except TurnBusyError:
         raise
-    except BaseException:
+    except BaseException as error:
         # The turn may have been granted meanwhile, and a place in the queue would stop those after it.
-        await to_the_end(_leave(handle, name))
+        await to_the_end(_leave(handle, name), after=error)
         raise
 
 

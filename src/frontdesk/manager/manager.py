@@ -14,6 +14,7 @@ from frontdesk.config.hooks import DEFAULT_TIMEOUT
 from frontdesk.config.runtime import Clock, Runtime
 from frontdesk.config.scopes import WideScope, check_wide_scope
 from frontdesk.config.settings import ANSWER_TOKENS, check_answer_tokens
+from frontdesk.deadlines import one_call
 from frontdesk.errors import ConfigurationError, SessionNotFoundError
 from frontdesk.events import feed
 from frontdesk.events.feed import Event
@@ -562,6 +563,7 @@ class SessionManager(Configurable):
 
     # search
 
+    @one_call
     async def search(
         self,
         query: str,

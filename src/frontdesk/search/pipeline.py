@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from frontdesk.config.runtime import Runtime
+from frontdesk.deadlines import one_call
 from frontdesk.search import candidates, hits, index
 from frontdesk.search.candidates import CandidatePool, Nearest, Ranked, find_nearest
 from frontdesk.search.corpus import Corpus, choose_corpus
@@ -28,6 +29,7 @@ _MAX_IN_ROUND = 16_000
 """each round looks up twice as many candidates as the one before it, up to this number"""
 
 
+@one_call
 async def search(runtime: Runtime, request: Request, access: Access, *, names: bool = True) -> SearchResults:
     """One page of the hits in all sessions that may be shown; with `names`, also in their names and summaries. A
     message that several of them see is returned once.

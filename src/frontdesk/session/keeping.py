@@ -7,15 +7,17 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from frontdesk.errors import FrontdeskError, TurnLostError
+from frontdesk.errors import FrontdeskError, StoreUnavailableError, TurnLostError
 from frontdesk.unattended import sleep
 
 R = TypeVar("R")
 _WATCH = 1.0
 """seconds after which a holder knows, at the latest, that it was interrupted by another process"""
+_BRIEFLY = 0.5
+"""seconds to wait for a store that has not answered before"""
 _unfinished: set[asyncio.Task[None]] = set()
 """work that is finished although nobody waits for it any more"""
 
@@ -99,9 +101,12 @@ class Keeper(ABC):
                 self.lose(number is not None and asked_at < self._until)
 
 
-async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Wait for some work, which continues even if its caller is cancelled: others wait for it too."""
+async def to_the_end(work: Coroutine[Any, Any, None], *, after: BaseException | None = None) -> None:
+    """Wait for some work, which continues even if its caller is cancelled: others wait for it too. `after` is the error
+    that it follows: if the store could not be reached, the caller has waited long enough."""
     task = asyncio.get_running_loop().create_task(work)
     _unfinished.add(task)
     task.add_done_callback(_unfinished.discard)
-    await asyncio.shield(task)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_BRIEFLY if isinstance(after, StoreUnavailableError) else None):
+            await asyncio.shield(task)

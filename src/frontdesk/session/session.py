@@ -16,6 +16,7 @@ from frontdesk.config.runtime import Clock, Runtime
 from frontdesk.config.scopes import SearchScope
 from frontdesk.config.settings import Declaration
 from frontdesk.context.blocks import BlockVersion, ContextBlock
+from frontdesk.deadlines import one_call
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.messages import Message, NewMessage
@@ -294,6 +295,7 @@ class Session:
         alternate: bool = False,
     ) -> list[dict[str, Any]]: ...
 
+    @one_call
     async def history(
         self,
         *,
@@ -364,6 +366,7 @@ class Session:
         alternate: bool = False,
     ) -> AnthropicRequest: ...
 
+    @one_call
     async def prepare(
         self,
         format: ProviderFormat,
@@ -453,6 +456,7 @@ class Session:
         """The messages that follow a message directly (for None: the roots), oldest first."""
         return await self._parts.reader.children(message_id)
 
+    @one_call
     async def search(
         self,
         query: str,

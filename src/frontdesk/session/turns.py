@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 import msgspec
@@ -238,7 +239,7 @@ async def take(runtime: Runtime, session_id: str, request: TurnRequest, follows:
     except BaseException as error:
         # The turn may have been granted meanwhile, and a place in the queue would stop those after it.
         if not (request.keeps_place and isinstance(error, TurnBusyError)):
-            await to_the_end(leave(runtime, session_id, wanted.holder))
+            await to_the_end(leave(runtime, session_id, wanted.holder), after=error)
         raise
     finally:
         local.leave(session_id, waiter)
@@ -352,9 +353,14 @@ class Holding(Keeper):
         self.start_renewal()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
         self._over.set()
-        await to_the_end(self._release())
+        await to_the_end(self._release(), after=error)
 
     async def move(self, apply: Callable[[], Awaitable[str]]) -> Holding:
         """The turn in another session, which takes it over with the change that `apply` makes. This one is over then,

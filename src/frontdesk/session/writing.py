@@ -11,6 +11,7 @@ import msgspec
 from frontdesk.checks import check_list
 from frontdesk.context.session_blocks import SessionBlocks
 from frontdesk.context.skills import LoadedSkills, may_hold_skill, rewrite_raw
+from frontdesk.deadlines import one_call
 from frontdesk.errors import (
     FrontdeskError,
     HeadMovedError,
@@ -69,6 +70,7 @@ class Writer:
         ingested = self.ingest_all(messages)
         return await self.store(ingested, parent=parent, expected_head=expected_head, reopen=reopen, is_path=is_path)
 
+    @one_call
     async def store(
         self,
         ingested: Sequence[Ingested],

@@ -295,7 +295,7 @@ class PostgresStore:
 
     # states: a write carries its mark, so that it can be repeated after a lost connection
 
-    get_state = _again(shared(states.get))
+    get_state = _read(shared(states.get))  # it postpones the expiry, which nobody has to know
     peek_state = _read(shared(states.peek))
     touch_state = _again(shared(states.touch))
     create_state = _again(shared(states.create))
