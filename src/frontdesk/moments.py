@@ -35,6 +35,6 @@ def to_day(microseconds: int) -> str:
 def to_microseconds(moment: datetime) -> int:
     """The microseconds of a datetime; one without a time zone is taken as UTC. Raises `InvalidInputError`."""
     if not isinstance(moment, datetime):
-        raise InvalidInputError(f"a moment is a datetime, not {type(moment).__name__}")
+        raise InvalidInputError(f"a moment must be a datetime, not {type(moment).__name__}")
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - _EPOCH) // _MICROSECOND

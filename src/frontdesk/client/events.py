@@ -64,7 +64,7 @@ async def _stream(remote: Remote, query: dict[str, Any], position: str, end: Str
 
 
 async def _next(portions: AsyncIterator[bytes], end: StreamEnd) -> bytes | None:
-    """The next bytes; None if the answer has ended, or the stream is to end."""
+    """The next bytes; None if the answer has ended, or the stream should end."""
     found: bytes | None = None
 
     async def read() -> None:

@@ -62,4 +62,4 @@ class CompactionState:
         self.running: dict[str, RunningCompaction] = {}
         """by session"""
         self.hidden: set[str] = set()
-        """the sessions with a summary under which messages were deleted, and which was not made again yet"""
+        """the sessions with a summary under which messages were deleted, and which has not been made again yet"""

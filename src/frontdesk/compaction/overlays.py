@@ -167,7 +167,7 @@ def _place(item: Item) -> Place:
 
 
 def source_items(covered: PathRange) -> list[Item]:
-    """What a summary of a range is to be made from: its messages, and the summaries inside it in place of what they
+    """What a summary of a range is made from: its messages, and the summaries inside it in place of what they
     cover.
 
     A summary is used only if it is not stale, and messages that are merely hidden are shown: a summary must have been

@@ -52,7 +52,7 @@ def plan(
 def choose_range(
     settings: CompactionSettings, messages: Sequence[Message], limit: int, *, harder: bool = False
 ) -> Range | None:
-    """The range that the planner chooses in a view that is to fit into `limit` tokens.
+    """The range that the planner chooses in a view that must fit into `limit` tokens.
 
     The shares of head, request, tail and summary are chosen so that they fit together. `harder` is for a view that
     turned out to be too long for the model: no head is protected, and the tail takes at most a quarter of the view.
@@ -124,8 +124,8 @@ def _parts(start: int, end: int, request: Sequence[int], allowed: Sequence[bool]
 
 
 def _choose_part(messages: Sequence[Message], parts: Iterable[Range], least: int) -> Range | None:
-    """The oldest part with at least so many tokens to gain, unless nearly all there is to gain is in later ones: then
-    the one with the most. A part of one message is not worth it."""
+    """The oldest part that gains at least this many tokens, unless nearly everything is gained by later ones: then
+    the one that gains the most. A part of one message is not worth it."""
     gains = {part: _gain(messages, part) for part in parts}
     worthwhile = [part for part in gains if gains[part] >= least and part.first < part.last]
     enough = sum(gains.values()) // 4

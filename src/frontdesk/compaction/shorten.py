@@ -33,7 +33,7 @@ def truncate_older_messages(
 
 
 def shorten(message: Message, max_tool_chars: int, max_text_chars: int, counter: TokenCounter) -> Message:
-    """A copy for the view whose tool outputs and texts have at most so many characters, or `message` itself where
+    """A copy for the view whose tool outputs and texts have at most this many characters, or `message` itself where
     nothing is cut or nothing gained.
 
     Id, role, call ids, time and format stay, and so do reasoning, tool arguments, files, system messages and summaries.

@@ -34,7 +34,7 @@ class _UnusableSummaryError(Exception):
 
 
 class _TooLongError(Exception):
-    """The model cannot read a prompt with a piece of so many tokens, for this reason."""
+    """The model cannot read a prompt with a piece of this many tokens, for this reason."""
 
     def __init__(self, tokens: int, reason: Exception) -> None:
         self.tokens = tokens
@@ -78,7 +78,7 @@ class Summariser:
         self._prompt = prompt
 
     async def summarise(self, messages: Sequence[Message], before: int) -> Summary:
-        """A summary of messages, earlier summaries among them included, that is to replace `before` tokens.
+        """A summary of messages, earlier summaries among them included, that replaces `before` tokens.
 
         Tried again if it fails or is no good. Raises `CompactionError`, and what the model raised the last time."""
         settings, self.answers, self._answered = self._settings, [], {}
@@ -160,7 +160,7 @@ class Summariser:
         )
 
     async def _ask(self, model: Model, question: str, tokens: int) -> str:
-        """The answer to a question about a piece of so many tokens; one that was answered before is not asked again.
+        """The answer to a question about a piece of this many tokens; one that was answered before is not asked again.
         Raises `_TooLongError`."""
         if question in self._answered:
             return self._answered[question]
@@ -175,7 +175,7 @@ class Summariser:
         return answer
 
     def _target(self, carried: int, tokens: int, before: int, most: int) -> int:
-        """How long a summary shall be that extends one of `carried` tokens by `tokens` more."""
+        """How long a summary should be that extends one of `carried` tokens by `tokens` more."""
         wanted = min(most, int(carried + _SHARE * tokens), int(_MOST_SHARE * (carried + tokens)))
         return min(max(_LEAST_TARGET, wanted), max(1, before // 2))
 
@@ -200,7 +200,7 @@ async def ask(model: Model, prompt: str, seconds: float) -> str:
 
 
 def total_usage(answers: Sequence[Any]) -> dict[str, int]:
-    """The tokens that a model's answers took, as far as they say."""
+    """The tokens that a model's answers took, if they say so."""
     usages = [usage for answer in answers if (usage := getattr(answer, "usage", None)) is not None]
     return {name: sum(int(getattr(usage, name, 0) or 0) for usage in usages) for name in _TOKENS}
 

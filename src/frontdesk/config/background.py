@@ -100,7 +100,7 @@ class Background:
             await asyncio.wait(elsewhere, timeout=_LAST_GRACE)
 
     async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait for the tasks of the running loop, also those that are started meanwhile, and then cancel them."""
+        """Wait for the tasks of the running loop, including those that are started meanwhile, and then cancel them."""
         deadline = loop.time() + GRACE
         while (tasks := self._tasks_of(loop)) and loop.time() < deadline:
             await asyncio.wait(tasks, timeout=deadline - loop.time())

@@ -53,7 +53,9 @@ class Configurable:
     def with_token_counter(self, counter: TokenCounter) -> Self:
         """Count tokens with `counter(text) -> int` instead of the built-in estimate."""
         if not callable(counter):
-            raise ConfigurationError(f"a token counter is a callable from text to int, not {type(counter).__name__}")
+            raise ConfigurationError(
+                f"a token counter must be a callable from text to int, not {type(counter).__name__}"
+            )
         self._runtime.configure(counter=counter)
         return self
 
@@ -127,13 +129,13 @@ class Configurable:
         """Store frozen prompts, so that all workers use the same text, even after a restart: in the store of the
         sessions, or in a `PromptStore` with `get(namespace, session_id)` and `set(namespace, session_id, text)`."""
         if not (store is None or (hasattr(store, "get") and hasattr(store, "set"))):
-            raise ConfigurationError(f"a prompt store has `get` and `set`; {type(store).__name__} does not have both")
+            raise ConfigurationError(f"a prompt store needs `get` and `set`; {type(store).__name__} does not have both")
         return self._configure_context(caches_prompt=True, prompt_store=store)
 
     def with_prompt_renderer(self, render: Renderer) -> Self:
         """Render blocks with `render(blocks) -> str` instead of `frontdesk.context.render_prompt`."""
         if not callable(render):
-            raise ConfigurationError(f"a renderer is a callable from blocks to text, not {type(render).__name__}")
+            raise ConfigurationError(f"a renderer must be a callable from blocks to text, not {type(render).__name__}")
         return self._configure_context(renderer=render)
 
     def with_compaction(
@@ -185,7 +187,7 @@ class Configurable:
         for what, value in counts.items():
             check_count(value, what)
         if not (summarize is None or callable(summarize)):
-            raise ConfigurationError(f"summarize is a callable from a prompt to a text, not {summarize!r}")
+            raise ConfigurationError(f"summarize must be a callable from a prompt to a text, not {summarize!r}")
         if type(protect_head) is not int or protect_head < 0 or timeout <= 0:
             raise ConfigurationError("protect_head must be a whole number, 0 or more, and timeout above 0")
         if max_messages is not None and max_messages <= protect_head + min_tail_messages:
@@ -239,7 +241,9 @@ class Configurable:
         namespace is read by other guests: it is accepted only with `share=True`, and raises `ConfigurationError`
         otherwise."""
         if not callable(extract):
-            raise ConfigurationError(f"an extractor is a callable from prompt to text, not {type(extract).__name__}")
+            raise ConfigurationError(
+                f"an extractor must be a callable from a prompt to a text, not {type(extract).__name__}"
+            )
         check_count(max_extract_tokens, "max_extract_tokens")
         check_text(label, "label")
         if prompt is not None:

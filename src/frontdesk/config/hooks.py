@@ -62,7 +62,9 @@ class Hooks:
     def register(self, hook: Any, timeout: float) -> None:
         """Add a hook. Raises `ConfigurationError` if it has none of the methods, or is registered already."""
         if not any(callable(getattr(hook, event, None)) for event in EVENTS):
-            raise ConfigurationError(f"a hook has at least one of {', '.join(EVENTS)}; {type(hook).__name__} has none")
+            raise ConfigurationError(
+                f"a hook must have at least one of {', '.join(EVENTS)}; {type(hook).__name__} has none"
+            )
         if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout > 0:
             raise ConfigurationError(f"timeout must be a number of seconds above 0, not {timeout!r}")
         with self._lock:
@@ -81,7 +83,7 @@ class Hooks:
         return any(callable(getattr(registered.hook, event, None)) for registered in self._registered)
 
     def listens_to_end(self, session_id: str) -> bool:
-        """Whether hooks are to be called for an end of this session by the current code."""
+        """Whether hooks must be called for an end of this session by the current code."""
         return self.listens("on_session_end") and session_id not in _ending.get()
 
     def announce(self, session_id: str, event: str, *values: Any) -> None:

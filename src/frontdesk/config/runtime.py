@@ -36,9 +36,9 @@ class Runtime:
         if type(max_message_bytes) is not int or max_message_bytes < 1:
             raise ConfigurationError(f"max_message_bytes must be a positive whole number, not {max_message_bytes!r}")
         if not isinstance(store, str | Store):
-            raise ConfigurationError(f"a store is a URL or a Store, not {type(store).__name__}")
+            raise ConfigurationError(f"a store must be a URL or a Store, not {type(store).__name__}")
         if clock is not None and not callable(clock):
-            raise ConfigurationError(f"a clock is a callable that returns a datetime, not {type(clock).__name__}")
+            raise ConfigurationError(f"a clock must be a callable that returns a datetime, not {type(clock).__name__}")
         self.namespace = namespace
         self.settings = Settings(max_message_bytes=max_message_bytes)
         self.started_at = moments.now()

@@ -53,7 +53,7 @@ def _check_wide(scope: Any, allowed: str) -> WideScope:
         return _check_filters(scope)
     if not callable(scope):
         shown = repr(scope) if isinstance(scope, str) else type(scope).__name__
-        raise ConfigurationError(f"a scope is {allowed}, not {shown}")
+        raise ConfigurationError(f"a scope must be {allowed}, not {shown}")
     function: SessionFilter = scope
     return function
 

@@ -94,7 +94,7 @@ class Declaration:
                 f"the provider of block {self.label!r} has no `get`: pass an object that has one, or a factory"
             )
         if self.scope not in get_args(Scope):
-            raise ConfigurationError(f"a scope is one of {', '.join(get_args(Scope))}, not {self.scope!r}")
+            raise ConfigurationError(f"a scope must be one of {', '.join(get_args(Scope))}, not {self.scope!r}")
         if self.provider is not None and (self.default_content or self.scope != "session"):
             raise ConfigurationError(
                 f"block {self.label!r} has a provider: leave out default_content and scope, which are for blocks"

@@ -27,7 +27,7 @@ class StoreSearch:
 
     def __init__(self, *, scope: Scope = "session") -> None:
         if scope not in get_args(Scope):
-            raise ConfigurationError(f"a scope is one of {', '.join(get_args(Scope))}, not {scope!r}")
+            raise ConfigurationError(f"a scope must be one of {', '.join(get_args(Scope))}, not {scope!r}")
         self.scope = scope
 
     def get(self) -> str | None:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 
 class StreamEnd:
-    """Whether a stream is to end. It can be set from any thread."""
+    """Whether a stream should end. It can be set from any thread."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -25,7 +25,7 @@ class StreamEnd:
                 waiting.get_loop().call_soon_threadsafe(_resolve, waiting)
 
     async def wait(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await some work. If the stream is to end, the work is cancelled."""
+        """Await some work. If the stream should end, the work is cancelled."""
         task = asyncio.ensure_future(work)
         ended = self._waiting = asyncio.get_running_loop().create_future()
         try:

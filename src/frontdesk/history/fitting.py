@@ -83,7 +83,7 @@ class _Fitting:
         return self._shorten_everything()
 
     def _steps(self) -> Iterator[_Step]:
-        """The steps that the view is in, the largest first, and at last only this very extent."""
+        """The steps that the view is in, the largest first, and finally only this extent."""
         extent = self._ends[-1]
         for share in _SHARES:
             size = self._room // share

@@ -16,7 +16,7 @@ from frontdesk.tree.tree import Tree
 PORTION = 1_024
 
 Loader = Callable[[str | None, int], Awaitable[list[Item]]]
-"""returns the items after a message (None: from the beginning), as they are now, when so many messages were returned"""
+"""returns the current items after a message (None: from the beginning), given how many messages were returned before"""
 
 
 async def portions(runtime: Runtime, load: Loader, *, reverse: bool = False) -> AsyncIterator[list[Message]]:

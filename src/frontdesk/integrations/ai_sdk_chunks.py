@@ -34,7 +34,7 @@ class Seen:
         self._length = 0
 
     def take_new(self, chunks: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """The chunks, and the rest of the one that has grown, that the reader has not got yet."""
+        """The chunks, and the rest of the one that has grown, that the reader has not received yet."""
         if self._count:
             last = chunks[self._count - 1]
             name = _DELTAS.get(last["type"])

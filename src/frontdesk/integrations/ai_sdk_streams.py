@@ -1,5 +1,5 @@
 """Streams of answers that outlive the connection of their reader. The chunks of an answer in progress are a state of
-its session, so that any server of the store can send them again, and they go when the session goes."""
+its session, so that any server of the store can send them again, and they are deleted with the session."""
 
 from __future__ import annotations
 

@@ -78,7 +78,9 @@ def key_columns(runtime: Runtime, key: SessionKey | None) -> KeyColumns:
 def check_key(key: SessionKey) -> SessionKey:
     """Raises `InvalidKeyError` for what is not a `SessionKey`."""
     if not isinstance(key, SessionKey):
-        raise InvalidKeyError(f"a key is a SessionKey, not {type(key).__name__}: use `SessionKey.parse` for a text")
+        raise InvalidKeyError(
+            f"a key must be a SessionKey, not {type(key).__name__}: use `SessionKey.parse` for a text"
+        )
     return key
 
 

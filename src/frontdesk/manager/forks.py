@@ -87,6 +87,6 @@ class Forks:
                 holding = await take(self._runtime, session_id, shortened(request, started), follows)
             except KeyMovedError:
                 continue  # another call was first: the key has another session now
-            assert holding is not None  # no message was to be queued
+            assert holding is not None  # the request has no message to queue
             async with holding:
                 return (await split(holding, opening, name)).session_id

@@ -102,7 +102,7 @@ class Lifecycle:
                 continue
             try:
                 holding = await take(self._runtime, current.id, shortened(request, started), "always")
-                assert holding is not None  # no message was to be queued
+                assert holding is not None  # the request has no message to queue
                 async with holding:
                     return (await start_next(holding)).session_id
             except (KeyMovedError, SessionNotFoundError):

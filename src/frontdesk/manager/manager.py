@@ -631,7 +631,7 @@ class SessionManager(Configurable):
         the approximate total, first for the index, then for the vectors. Raises `EmbeddingError` and the errors of the
         embedding."""
         if on_progress is not None and not callable(on_progress):
-            raise ConfigurationError(f"on_progress is a callable, not {type(on_progress).__name__}")
+            raise ConfigurationError(f"on_progress must be a callable, not {type(on_progress).__name__}")
         await index.rebuild(self._runtime, on_progress)
         if self._runtime.settings.embeddings.embed is not None:
             await vectors.rebuild(self._runtime, on_progress)

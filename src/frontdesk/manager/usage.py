@@ -119,6 +119,6 @@ async def _measure(runtime: Runtime, session_ids: Sequence[str]) -> int:
 def day_text(day: date) -> str:
     """A day as it is stored; of a datetime, its day in UTC. Raises `InvalidInputError`."""
     if not isinstance(day, date):
-        raise InvalidInputError(f"a day is a date, not {type(day).__name__}")
+        raise InvalidInputError(f"a day must be a date, not {type(day).__name__}")
     moment = day.astimezone(UTC).date() if isinstance(day, datetime) and day.tzinfo else day
     return moment.strftime("%Y-%m-%d")

@@ -169,7 +169,7 @@ class Message(_MessageDraft):
     @property
     def text(self) -> str:
         """The plain text, or the text that was given with the message. It has no reasoning and no tool arguments or
-        results, except that a tool message that is only text has all of it."""
+        results, except for a tool message that is only text: that text is all of it."""
         text = self._read_derived().text
         if text is not None:
             return text

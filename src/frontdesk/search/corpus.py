@@ -304,7 +304,7 @@ async def choose_corpus(
 
 
 def _selection(request: Request, access: Access) -> SessionSelection | None:
-    """What the filters and the rule require of the rows of sessions, as far as an index can look for it."""
+    """What the filters and the rule require of the rows of sessions, if the index of a table can select by it."""
     given = access.rule.selection or SessionSelection()
     tags = tuple(sorted(request.query.tags | set(given.tags)))
     selection = msgspec.structs.replace(given, **request.where, tags=tags)

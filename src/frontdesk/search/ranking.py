@@ -90,7 +90,7 @@ class Statistics:
             self.frequencies[term] = self.frequencies.get(term, 0) + 1
 
     def weight(self, term: str) -> float:
-        """The weight of a term: the rarer, the higher (the inverse document frequency of BM25). Always above 0, also if
+        """The weight of a term: the rarer, the higher (the inverse document frequency of BM25). Always above 0, even if
         texts with the term were added to the corpus between the two counts."""
         frequency = min(self.frequencies.get(term, 0), self.texts)
         return log(1 + (self.texts - frequency + 0.5) / (frequency + 0.5))

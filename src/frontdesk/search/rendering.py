@@ -131,7 +131,7 @@ async def read_excerpt(runtime: Runtime, row: SessionRow, around: str | None, be
     """The message `around` with up to `before` messages before it and `after` after it; without `around`, the last
     messages. Messages are returned as they were written, without summaries, and only those that a model is shown.
 
-    The id of a summary means the first message that it covers. Raises `MessageNotFoundError`, also for a message that a
+    The id of a summary means the first message that it covers. Raises `MessageNotFoundError`, even for a message that a
     model is not shown, and `SessionNotFoundError`."""
     session_id = row.id
 

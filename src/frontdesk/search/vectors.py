@@ -87,7 +87,7 @@ def _normalise(result: Any, texts: int, dimensions: int) -> list[bytes | None]:
 
 @dataclass(slots=True)
 class EmbeddingHealth:
-    """Whether the embedding works, as far as this manager knows. After a failure it is not called for a while, longer
+    """Whether the embedding works, by what this manager knows. After a failure it is not called for a while, longer
     each time, so that searches do not wait for it and a server that is down is not called all the time."""
 
     failures: int = 0

@@ -1,4 +1,4 @@
-"""The bodies and answers of requests, as far as they are not records of the API. Their fields are the parameters of the
+"""The bodies and answers of requests that are not records of the API. Their fields are the parameters of the
 calls in Python."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     def given(self, *names: str) -> dict[str, Any]:
-        """The fields with these names that the caller sent, also those that are null."""
+        """The fields with these names that the caller sent, including those that are null."""
         return {name: getattr(self, name) for name in names if name in self.model_fields_set}
 
 

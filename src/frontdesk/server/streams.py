@@ -58,7 +58,7 @@ def _written(event: Event) -> bytes:
 
 
 async def _with_pauses(events: AsyncIterator[T], seconds: float) -> AsyncIterator[T | None]:
-    """The items of a stream, and None first, and whenever there was none for so many seconds."""
+    """None, then the items of a stream, with another None whenever there was no item for this many seconds."""
     yield None
     following: asyncio.Future[T] | None = None
     try:

@@ -209,7 +209,7 @@ class Compactor:
         shown = _messages(view, part)
         extent = _extent(view, [part], [covered], source)
         await run.start(extent.tokens_before, extent.messages)
-        # One that is made again may be needed for what is hardly longer than a summary.
+        # A summary that is made again may cover hardly more than a summary has.
         least = 0 if _stale_range(view, part) is None else 2 * MIN_TOKENS
         try:
             summary = await self._summarise(summariser, source, max(extent.tokens, least))
@@ -286,7 +286,7 @@ class Compactor:
         async with report_run(self._runtime, view.tree.session.id, "split", summariser) as run:
             await run.start(extent.tokens_before, extent.messages)
             started = time.monotonic()
-            # What is hardly longer than a summary still gets one: the new session is to open with it.
+            # Even a text hardly longer than a summary gets one, because the new session starts with it.
             summary = await self._summarise(summariser, source, max(extent.tokens, 2 * MIN_TOKENS))
             await run.finish(_figures(_details(extent, started, summary)))
         return OverlayDraft(summary.text, source)

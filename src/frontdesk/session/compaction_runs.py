@@ -19,7 +19,7 @@ _log = logging.getLogger("frontdesk.compaction")
 
 Trigger = Literal["automatic", "manual", "overflow", "deletion", "split"]
 """why a compaction runs: the view was full, the caller asked for it, a model refused a call as too long, messages were
-deleted under a summary, which has to be made again, or another session is to start with the summary"""
+deleted under a summary, which has to be made again, or another session starts with the summary"""
 
 
 class Figures(NamedTuple):
@@ -45,7 +45,7 @@ class CompactionRun:
 
     @property
     def model(self) -> str | None:
-        """The name of the model that wrote the summary, as far as it is known."""
+        """The name of the model that wrote the summary, if known."""
         return next(filter(None, map(_name_of, reversed(self._summariser.answers))), self._model)
 
     async def start(self, tokens: int, messages: int) -> None:
@@ -94,8 +94,8 @@ class CompactionRun:
 async def report_run(
     runtime: Runtime, session_id: str, trigger: Trigger, summariser: Summariser
 ) -> AsyncIterator[CompactionRun]:
-    """A run that is reported as failed if the block raises, is cancelled, or ends without a result: what was to be
-    compacted is not there any more."""
+    """A run that is reported as failed if the block raises, is cancelled, or ends without a result: what it should have
+    compacted no longer exists."""
     run = CompactionRun(runtime, session_id, trigger, summariser)
     try:
         yield run

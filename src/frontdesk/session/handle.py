@@ -79,7 +79,7 @@ class Handle:
 
     @property
     def known_key(self) -> SessionKey | None:
-        """The key that the session is stored under, as far as it is known without I/O."""
+        """The key that the session is stored under, if it is known without I/O."""
         return self._stored_key if self.key is None else self.runtime.stored_key(self.key)
 
     @property

@@ -123,7 +123,7 @@ class MemoryRefresher:
     # extracting
 
     async def _extract(self, settings: MemorySettings, label: str, scope: Scope) -> list[str]:
-        """Read what is new, and record what was found. Returns the keys of all extractions that are to be delivered."""
+        """Read what is new, and record what was found. Returns the keys of all extractions to deliver."""
         progress = await self._notes.progress()
         unread = await self._unread(progress)
         places = dict(zip((message.id for message in unread.messages), unread.places, strict=True))
@@ -170,7 +170,7 @@ class MemoryRefresher:
         return None
 
     async def _unread(self, progress: Progress) -> _Unread:
-        """The messages on the path since the last extraction, after those that are to be read again."""
+        """The messages on the path since the last extraction, after those that have to be read again."""
 
         async def read() -> _Unread:
             tree = await self._handle.tree(find=progress.recent)

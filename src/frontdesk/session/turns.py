@@ -208,7 +208,7 @@ class _LocalTurns:
         self.wake_next(holding.session_id)
 
     def move(self, holding: Holding) -> None:
-        """The turn has moved to another session: all that wait for it here are to look there."""
+        """The turn has moved to another session: all callers that wait for it here have to look there."""
         with self._lock:
             if self._holding.get(holding.session_id) is holding:
                 del self._holding[holding.session_id]
@@ -218,7 +218,7 @@ class _LocalTurns:
 async def take(runtime: Runtime, session_id: str, request: TurnRequest, follows: Follows = "never") -> Holding | None:
     """The turn, held; None if the message was queued for the present holder.
 
-    Raises `TurnBusyError` if it was not to be had in time, `SessionNotFoundError`, and if it `follows` the key of the
+    Raises `TurnBusyError` if it was not free in time, `SessionNotFoundError`, and if it `follows` the key of the
     session (always, or after having to wait) `KeyMovedError`."""
     local = runtime.shared(_LocalTurns)
     wanted = LeaseWanted(

@@ -34,7 +34,8 @@ class StateCodec(Generic[T]):
             self._load = self._decoder().decode
         else:
             raise ConfigurationError(
-                f"a state is a dataclass, a pydantic model, a msgspec Struct, a TypedDict or a NamedTuple, not {kind!r}"
+                "a state must be a dataclass, a pydantic model, a msgspec Struct, a TypedDict or a NamedTuple,"
+                f" not {kind!r}"
             )
 
     def _decoder(self) -> msgspec.json.Decoder[T]:

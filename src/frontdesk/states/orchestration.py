@@ -80,9 +80,11 @@ class Condition:
             if self.value is not None:
                 object.__setattr__(self, "value", _names(self.value, "the value of a sequence_match condition"))
         elif self.type != "tool_used":
-            raise ConfigurationError(f"a condition is tool_used or sequence_match, not {self.type!r}")
+            raise ConfigurationError(f"a condition must be tool_used or sequence_match, not {self.type!r}")
         elif not isinstance(self.value, str):
-            raise ConfigurationError(f"a tool_used condition has the name of one tool as its value, not {self.value!r}")
+            raise ConfigurationError(
+                f"a tool_used condition must have the name of one tool as its value, not {self.value!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

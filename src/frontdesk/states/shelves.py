@@ -36,7 +36,7 @@ class Shelves:
 
     def __init__(self, runtime: Runtime, name: str) -> None:
         if len(check_id(name, "name of shelves")) > MAX_STATE_NAME:
-            raise InvalidInputError(f"a name of shelves has at most {MAX_STATE_NAME} characters, not {len(name)}")
+            raise InvalidInputError(f"a name of shelves must have at most {MAX_STATE_NAME} characters, not {len(name)}")
         self._runtime = runtime
         self._name = name
 
@@ -67,7 +67,7 @@ class Shelves:
         `if_number`, if something was deleted from it since `if_edition`, or if there is something in a range of
         `if_empty`."""
         if owner is not None and not isinstance(owner, SessionKey):
-            raise InvalidKeyError(f"an owner is a SessionKey, not {type(owner).__name__}")
+            raise InvalidKeyError(f"an owner must be a SessionKey, not {type(owner).__name__}")
         return await self._store.write_shelf(
             ShelfWrite(
                 key=self._key(id),
@@ -119,14 +119,14 @@ def starting_with(prefix: bytes, *, backwards: bool = False) -> BlobRange:
 
 def _checked(wanted: BlobRange) -> BlobRange:
     if not isinstance(wanted, BlobRange) or not all(isinstance(key, bytes) for key in wanted[:2]):
-        raise InvalidInputError("a range of keys is a BlobRange of bytes")
+        raise InvalidInputError("a range of keys must be a BlobRange of bytes")
     return wanted
 
 
 def _blobs(given: Mapping[bytes, bytes]) -> tuple[Blob, ...]:
     for key, value in given.items():
         if not isinstance(key, bytes) or not isinstance(value, bytes):
-            raise InvalidInputError("the keys and values on a shelf are bytes")
+            raise InvalidInputError("the keys and values on a shelf must be bytes")
         if not 0 < len(key) <= MAX_KEY_BYTES:
-            raise InvalidInputError(f"a key on a shelf has 1 to {MAX_KEY_BYTES} bytes, not {len(key)}")
+            raise InvalidInputError(f"a key on a shelf must have 1 to {MAX_KEY_BYTES} bytes, not {len(key)}")
     return tuple(Blob(key, value) for key, value in given.items())

@@ -98,7 +98,7 @@ class States(Generic[T]):
     ) -> None:
         check_id(name, "name of states")
         if len(name) > MAX_STATE_NAME:
-            raise InvalidIdError(f"a name of states has at most {MAX_STATE_NAME} characters, not {len(name)}")
+            raise InvalidIdError(f"a name of states must have at most {MAX_STATE_NAME} characters, not {len(name)}")
         if default is not None and not callable(default):
             raise ConfigurationError(
                 "default must be a callable from a session id to a state: wrap a value in a lambda"
@@ -318,7 +318,7 @@ class States(Generic[T]):
         if owner is None:
             return None
         if not isinstance(owner, SessionKey):
-            raise InvalidKeyError(f"an owner is a SessionKey, not {type(owner).__name__}")
+            raise InvalidKeyError(f"an owner must be a SessionKey, not {type(owner).__name__}")
         return StateOwner(*self._runtime.stored_key(owner).parts)
 
     def _ttl_or(self, ttl: timedelta | UsualTTL | None, usual: int | None) -> int | None:

@@ -48,7 +48,7 @@ def is_extended(copied: Family, family: Family) -> bool:
 
 async def extend(source: Runtime, target: Runtime, family: Family, copied: Family, *, usage: bool) -> bool:
     """Add to a copy what the family has more: usage entries if `usage` is true or the totals differ. False if the
-    family was changed meanwhile: then it is to be copied as a whole."""
+    family was changed meanwhile: then it has to be copied as a whole."""
     numbers = _numbers(family, copied)
     log: list[LoggedChange] = []
     for old, new in zip(copied.segments, family.segments, strict=True):

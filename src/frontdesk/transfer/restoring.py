@@ -1,5 +1,5 @@
 """Writing a family with new numbers: which numbers it gets, and the entries of the change log that announce it, so that
-the index and all who follow the log learn of it."""
+the index and all readers of the log see it."""
 
 from __future__ import annotations
 

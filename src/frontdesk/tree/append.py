@@ -90,7 +90,7 @@ class Writes(msgspec.Struct, frozen=True):
     """The rows to write, and the answer. With no `runs` nothing is written, but for a session that was `created`."""
 
     result: AppendResult
-    """its `session` is the row as it is to be stored, whole if `created`"""
+    """its `session` is the row to store: a new row if `created`"""
     runs: Sequence[Run] = ()
     opened: Sequence[SegmentRow] = ()
     """segments to insert, as they are once the messages are in"""

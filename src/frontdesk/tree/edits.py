@@ -207,7 +207,7 @@ def _new_ends(tree: Tree, after: Tree, segments: Collection[int]) -> tuple[Place
 
 
 def cuts_summaries(plan: Plan) -> bool:
-    """Whether a deletion may hide a summary, which is to be made again."""
+    """Whether a deletion may hide a summary that has to be made again."""
     return bool(plan.cut_overlays) or any(edit.kind == "overlay-cut" for edit in plan.add_edits)
 
 

@@ -19,7 +19,7 @@ _EVERY_REVISION = 1 << 62
 
 
 class Released(NamedTuple):
-    """What goes, in the fields of a `Plan`."""
+    """What is deleted and changed, in the fields of a `Plan`."""
 
     delete_segments: tuple[int, ...]
     delete_rows: tuple[Span, ...]
@@ -32,7 +32,7 @@ class Released(NamedTuple):
 
 
 def release(rows: TreeRows, leaving: SessionRow) -> Released:
-    """What goes when one session releases its tree."""
+    """What is deleted and changed when one session releases its tree."""
     living = [session for session in rows.sessions if session.number != leaving.number]
     trees = other_trees(Tree(rows, leaving))
     visible, shared = _visible_and_shared(rows.segments, living)
@@ -83,15 +83,15 @@ def release(rows: TreeRows, leaving: SessionRow) -> Released:
         delete_edits=tuple(row.number for row in rows.edits if not is_kept(row)),
         # A saw the row of 4 as it is, B replaced it. If A goes, nobody sees what the row says.
         replace_rows=tuple(row for place in replaced for row in hidden_row(place, trees)),
-        # If B goes, its row of lineage stays while C lives: the way from C up to A leads through it.
+        # If B goes, its row of lineage stays while C lives: the path from C to A leads through it.
         delete_lineage=tuple(link.tree for link in rows.lineage if link.tree not in lineage),
     )
 
 
 def release_tree_guards(rows: TreeRows, leaving: SessionRow, released: Released) -> Guards:
-    """The session itself, those whose next fork could share again what is shared no more, and the witnesses.
+    """The session itself, those whose next fork could share again what is no longer shared, and the witnesses.
 
-    No other session needs a guard: what nobody sees can be seen again by nobody, since a fork sees what its source
+    No other session needs a guard: what no session sees cannot become visible again, since a fork sees what its source
     sees."""
     owner_of = {segment.number: segment.tree for segment in rows.segments}
     owners = {owner_of[place.segment] for place in released.set_shared}
@@ -113,7 +113,7 @@ def _witnesses(rows: TreeRows, leaving: SessionRow) -> Guards:
     for overlay in tree.overlays:
         witnesses.of_overlay(overlay.number)
     for edit in rows.edits:
-        # An edit that was inherited is kept for those who inherited it.
+        # An edit that was inherited is kept for the sessions that inherited it.
         if tree.inherits(edit.tree, edit.revision):
             witnesses.of_inherited(edit.tree, edit.revision)
         # Where some session removed or replaced a message, others need not see it although they reach it.
@@ -121,7 +121,7 @@ def _witnesses(rows: TreeRows, leaving: SessionRow) -> Guards:
             for position in range(edit.first, edit.last + 1):
                 if tree.sees(Place(edit.segment, position)):
                     witnesses.of_message(tree, Place(edit.segment, position))
-    # A row of lineage is kept for those whose way up leads through it: B's for C.
+    # A row of lineage is kept for the sessions whose ancestors it connects: B's for C.
     for link in rows.lineage:
         if tree.inherits(link.tree, 0):
             witnesses.of_inherited(link.tree, 0)

@@ -179,7 +179,7 @@ class Visibility:
 
     def present(self, segment: int, first: int, last: int, *, gap: int = 1) -> list[tuple[int, int]]:
         """What is left of the positions `first..last` of a segment without the removed ones, as runs. Where fewer than
-        `gap` in a row were removed, a run goes on."""
+        `gap` in a row were removed, a run continues."""
         runs = []
         for gone_first, gone_last in self._removed.get(segment, ()):
             if gone_last < first or gone_last - gone_first + 1 < gap:

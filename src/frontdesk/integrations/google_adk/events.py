@@ -1,5 +1,5 @@
-"""ADK's events as messages, and messages as events, also those of other frameworks. A compaction is an event in ADK and
-an overlay in Frontdesk: each becomes the other."""
+"""ADK's events as messages, and messages (even those of other frameworks) as events. A compaction is an event in ADK
+and an overlay in Frontdesk: each becomes the other."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class FrontdeskSaver(BaseCheckpointSaver[int]):
         """Keep only the latest checkpoint of each namespace of these threads, with the earlier ones that its delta
         channels need, or ("delete") delete the threads."""
         if strategy not in ("keep_latest", "delete"):
-            raise InvalidInputError(f"a strategy is keep_latest or delete, not {strategy!r}")
+            raise InvalidInputError(f"a strategy must be keep_latest or delete, not {strategy!r}")
         for thread in map(str, thread_ids):
             if strategy == "delete":
                 await self._threads.delete(thread)

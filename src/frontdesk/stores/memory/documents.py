@@ -183,7 +183,7 @@ def _versions(rows: Rows, namespace: str, name: DocumentName) -> list[DocumentRo
 
 
 def copy(rows: Rows, source: SessionRow, fork: SessionRow, wanted: ForkedDocuments) -> None:
-    """Give a fork the current texts of its source, and its frozen prompt, as far as they are wanted."""
+    """Give a fork the current texts of its source, and its frozen prompt, if they are wanted."""
     own = [key for key in rows.documents if key[1] == source.number and key[2] not in wanted.leave]
     others = ((source.namespace, number_of(rows, source.namespace, owner), label) for owner, label in wanted.copy)
     for namespace, number, label in [*own, *((ns, number, label) for ns, number, label in others if number)]:

@@ -6,7 +6,7 @@ The sessions that it does not take are appended to one by one, each request in a
 A call whose answer was lost is sent again whole, one by one, and cannot write twice: every id is looked up before it is
 written, even one that was made for this call, because the lost call may still be running on the server.
 
-A request is answered when its time is over, wherever it is: while it waits here, it has not happened.
+A request ends when its time is over, even if it still waits here; in that case it has not happened.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Appends:
             return await self._engine.run_on(self._lane, work, repeatable=True, until=until)
         except StoreUnavailableError as error:
             return [[_unanswered(error, request) for request in group.requests] for group in groups]
-        except StoreError as error:  # one of them cannot be stored, and is to fail alone
+        except StoreError as error:  # one of them cannot be stored, and must fail alone
             for waiting in sent:
                 waiting.may_be_stored = error.uncertain
             return [None] * len(groups)

@@ -241,7 +241,7 @@ class Engine:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _try(self, pool: Pool, driver: Driver, work: Work[T], call: _Call) -> tuple[bool, T | None]:
-        """Do the work once: True and its result, or False if it is to be tried again."""
+        """Do the work once: True and its result, or False if it should be tried again."""
         connection = Connection(driver, self._statements, call.limit, resent=call.uncertain)
         reuse = False
         try:

@@ -11,7 +11,7 @@ from frontdesk.unattended import sleep
 
 
 class Lane:
-    """The pool of an event loop, whether the schema was checked, and what is to be done at the end of the loop.
+    """The pool of an event loop, whether the schema was checked, and what has to be done when the loop ends.
 
     `on_close` is awaited before the pool is closed; `on_cut` is called when the loop ends without that."""
 

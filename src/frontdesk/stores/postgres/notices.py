@@ -66,7 +66,7 @@ class Notices:
             await sleep(_EVERY)
 
     async def wait(self, seconds: float, since: int | None = None) -> int:
-        """Wait for a notice. Without a listener, the caller is to look for itself soon."""
+        """Wait for a notice. Without a listener, the caller should poll soon."""
         loop = asyncio.get_running_loop()
         is_deaf = self._listener is None or self._listener.is_closed()
         if self._connect is not None and is_deaf and loop.time() >= self._next_attempt:

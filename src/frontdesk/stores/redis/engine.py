@@ -204,7 +204,7 @@ class RedisEngine:
         return current
 
     async def close(self) -> None:
-        """Close all connections, also those of other loops. Idempotent."""
+        """Close all connections, including those of other loops. Idempotent."""
         with self._guard:
             self._closed = True
             open_clients, self._by_loop = list(self._by_loop.values()), {}

@@ -1,9 +1,9 @@
 """The Lua scripts that run on the server. Each is atomic, and takes one round trip.
 
 For a state, KEYS[1] is its hash, KEYS[2] the set of the names of all states with the same id. Times are microseconds: a
-double represents them exactly, but Lua would print them rounded, hence `text`. The server removes an expired key up to
-a millisecond late; `live` keeps it from being returned in between. A hash that lacks a field, or a key of another type,
-is `damaged`: it can be deleted, and nothing else.
+double represents them exactly, but Lua would print them rounded, so `text` formats them. The server removes an expired
+key up to a millisecond late; `live` keeps it from being returned in between. A hash that lacks a field, or a key of
+another type, is `damaged`: it can be deleted, and nothing else.
 """
 
 from __future__ import annotations

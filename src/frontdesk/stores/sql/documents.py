@@ -179,7 +179,7 @@ async def delete_owned(db: Database, query: OwnerQuery) -> int:
 
 
 async def copy(db: Database, ns: Any, source: SessionRow, fork: int, wanted: ForkedDocuments) -> None:
-    """Copy the current texts of a session and its frozen prompt to its fork, as far as they are wanted."""
+    """Copy the current texts of a session and its frozen prompt to its fork, if they are wanted."""
     left = {f"left{index}": digest(label) for index, label in enumerate(wanted.leave)}
     others = "".join(f" AND x.label_digest <> :{name}" for name in left)
     await db.execute(_COPY + others, ns=ns, session=source.number, fork=fork, **left)

@@ -88,7 +88,7 @@ _FIRST_MESSAGE = f"SELECT {_MESSAGE} FROM {{schema}}.queued_messages WHERE {_IN_
 
 
 class _Read(NamedTuple):
-    """A lease and its queue as they were at a moment. `last` is its row, also that of one that has ended."""
+    """A lease and its queue as they were at a moment. `last` is its row, even if it has ended."""
 
     ns: Any
     session: int
@@ -176,7 +176,7 @@ async def leave(db: Database, namespace: str, session_id: str, name: str, holder
 
 async def queue(db: Database, wanted: LeaseWanted) -> LeaseAnswer:
     read, writes = await _decide(db, wanted)
-    # A lease that is free and has no queue: any other that takes it, or is to wait for it, has replaced its row.
+    # A lease that is free and has no queue: another caller that took it, or has to wait for it, has replaced its row.
     if not (writes.leave or writes.place or writes.queues_message) and (
         writes.lease is None or await _put(db, read, writes.lease, by_key=wanted.by_key)
     ):

@@ -1,4 +1,4 @@
-"""A copy of the file while it is in use: all of it as of one moment, without holding up anybody."""
+"""A consistent copy of the file while it is in use. It blocks neither readers nor writers."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _joined(mark: str, words: Sequence[str]) -> str:
 
 
 def _source(connection: SQLiteConnection, text: IndexText) -> tuple[int | None, int] | None:
-    """The place of a text that is no message and its family, if what it was made from is still there."""
+    """The place of a text that is not a message, and its family, if what it was made from is still there."""
     kind, number, _ = text.address
     if kind == "edit":
         row = connection.execute("SELECT segment, first FROM edits WHERE number = ?", (number,)).fetchone()
