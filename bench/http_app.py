@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from frontdesk import SessionManager
-from frontdesk.listening import listen
+from frontdesk.http.listening import listen
 from frontdesk.server import create_app
 
 POOL = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from frontdesk.listening import listen
+from frontdesk.http.listening import listen
 
 
 def test_connections_send_what_they_are_given_at_once() -> None:

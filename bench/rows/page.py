@@ -15,7 +15,7 @@ from bench.http_load import connected
 from bench.measure import Case, interleave, one_by_one
 from bench.run import Run
 from bench.targets import Outcome, Table, flat, within
-from frontdesk.listening import listen
+from frontdesk.http.listening import listen
 from frontdesk.server import create_app
 
 _ROUNDS = 50

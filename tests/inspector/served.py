@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from frontdesk.demo import demo_manager
-from frontdesk.listening import listen
+from frontdesk.http.listening import listen
 from frontdesk.server import ApiKeys, Role, ServerSettings, create_app
 from frontdesk.server.serving import Server
 

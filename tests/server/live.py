@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from frontdesk import SessionManager
-from frontdesk.listening import listen
+from frontdesk.http.listening import listen
 from frontdesk.server import ApiKeys, ServerSettings, create_app
 from frontdesk.server.serving import Server
 from tests.waiting import PATIENCE, eventually

@@ -11,11 +11,11 @@ from datetime import datetime
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from frontdesk.addresses import write_ref
 from frontdesk.checks import check_texts
 from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.values import to_body, to_query
 from frontdesk.errors import InvalidCursorError, InvalidInputError
+from frontdesk.http.addresses import write_ref
 from frontdesk.keys import SessionKey
 from frontdesk.manager.directory import check_key
 from frontdesk.messages import check_id

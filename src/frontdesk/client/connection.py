@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 import httpx2
 
-from frontdesk.addresses import NAMESPACE_HEADER, STORED_MESSAGES
 from frontdesk.client.failures import RETRY_CODES, error_of, parse_problem
 from frontdesk.errors import InvalidInputError, StoreClosedError, StoreUnavailableError
+from frontdesk.http.addresses import NAMESPACE_HEADER, STORED_MESSAGES
 from frontdesk.messages import new_id
 from frontdesk.unattended import sleep
 

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
-from frontdesk.addresses import write_ref
 from frontdesk.checks import check_list, check_text
 from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.remote import Remote, RemoteHandle, iterate_lines
 from frontdesk.client.session import RemoteSession
 from frontdesk.client.values import to_body, to_query
 from frontdesk.errors import ConfigurationError, InvalidInputError
+from frontdesk.http.addresses import write_ref
 from frontdesk.keys import SessionKey
 from frontdesk.lifecycle.transitions import check_status
 from frontdesk.manager.directory import ORDERS, Filters, check_limit

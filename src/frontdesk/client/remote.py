@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx2
 
-from frontdesk.addresses import KEY_HEADER, SESSION_HEADER, TURN_HEADER, read_header, write_header, write_ref
 from frontdesk.client.calls import Call
 from frontdesk.client.connection import HTTPRequest, ServerConnection
 from frontdesk.client.failures import error_of, parse_problem
 from frontdesk.client.values import read_answer
 from frontdesk.errors import ConfigurationError
+from frontdesk.http.addresses import KEY_HEADER, SESSION_HEADER, TURN_HEADER, read_header, write_header, write_ref
 from frontdesk.keys import SessionKey
 from frontdesk.messages import check_id
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, get_args
 
 from frontdesk import ANY_HEAD, NewMessage
-from frontdesk.addresses import write_id
 from frontdesk.checks import check_list
 from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.remote import Remote, RemoteHandle
@@ -16,6 +15,7 @@ from frontdesk.client.values import to_body, to_query, write_message
 from frontdesk.config.scopes import check_scope
 from frontdesk.context.blocks import ContextBlock
 from frontdesk.errors import ConfigurationError, ContextOverflowError, InvalidInputError
+from frontdesk.http.addresses import write_id
 from frontdesk.lifecycle.transitions import MANAGER_DEFAULT, ManagerDefault
 from frontdesk.messages import Message
 from frontdesk.messages.formats import check_format

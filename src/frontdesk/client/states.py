@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from frontdesk import cursors
-from frontdesk.addresses import write_id
 from frontdesk.client.connection import HTTPRequest
 from frontdesk.client.remote import Remote
 from frontdesk.client.values import to_body, to_query
 from frontdesk.errors import StateNotFoundError, StateVersionError
+from frontdesk.http.addresses import write_id
 from frontdesk.keys import SessionKey
 from frontdesk.moments import to_microseconds
 from frontdesk.records import Page

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from frontdesk import ANY_HEAD, FOLLOW_HEAD
-from frontdesk.addresses import write_query_ref
 from frontdesk.errors import InvalidInputError, StoreError
+from frontdesk.http.addresses import write_query_ref
 from frontdesk.keys import SessionKey
 from frontdesk.messages import Message, NewMessage
 from frontdesk.messages.exact_form import from_exact

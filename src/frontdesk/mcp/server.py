@@ -11,7 +11,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
 from frontdesk.errors import ConfigurationError, FrontdeskError
-from frontdesk.listening import address_of, listen
+from frontdesk.http.listening import address_of, listen
 from frontdesk.manager import SessionManager
 from frontdesk.mcp.reach import Reach
 from frontdesk.mcp.resources import Resources

@@ -15,8 +15,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from frontdesk.addresses import KEY_HEADER, SESSION_HEADER, STORED_MESSAGES, write_header
 from frontdesk.errors import FrontdeskError
+from frontdesk.http.addresses import KEY_HEADER, SESSION_HEADER, STORED_MESSAGES, write_header
 from frontdesk.manager.manager import SessionManager
 from frontdesk.server.access import CallerAccess
 from frontdesk.server.idempotency import Answers

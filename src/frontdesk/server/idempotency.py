@@ -15,8 +15,8 @@ from datetime import timedelta
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
-from frontdesk.addresses import KEY_HEADER, SESSION_HEADER
 from frontdesk.errors import StateExistsError
+from frontdesk.http.addresses import KEY_HEADER, SESSION_HEADER
 from frontdesk.server.access import CallerAccess
 from frontdesk.server.problems import RefusedError
 from frontdesk.server.settings import ServerSettings

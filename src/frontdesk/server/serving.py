@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from frontdesk.errors import ConfigurationError
-from frontdesk.listening import address_of, listen
+from frontdesk.http.listening import address_of, listen
 from frontdesk.manager.manager import SessionManager
 from frontdesk.server.app import create_app
 from frontdesk.server.connections import TimedProtocol

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request
 from starlette.responses import Response
 
-from frontdesk.addresses import read_id
 from frontdesk.errors import ConfigurationError, ModelOverflowError
+from frontdesk.http.addresses import read_id
 from frontdesk.records import Compaction
 from frontdesk.server.bodies import CompactBody, CompactionBody, ItemList
 from frontdesk.server.gate import needs

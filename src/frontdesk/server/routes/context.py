@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request
 from starlette.responses import Response
 
-from frontdesk.addresses import read_id
 from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.errors import BlockVersionError
+from frontdesk.http.addresses import read_id
 from frontdesk.server.access import CallerAccess
 from frontdesk.server.bodies import BlockBody, Deleted, ItemList, OnePrompt, PromptBody, RestoreBody
 from frontdesk.server.problems import failure

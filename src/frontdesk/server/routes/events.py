@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from frontdesk.addresses import read_query_ref
 from frontdesk.events.feed import Event
+from frontdesk.http.addresses import read_query_ref
 from frontdesk.keys import SessionKey
 from frontdesk.manager.manager import SessionManager
 from frontdesk.server.access import CallerAccess

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
 
-from frontdesk.addresses import SESSION_HEADER, TURN_HEADER, read_header, read_id, read_ref
 from frontdesk.errors import InvalidInputError
+from frontdesk.http.addresses import SESSION_HEADER, TURN_HEADER, read_header, read_id, read_ref
 from frontdesk.keys import SessionKey
 from frontdesk.messages import check_id
 from frontdesk.server.access import CallerAccess

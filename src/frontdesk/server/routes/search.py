@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query
 from starlette.responses import Response
 
-from frontdesk.addresses import read_query_ref
+from frontdesk.http.addresses import read_query_ref
 from frontdesk.manager.manager import SessionManager
 from frontdesk.search.hits import SearchResults
 from frontdesk.search.index import SearchInfo

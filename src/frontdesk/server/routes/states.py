@@ -9,8 +9,8 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import RootModel
 from starlette.responses import Response
 
-from frontdesk.addresses import read_id
 from frontdesk.errors import InvalidInputError, StateNotFoundError, StateVersionError
+from frontdesk.http.addresses import read_id
 from frontdesk.records import Page
 from frontdesk.server.access import CallerAccess
 from frontdesk.server.bodies import Count, Deleted, DeletedCount, StateBody

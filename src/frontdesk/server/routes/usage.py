@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from frontdesk.addresses import read_query_ref
+from frontdesk.http.addresses import read_query_ref
 from frontdesk.manager.manager import SessionManager
 from frontdesk.records import Page, Stats, Usage, UsageEntry
 from frontdesk.server.bodies import UsageBody
