@@ -21,11 +21,13 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.run import AgentRunResult
 from strands.agent.conversation_manager import SummarizingConversationManager
 from strands.session import SessionRepository
+from strands.storage import Storage
 
 from tests.models.scripted_server import Answer, ScriptedServer
 from tests.test_docs import INTEGRATIONS, blocks, run, variables
@@ -38,9 +40,9 @@ CLASSES: dict[str, tuple[type[Any], ...]] = {
     "LangChain": (BaseChatMessageHistory,),
     "Google ADK": (BaseSessionService, Runner),
     "Pydantic AI": (Agent, AgentRunResult, ProcessHistory),
-    "Strands": (SessionRepository, SummarizingConversationManager),
+    "Strands": (SessionRepository, Storage, SummarizingConversationManager),
     "MS Agent Framework": (HistoryProvider,),
-    "LlamaIndex": (BaseChatStore,),
+    "LlamaIndex": (BaseChatStore, AsyncDBChatStore),
 }
 """where the names of a framework are declared; those of the AI SDK are functions that readers of its guide write"""
 
