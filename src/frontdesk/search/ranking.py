@@ -184,7 +184,11 @@ def rank_by_words(
     statistics: Statistics,
     parents: Mapping[int, tuple[int, int]] = _NO_PARENTS,
 ) -> list[float]:
-    """The scores by words alone."""
+    """The scores by words alone.
+
+    Example: for "amber lamp", message 4 says "which amber?" and message 5 "the lamp". 5 gets the score of its own
+    "lamp", and 0.6 of that of "amber" in 4. 4 gets the score of its own "amber", and 0.6 * 0.8 of that of "lamp" in 5,
+    which comes later. If 5 says "amber", too, it gets the higher of both scores for it, not their sum."""
     weights = _weights(query, statistics)
     average = statistics.length / statistics.texts if statistics.length else 1.0
     numbers = {term: number for number, term in enumerate(weights)}
@@ -209,7 +213,11 @@ def rank_by_words(
 def add_fields(
     query: Query, candidates: Sequence[Candidate], by_words: Sequence[float], weights: FieldWeights
 ) -> list[float]:
-    """The scores with what the author, the time and a question change about them."""
+    """The scores with what the author, the time and a question change about them.
+
+    Example: "what did Ana buy?" A message by Ana gets `author`, even if it has no word of the query: it may be the
+    answer. For "what did I buy?", a message of the user needs "buy" in it or near it: otherwise every message of the
+    user would be a hit."""
     names = frozenset(query.names)
     question = 1.0 if query.is_about_questions else weights.question
     by_day: dict[int, float] = {}
@@ -275,7 +283,8 @@ def rank_texts(
 
 
 def _weights(query: Query, statistics: Statistics) -> dict[str, float]:
-    """The weights of the terms that count: those that occur in the corpus, at most `MAX_RANKED_TERMS`, the rarest."""
+    """The weights of the terms that count: those that occur in the corpus, at most `MAX_RANKED_TERMS`, the rarest. In
+    "the lamp", "lamp" outweighs "the", which nearly every text contains. A word that replaces a typo counts less."""
     terms = [term for term in query.words if statistics.frequencies.get(term)]
     rarest = sorted(terms, key=lambda term: statistics.frequencies[term])[:MAX_RANKED_TERMS]
     weights = {term: _word_weight(term, statistics) for term in rarest}
@@ -298,7 +307,10 @@ def _own_scores(
     average: float,
 ) -> list[tuple[int, float]]:
     """The scores of one text by its own words: (number, score) of each term, and of each pair of adjacent words, whose
-    numbers follow those of the terms."""
+    numbers follow those of the terms.
+
+    Example: for "amber lamp", "an amber desk lamp" scores for both words and for the pair, "a lamp of amber" only for
+    both words. The second "lamp" of a text adds less than the first one."""
     damping = SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * found.length / average)
     scores: list[tuple[int, float]] = []
     places = found.places
@@ -357,7 +369,10 @@ def fuse(
     """Hits and scores, best first, from the hits by words, best first, and the nearest texts that may be added to them.
     `similarities` are the cosines of the nearest texts of all, at most `COMPARED`.
 
-    Scores are on the scale of the scores by words. Without hits by words, the nearest come in their own order."""
+    Scores are on the scale of the scores by words. Without hits by words, the nearest come in their own order.
+
+    Example: the hits by words have the scores 10 and 1, and both rankings agree. The nearest text gets 2. If it has no
+    word of the query, it is the second hit: after the first one, and before the one with 1."""
     similar = normalise(similarities)
     best = lexical[0][1] if lexical and lexical[0][1] > 0 else 1.0
     factor = weight * best * (_agreement(lexical, similar) if lexical else 1.0)
@@ -371,7 +386,7 @@ def fuse(
 def normalise(similarities: Mapping[Address, float]) -> dict[Address, float]:
     """Similarities from 0 for the least similar text to 1 for the most similar one, with those of the neighbours mixed
     in. A neighbour that is not among the nearest counts as the least similar one. If all are the same, they say
-    nothing, and are all 0."""
+    nothing, and are all 0. Example: 0.9, 0.7 and 0.5 of three conversations become 1, 0.5 and 0."""
     if not similarities:
         return {}
     lowest = min(similarities.values())
@@ -389,7 +404,8 @@ def normalise(similarities: Mapping[Address, float]) -> dict[Address, float]:
 
 
 def _agreement(lexical: Sequence[tuple[Address, float]], similar: Mapping[Address, float]) -> float:
-    """From 0 if the best hits by words are no more similar to the query than other texts are, to 1."""
+    """From 0 if the best hits by words are no more similar to the query than other texts are, to 1. Example: the first
+    ten have 0.5 on average, and the others 0.4. That is half of what full agreement needs, so it is 0.5."""
     first = [similar.get(address, 0.0) for address, _ in lexical[:_FIRST_HITS]]
     others = [similar.get(address, 0.0) for address, _ in lexical[_FIRST_HITS:]] or [0.0]
     difference = sum(first) / len(first) - sum(others) / len(others)

@@ -2,6 +2,9 @@
 store applies. Changes of single messages are in `edits`.
 
 A plan that changes what is seen leaves the view "stale"; the next reader computes and stores it (`store_view`).
+
+Example, used below: A appended 0..9 to segment 1, and overlay 7, a summary, covers 0..4. Then B was forked from A, so
+both see all ten messages and overlay 7.
 """
 
 from __future__ import annotations
@@ -77,13 +80,14 @@ def is_head(tree: Tree, expected: str | AnyHead | None) -> bool:
 
 
 def only_at_head(plan: Plan, tree: Tree, expected: str | AnyHead | None) -> Plan:
-    """The plan, bound to the head that it was made for. No head needs no guard: an append would raise the revision."""
+    """The plan, bound to the head that it was made for: if A pops 9 and 10 is appended first, the plan is not applied.
+    No head needs no guard, because the first append to an empty session raises the revision."""
     return plan if isinstance(expected, AnyHead) else replace(plan, head=tree.session.head)
 
 
 def switch(tree: Tree, leaf: Place | None, now: int) -> Plan:
-    """Make a message the head, or (None) have no head: then the view is empty, and the next append starts a new
-    root."""
+    """Make a message the head, or (None) have no head: then the view is empty, and the next append starts a new root.
+    Example: A switches to 5. Its view is overlay 7 and then 5, and the next append opens a segment after 5."""
     values: Columns = {**unknown_view(leaf), "head": leaf, "updated_at": now}
     return Plan(guards=guard(tree.session), now=now, set=values, log=(changes.head_moved(leaf),))
 
@@ -93,7 +97,10 @@ def switch(tree: Tree, leaf: Place | None, now: int) -> Plan:
 
 def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
     """Add an overlay over a range. It takes the place of the cut ones in that range, which were waiting to be made
-    again. Wants the whole family where others may see one of those."""
+    again. Wants the whole family where others may see one of those.
+
+    Example: A has deleted 2, so overlay 7 is cut. A new overlay over 0..6 replaces it. One over 0..3 does not: 7 still
+    hides 4."""
     plan = replace(_cover(tree, overlay, now, {"compacted_at": now}), drop_prompt=True)
     replaced = cut_between(tree, overlay.start, overlay.end)
     if not replaced:
@@ -107,7 +114,7 @@ def add_overlay(tree: Tree, overlay: NewOverlay, now: int) -> Plan:
 
 
 def cut_between(tree: Tree, start: Place, end: Place) -> list[OverlayRow]:
-    """The cut overlays of which everything that is left is in a range."""
+    """The cut overlays of which everything that is left is in a range: overlay 7 is in 2..6 once 0 and 1 are gone."""
     return [
         row for row in tree.overlays if row.is_cut and tree.precedes(row.end, end) and _begins_after(tree, row, start)
     ]
@@ -158,8 +165,11 @@ class _ReleasedOverlays(TypedDict):
 
 
 def _released_overlays(tree: Tree, overlays: Sequence[OverlayRow]) -> _ReleasedOverlays:
-    """What a session writes to release overlays. If nobody else sees one, its row goes, and what edits say of it.
-    Otherwise it is only gone for this session, and its text goes if the others do not see that."""
+    """What a session writes to release overlays. Example: A undoes overlay 7.
+
+    - B has undone it before: nobody sees it any more, so its row is deleted, and the edits about it.
+    - B sees it: the row stays, and an edit says that A does not see it.
+    - B sees it cut, because B has deleted 2: the row stays with its range, but without its text."""
     others = other_trees(tree)
     deleted = {overlay.number for overlay in overlays if sees_alone(tree, overlay, others)}
     kept = [overlay for overlay in overlays if overlay.number not in deleted]
@@ -176,7 +186,9 @@ def _released_overlays(tree: Tree, overlays: Sequence[OverlayRow]) -> _ReleasedO
 
 
 def clear_messages(rows: TreeRows, now: int) -> Plan:
-    """Give the session an empty tree and remove what nobody sees any more. Wants the whole family."""
+    """Give the session an empty tree and remove what nobody sees any more. Wants the whole family. Example: A is
+    cleared. The messages stay, because B sees them, but A does not see them any more, and its next append begins a new
+    segment."""
     session = rows.session
     values: Columns = {
         **unknown_view(None),
@@ -218,7 +230,8 @@ def erase_session(rows: TreeRows, now: int) -> Plan:
 
 
 def descendants(rows: TreeRows) -> list[SessionRow]:
-    """The sessions that were forked from this one, directly or through others. Wants the whole family."""
+    """The sessions that were forked from this one, directly or through others: of A, both B and a fork of B. Wants the
+    whole family."""
     above = {link.tree: link.ancestor for link in rows.lineage}
 
     def stems(tree: int | None) -> bool:
