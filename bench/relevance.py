@@ -1,4 +1,4 @@
-"""How much of the evidence for a question is among the first hits, by conversation, beside FTS5 and bm25s.
+"""How much of the evidence for a question is among the first hits, by conversation, compared with FTS5 and bm25s.
 
 Weights are judged by leaving out one conversation at a time: they are chosen on the others, from a small grid, and
 measured on the one that was left out."""

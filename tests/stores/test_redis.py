@@ -399,7 +399,7 @@ class TestFailures:
             for _ in range(moments):
                 await asyncio.sleep(0)
             task.cancel()
-            done, _ = await asyncio.wait([task], timeout=5)
+            done, _ = await asyncio.wait([task], timeout=PATIENCE)
             assert done, moments
         await store.close()
 
