@@ -32,7 +32,7 @@ from frontdesk.stores.redis.engine import RedisEngine
 from frontdesk.stores.redis.index import BUCKETS, IndexedState, StateIndex
 from frontdesk.stores.redis.url import parse_url
 from tests.servers.redis import RedisCluster, RedisServer
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 HOUR = 3_600_000_000
 
