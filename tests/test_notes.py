@@ -99,6 +99,36 @@ async def test_notes_go_to_a_block_that_later_sessions_see() -> None:
         assert (await desk.stats()).hook_failures == 0
 
 
+@pytest.mark.parametrize("remove", ["message", "summary", "author", "session", "guest"])
+async def test_a_note_in_a_block_goes_with_what_it_quotes(remove: str) -> None:
+    clock = Clock()
+    async with manager(clock).with_context("notes", scope="namespace") as desk:
+        desk.register_hook(DailyNotes(block="notes", clock=clock))
+        await talk(desk, "other", clock)
+        await desk.archive("other")
+        session = desk.session(SessionKey("bot", "web", "ana"))
+        await session.append({"id": "m1", "role": "user", "content": "My PIN is 4711.", "author": "ana"})
+        await session.append_all([{"id": f"a{n}", "role": "assistant", "content": "Thank you."} for n in range(3)])
+        if remove == "summary":
+            await session.add_compaction("The PIN is 4711.", "m1", "a0")
+        await desk.archive(session.id)
+        assert "4711" in (await session.context_block("notes")).content
+        match remove:
+            case "author":
+                await desk.erase(author="ana")
+            case "session":
+                await desk.delete(session.id)
+            case "guest":
+                await desk.erase(peer="ana")
+            case _:
+                await session.delete_messages(["m1"])
+        later = desk.session("later")
+        content = (await later.context_block("notes")).content
+        assert "4711" not in repr([content, await later.block_history("notes")])
+        assert "- first question: Where is # the station?" in content
+        assert (await desk.stats()).hook_failures == 0
+
+
 async def test_a_day_is_one_file_for_all_sessions_and_namespaces_have_their_own(tmp_path: Path) -> None:
     clock = Clock()
     hook = DailyNotes(tmp_path, clock=clock)

@@ -321,7 +321,8 @@ class DailyNotes:
 
     With `directory`, the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
     workers may share. With `block`, they go to that context block; declare it with `scope="guest"`, so that later
-    sessions of the guest see them, no other guest does, and `erase` removes them. A deleted session leaves no note.
+    sessions of the guest see them and no other guest does. A note in a block is removed with the session, with the
+    guest, or with a message that it quotes or whose summary it contains. A deleted session leaves no note.
     `clock` returns the time, as for `SessionManager`.
 
     Raises `ConfigurationError` unless exactly one of `directory` and `block` is given."""
@@ -749,9 +750,15 @@ class Session:
         Raises `BlockNotFoundError`, `ReadonlyBlockError`, `BlockTooLargeError`, `BlockVersionError` if the version of
         the block is not `if_version`, and `InvalidInputError` for a block that consists of entries."""
 
-    def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
-        """Add a line at the end of a block. No concurrent write is lost, unless a provider keeps the content. Raises
-        the same errors as `replace_context_block`."""
+    def append_context_block(
+        self, label: str, text: str, *, author: str | None = None, made_from: Iterable[str] = ()
+    ) -> ContextBlock:
+        """Add a line at the end of a block. No concurrent write is lost, unless a provider keeps the content.
+
+        `made_from` are the ids of messages that the text was made from, or of summaries in the view. Once one of them
+        is deleted, the lines of the text are removed from the block, from its earlier versions and from the prompts
+        that show them, unless a provider keeps the content. Raises the same errors as `replace_context_block`,
+        `MessageNotFoundError`, and `SessionNotFoundError` if the session is being deleted."""
 
     def block_history(self, label: str) -> list[BlockVersion]:
         """All versions of a block, newest first. Raises `BlockNotFoundError`, and `InvalidInputError` for a block whose

@@ -4,6 +4,7 @@ messages that they came from."""
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from frontdesk import (
     BlockTooLargeError,
     ConfigurationError,
     HeadMovedError,
+    MessageNotFoundError,
     Session,
     SessionExistsError,
     SessionKey,
@@ -435,6 +437,61 @@ class GuestMemoryTests:
             assert await memory(later) == "- ben has a cat"
             assert "ana" not in repr([await versions(later), await later.freeze_system_prompt()])
             assert "ana" not in repr([await club.refresh_memory(), await memory(later)])
+
+    # texts of the application
+
+    async def test_a_text_that_was_made_from_messages_goes_with_them(self, store: Store, namespace: str) -> None:
+        async with remembering(store, namespace, Scripted("- likes tea"), max_tokens=None) as manager:
+            session = manager.session(ANA)
+            await say(session, "m1", "m2", "m3")
+            await session.append_context_block("memory", "by hand")
+            await session.append_context_block("memory", "quotes m1\nand m2", made_from=["m1", "m2"])
+            await session.append_context_block("memory", "quotes m3", made_from=["m3"])
+            assert await memory(session) == "by hand\nquotes m1\nand m2\nquotes m3"
+            later = await manager.new(ANA)
+            assert "quotes m1" in await later.freeze_system_prompt()
+            await session.delete_messages(["m2"])
+            assert await memory(later) == "by hand\nquotes m3"
+            assert "m1" not in repr([await versions(later), await later.freeze_system_prompt()])
+            assert await session.refresh_memory() == ["likes tea"]
+            await manager.delete(session.id)
+            assert await memory(later) == "by hand"
+
+    async def test_a_text_that_was_made_from_a_summary_goes_with_the_messages_under_it(
+        self, store: Store, namespace: str
+    ) -> None:
+        async with remembering(store, namespace, Scripted(), max_tokens=None) as manager:
+            session = manager.session(ANA)
+            await say(session, "m1", "m2", "m3")
+            await session.add_compaction("of both", "m1", "m2")
+            summary = (await session.history())[0]
+            await session.append_context_block("memory", "quotes the summary", made_from=[summary.id])
+            await session.delete_messages(["m3"])
+            assert await memory(session) == "quotes the summary"
+            await session.delete_messages(["m1"])
+            assert await memory(session) == ""
+            for gone in (summary.id, "m1", "m9"):
+                with pytest.raises(MessageNotFoundError):
+                    await session.append_context_block("memory", "too late", made_from=["m2", gone])
+            assert await memory(session) == ""
+
+    async def test_a_text_whose_message_is_deleted_at_the_same_moment_does_not_stay(
+        self, store: Store, namespace: str
+    ) -> None:
+        async def quote(session: Session, label: str) -> None:
+            with suppress(MessageNotFoundError):
+                await session.append_context_block("memory", f"quotes {label}", made_from=[label])
+
+        async with remembering(store, namespace, Scripted(), max_tokens=None) as manager:
+            session = manager.session(ANA)
+            names = [f"m{n}" for n in range(24)]
+            await say(session, *names, "kept")
+            await asyncio.gather(
+                quote(session, "kept"),
+                *(quote(session, name) for name in names),
+                *(session.delete_messages([name]) for name in names),
+            )
+            assert await memory(session) == "quotes kept"
 
     async def test_an_erasure_counts_the_versions_of_blocks_and_no_notes_about_facts(
         self, store: Store, namespace: str

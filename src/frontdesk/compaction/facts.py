@@ -47,7 +47,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was found in some messages, and where it goes: a block, or (without a label) the sink. `left_over` are the
-    facts that were not accepted yet. A withdrawn one is about to be removed, with its messages."""
+    facts that were not accepted yet. A withdrawn one is about to be removed, with its messages. A quote was written by
+    the application: its lines go with the messages, too, but nothing is read again."""
 
     label: str
     scope: Scope
@@ -55,6 +56,7 @@ class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: list[str]
     left_over: list[str] = []
     withdrawn: bool = False
+    is_quote: bool = False
 
 
 class BlockFacts(msgspec.Struct, frozen=True, omit_defaults=True):

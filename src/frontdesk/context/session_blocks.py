@@ -213,7 +213,7 @@ class SessionBlocks:
 
     async def append(self, label: str, text: str, author: str | None) -> ContextBlock:
         """Add a text at the end of a block, on a new line."""
-        return await self._write(label, lambda content: _join(content, check_text(text, "text")), None, author)
+        return await self._write(label, lambda content: add_line(content, check_text(text, "text")), None, author)
 
     @one_call
     async def _write(
@@ -365,5 +365,6 @@ class SessionBlocks:
                 pass
 
 
-def _join(content: str, text: str) -> str:
+def add_line(content: str, text: str) -> str:
+    """A content with a text at its end, on a new line."""
     return f"{content}\n{text}" if content and not text.startswith("\n") else content + text

@@ -29,7 +29,7 @@ class EndingSession(Protocol):
 
     async def history(self, *, last: int) -> Sequence[Message]: ...
 
-    async def append_context_block(self, label: str, text: str) -> Any: ...
+    async def append_context_block(self, label: str, text: str, *, made_from: Sequence[str]) -> Any: ...
 
 
 class DailyNotes:
@@ -38,7 +38,8 @@ class DailyNotes:
 
     With `directory`, the notes of a day (UTC) go to one Markdown file, `<namespace>/<date>.md`, which any number of
     workers may share. With `block`, they go to that context block; declare it with `scope="guest"`, so that later
-    sessions of the guest see them, no other guest does, and `erase` removes them. A deleted session leaves no note.
+    sessions of the guest see them and no other guest does. A note in a block is removed with the session, with the
+    guest, or with a message that it quotes or whose summary it contains. A deleted session leaves no note.
     `clock` returns the time, as for `SessionManager`.
 
     Raises `ConfigurationError` unless exactly one of `directory` and `block` is given."""
@@ -61,15 +62,25 @@ class DailyNotes:
         if info.message_count < _MIN_MESSAGES or reason in (EndReason.DELETE, EndReason.ERASE):
             return
         now = datetime.now(UTC) if self._clock is None else self._clock().astimezone(UTC)
-        note = _note(info, reason, now, await session.history(last=_LAST_MESSAGES))
+        view = await session.history(last=_LAST_MESSAGES)
+        quoted = [] if info.summary else _quoted(view)
+        note = _note(info, reason, now, quoted)
         if self._block is not None:
-            await session.append_context_block(self._block, note)
+            await session.append_context_block(self._block, note, made_from=[message.id for message in quoted])
         elif self._directory is not None:
             folder = self._directory / _file_name(info.namespace)
             await asyncio.to_thread(_append_to_file, folder / f"{now.date().isoformat()}.md", note)
 
 
-def _note(info: SessionInfo, reason: str, now: datetime, view: Sequence[Message]) -> str:
+def _quoted(view: Sequence[Message]) -> list[Message]:
+    """The messages that a note contains: the summaries, or else the first question and the last answer."""
+    said = [message for message in view if message.text.strip()]
+    questions = [message for message in said if message.role == "user"]
+    answers = [message for message in said if message.role == "assistant"]
+    return [message for message in view if message.is_summary] or [*questions[:1], *answers[-1:]]
+
+
+def _note(info: SessionInfo, reason: str, now: datetime, quoted: Sequence[Message]) -> str:
     lines = [
         f"## {_shorten(info.name or info.id)}",
         "",
@@ -78,14 +89,14 @@ def _note(info: SessionInfo, reason: str, now: datetime, view: Sequence[Message]
         f"- {info.message_count} messages, {info.compaction_count} compactions,"
         f" {info.input_tokens} tokens in, {info.output_tokens} out",
     ]
-    summaries = [message.text for message in view if message.is_summary]
-    if summary := info.summary or "\n".join(summaries):
+    if info.summary:
+        lines.append(f"- summary: {_shorten(info.summary, _MAX_CHARACTERS * 5)}")
+    elif quoted and quoted[0].is_summary:
+        summary = "\n".join(message.text for message in quoted)
         lines.append(f"- summary: {_shorten(summary, _MAX_CHARACTERS * 5)}")
     else:
-        questions = [message.text for message in view if message.role == "user" and message.text.strip()]
-        answers = [message.text for message in view if message.role == "assistant" and message.text.strip()]
-        lines += [f"- first question: {_shorten(text)}" for text in questions[:1]]
-        lines += [f"- last answer: {_shorten(text)}" for text in answers[-1:]]
+        names = {"user": "first question", "assistant": "last answer"}
+        lines += [f"- {names[message.role]}: {_shorten(message.text)}" for message in quoted]
     return "\n".join(lines) + "\n"
 
 

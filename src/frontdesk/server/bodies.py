@@ -182,6 +182,10 @@ class BlockBody(Body):
     author: str | None = None
 
 
+class AppendBlockBody(BlockBody):
+    made_from: list[str] = []
+
+
 class RestoreBody(Body):
     version: int
     author: str | None = None

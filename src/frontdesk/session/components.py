@@ -21,6 +21,7 @@ from frontdesk.session.outlining import Outliner
 from frontdesk.session.overlays import Overlays
 from frontdesk.session.paging import Pager
 from frontdesk.session.preparing import Preparer
+from frontdesk.session.quoting import Quoter
 from frontdesk.session.reading import Reader
 from frontdesk.session.remembering import MemoryRefresher
 from frontdesk.session.removing import Remover
@@ -147,6 +148,10 @@ class Components:
     @_component
     def writer(self) -> Writer:
         return Writer(self.handle, self.context, self._outside.after_append)
+
+    @_component
+    def quoter(self) -> Quoter:
+        return Quoter(self.handle, self.context)
 
     @_component
     def forgetter(self) -> Forgetter:

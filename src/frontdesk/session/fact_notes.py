@@ -48,7 +48,8 @@ class FactNotes:
     async def note_edit(self, place: Place) -> None:
         """Note that the text of a message has changed, if there are facts that came from it."""
         edited = facts.runs_of([place])
-        if any(facts.overlap(each.runs, edited) for each in (await self.extractions()).values()):
+        found = (await self.extractions()).values()
+        if any(facts.overlap(each.runs, edited) for each in found if not each.is_quote):
             await self.change_progress(lambda now: replace(now, edited=[*now.edited, *edited]))
 
     async def record(self, extraction: Extraction) -> str:

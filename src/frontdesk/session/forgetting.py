@@ -48,7 +48,7 @@ class Forgetter:
         tree = await self._handle.tree() if edited else None
         if tree is None:
             return
-        found = await self._notes.extractions()
+        found = {key: each for key, each in (await self._notes.extractions()).items() if not each.is_quote}
         await self._forget(tree, {key: each for key, each in found.items() if facts.overlap(each.runs, edited)})
         # Edits that were noted meanwhile stay.
         await self._notes.change_progress(lambda now: replace(now, edited=now.edited[len(edited) :]))
@@ -67,7 +67,7 @@ class Forgetter:
         of them stay, and all of them if the deletion is refused in the end."""
         if not affected:
             return
-        runs = [run for each in affected.values() for run in each.runs]
+        runs = [run for each in affected.values() if not each.is_quote for run in each.runs]
         await self._notes.change_progress(lambda now: replace(now, again=[*now.again, *runs]))
         await self._withdraw(tree, affected)
         for key in affected:

@@ -640,10 +640,16 @@ class Session:
         the block is not `if_version`, and `InvalidInputError` for a block that consists of entries."""
         return await self._parts.context.replace(label, text, if_version, author)
 
-    async def append_context_block(self, label: str, text: str, *, author: str | None = None) -> ContextBlock:
-        """Add a line at the end of a block. No concurrent write is lost, unless a provider keeps the content. Raises
-        the same errors as `replace_context_block`."""
-        return await self._parts.context.append(label, text, author)
+    async def append_context_block(
+        self, label: str, text: str, *, author: str | None = None, made_from: Iterable[str] = ()
+    ) -> ContextBlock:
+        """Add a line at the end of a block. No concurrent write is lost, unless a provider keeps the content.
+
+        `made_from` are the ids of messages that the text was made from, or of summaries in the view. Once one of them
+        is deleted, the lines of the text are removed from the block, from its earlier versions and from the prompts
+        that show them, unless a provider keeps the content. Raises the same errors as `replace_context_block`,
+        `MessageNotFoundError`, and `SessionNotFoundError` if the session is being deleted."""
+        return await self._parts.quoter.append(label, text, author, made_from)
 
     async def block_history(self, label: str) -> list[BlockVersion]:
         """All versions of a block, newest first. Raises `BlockNotFoundError`, and `InvalidInputError` for a block whose

@@ -11,7 +11,7 @@ from frontdesk.context.blocks import BlockVersion, ContextBlock
 from frontdesk.errors import BlockVersionError
 from frontdesk.http.addresses import read_id
 from frontdesk.server.access import CallerAccess
-from frontdesk.server.bodies import BlockBody, Deleted, ItemList, OnePrompt, PromptBody, RestoreBody
+from frontdesk.server.bodies import AppendBlockBody, BlockBody, Deleted, ItemList, OnePrompt, PromptBody, RestoreBody
 from frontdesk.server.problems import failure
 from frontdesk.server.routes.parts import AccessOf, Label, SessionOf, router, words
 from frontdesk.server.versions import if_match, tag
@@ -59,9 +59,10 @@ async def replace_block(
     response_model=ContextBlock,
     description=words(Session.append_context_block),
 )
-async def append_to_block(access: AccessOf, session: SessionOf, label: Label, body: BlockBody) -> Response:
+async def append_to_block(access: AccessOf, session: SessionOf, label: Label, body: AppendBlockBody) -> Response:
     await _check(access, session, label)
-    return _block(await session.append_context_block(label, body.text, author=body.author))
+    block = await session.append_context_block(label, body.text, author=body.author, made_from=body.made_from)
+    return _block(block)
 
 
 @routes.get(
