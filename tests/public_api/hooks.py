@@ -13,7 +13,7 @@ import pytest
 from frontdesk import Compaction, ConfigurationError, EndReason, Message, Session, SessionManager
 from tests.public_api.lifecycle import ADA, Clock, status
 from tests.public_api.steps import path, say, user, view
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually
 
 
 class Diary:
@@ -299,6 +299,7 @@ class HookTests:
         busy = Busy()
         manager.register_hook(busy)
         await manager.append("s", user("m1", "/stop"))
+        await eventually(lambda: busy.ends > 0)
         await manager.close()
         assert busy.ends == 1
 
