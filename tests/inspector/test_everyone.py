@@ -77,20 +77,54 @@ async def test_the_pane_fits_its_column(browser: Browser, desk: Desk, width: int
             assert box["x"] + box["width"] <= width - 8, box
 
 
+# Closes the dialog as Escape does, and presses a key before the browser does anything else.
+CLOSE_AND_PRESS = """
+    async (key) => {
+        document.querySelector('dialog').requestClose();
+        for (let turn = 0; turn < 10; turn++) await null;
+        document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+    }
+"""
+
+
 @pytest.mark.parametrize("opened_by", ["?", "Control+k"])
 async def test_a_key_pressed_while_a_dialog_closes_is_not_lost(page: Page, desk: Desk, opened_by: str) -> None:
     await page.goto(desk.at("s/lisbon"))
     await expect(page.locator("article[data-id]").last).to_be_visible()
-    await page.keyboard.press(opened_by)
+    for key, leads_to in (("v", "s/lisbon?view=model"), ("v", "s/lisbon"), ("/", "search")):
+        await page.keyboard.press(opened_by)
+        await expect(page.locator("dialog input")).to_be_focused()
+        await page.evaluate(CLOSE_AND_PRESS, key)
+        await expect(page).to_have_url(desk.at(leads_to))
+
+
+async def test_a_dialog_opens_again_while_it_closes(page: Page, desk: Desk) -> None:
+    await page.goto(desk.at("s/lisbon"))
+    await expect(page.locator("article[data-id]").last).to_be_visible()
+    await page.keyboard.press("?")
     await expect(page.locator("dialog input")).to_be_focused()
-    await page.evaluate(
-        """() => {
-            const field = document.activeElement;
-            field.closest('dialog').close();
-            field.dispatchEvent(new KeyboardEvent('keydown', { key: 'v', bubbles: true, cancelable: true }));
-        }"""
-    )
-    await expect(page).to_have_url(desk.at("s/lisbon?view=model"))
+    await page.evaluate(CLOSE_AND_PRESS, "?")
+    await page.get_by_label("Single letters are keys").uncheck()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("dialog")).to_have_count(0)
+
+
+async def test_escape_closes_a_menu_and_leaves_a_field_but_not_the_screen(page: Page, desk: Desk) -> None:
+    await page.goto(desk.at("s/lisbon"))
+    await page.get_by_role("button", name="Actions").click()
+    menu = page.get_by_role("menu")
+    await expect(menu).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(menu).to_be_hidden()
+    await expect(page).to_have_url(desk.at("s/lisbon"))
+    await page.goto(desk.at("search?q=castle"))
+    field = page.get_by_role("searchbox")
+    await expect(field).to_be_focused()
+    await expect(page.locator(".hit").first).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(field).not_to_be_focused()
+    await expect(field).to_have_value("castle")
+    await expect(page).to_have_url(desk.at("search?q=castle"))
 
 
 async def test_all_keys_are_explained_and_letters_can_be_switched_off(page: Page, desk: Desk) -> None:

@@ -53,7 +53,7 @@ class Keys {
     if (isLetter && (!this.letters || isTyping(target))) return;
     if (name === 'Enter' && target.closest('a, button, summary, input, textarea, select')) return;
     if (name === ' ' && target.closest('button, summary, input, textarea, select')) return;
-    if (document.querySelector('dialog[open]') && name !== 'mod+k') return;
+    if (document.querySelector('dialog[open], :popover-open') && name !== 'mod+k') return;
     for (const bindings of this.#bound.toReversed()) {
       const action = bindings[name];
       if (!action) continue;
@@ -70,9 +70,7 @@ function nameOf(event: KeyboardEvent): string {
   return event.key;
 }
 
-/** A dialog that closes keeps the focus until the next frame: its fields take no letters any more. */
 function isTyping(target: HTMLElement): boolean {
-  if (target.closest('dialog:not([open])')) return false;
   if (target instanceof HTMLInputElement) return !/^(checkbox|radio)$/.test(target.type);
   return target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName);
 }
