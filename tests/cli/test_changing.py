@@ -129,5 +129,6 @@ def test_copy_moves_a_namespace_to_another_store(frontdesk: Run, demo: Path) -> 
     shown = [frontdesk("show", "lisbon", "--all", "--json", store=store).out for store in (demo, "new.db")]
     assert shown[0] == shown[1]
     assert frontdesk("copy", "missing.db", "new.db").code == 2
-    itself = frontdesk("copy", demo, f"sqlite:///{demo}", "--yes")
-    assert (itself.code, "the same store" in itself.err) == (2, True)
+    for other_name in (f"sqlite:///{demo}", f"{demo.parent}/./{demo.name}"):
+        itself = frontdesk("copy", demo, other_name, "--yes")
+        assert (itself.code, "the same store" in itself.err) == (2, True), other_name

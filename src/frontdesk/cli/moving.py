@@ -195,9 +195,15 @@ def copy(
 
     old, new = store_url(source), store_url(target, creates=True)
     check_kept(new)
-    if old == new:
+    if _place(old) == _place(new):
         raise typer.BadParameter("FROM and TO are the same store")
     asyncio.run(_copy(old, new, namespace, Output(json=json), follow, yes))
+
+
+def _place(store: str) -> str | Path:
+    """What a URL names: a file may be written in several ways."""
+    file = file_of(store)
+    return store if file is None else file.resolve()
 
 
 async def _copy(source: str, target: str, namespace: str, out: Output, follow: bool, yes: bool) -> None:
