@@ -145,6 +145,7 @@ async def test_all_keys_are_explained_and_letters_can_be_switched_off(page: Page
     await expect(question).to_be_in_viewport()
     assert int(await question.get_attribute("data-position") or 0) < int(last or 0)
     await page.keyboard.press("c")
+    await expect(page.get_by_text("Message copied")).to_be_visible()
     text = await page.evaluate("navigator.clipboard.readText()")
     assert text in await question.inner_text()
     await page.keyboard.press("?")

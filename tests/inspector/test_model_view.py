@@ -42,6 +42,16 @@ async def test_a_summary_opens_to_its_originals_and_can_be_undone(page: Page, de
         assert await session.compactions() == []
 
 
+async def test_the_parts_of_the_prompt_add_up_to_it(page: Page, desk: Desk) -> None:
+    async with desk.manager() as manager:
+        prompt = (await manager.session("lisbon").context_breakdown()).parts[0].tokens
+    await page.goto(desk.at("s/lisbon"))
+    parts = page.get_by_role("list", name="In the order it is sent").locator("li.sub")
+    await expect(parts.last).to_contain_text("headings, and blocks as they were")
+    figures = [figure.replace(",", "") for figure in await parts.locator(".n").all_inner_texts()]
+    assert sum(map(int, figures)) == prompt > 500
+
+
 async def test_copies_the_request_as_the_provider_gets_it(page: Page, desk: Desk) -> None:
     async with desk.manager() as manager:
         await chat(manager, "request", 2)

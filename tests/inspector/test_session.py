@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from frontdesk import SessionKey, SessionManager
 from tests.inspector.desk import Desk
@@ -148,6 +149,56 @@ async def test_follows_what_another_process_writes_until_the_reader_scrolls_up(p
         await page.wait_for_function(AT_END)
         await session.append(user("Followed again", "live-5"))
         await expect(page.locator("article[data-id=live-5]")).to_be_in_viewport()
+
+
+async def test_messages_that_come_quickly_are_all_shown(page: Page, desk: Desk) -> None:
+    first_sent = asyncio.Event()
+    requests = 0
+    async with desk.manager() as manager:
+        await chat(manager, "quick", 2)
+        session = manager.session("quick")
+
+        async def hold_the_first(route: Route) -> None:
+            """The first answer after the opening arrives when the page knows of another message."""
+            nonlocal requests
+            requests += 1
+            response = await route.fetch()
+            if requests == 1:
+                await session.append(assistant("Second", "quick-2"))
+                await expect(page.get_by_role("tabpanel")).to_contain_text("quick-2")
+                await route.fulfill(response=response)
+                first_sent.set()
+            else:
+                await first_sent.wait()
+                await route.fulfill(response=response)
+
+        await page.goto(desk.at("s/quick"))
+        await expect(page.get_by_text("Following")).to_be_visible()
+        await page.get_by_role("tab", name="Events").click()
+        await expect(page.get_by_role("tabpanel")).to_contain_text("quick-a1")
+        await page.route("**/messages?*", hold_the_first)
+        await session.append(user("First", "quick-1"))
+        await expect(page.locator("article[data-id=quick-1]")).to_be_in_viewport()
+        await expect(page.locator("article[data-id=quick-2]")).to_be_in_viewport()
+
+
+async def test_a_version_is_chosen_before_the_branches_are_known(page: Page, desk: Desk) -> None:
+    held = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    async with desk.manager() as manager:
+        await chat(manager, "early", 2)
+        await manager.append("early", user("Or so?", "early-other"), parent="early-a0")
+        await page.route("**/outline", hold)
+        await page.goto(desk.at("s/early"))
+        await page.locator("article[data-id=early-other]").click()
+        await page.keyboard.press("[")
+        held.set()
+        await expect(page.locator("article[data-id=early-q1]")).to_be_visible()
+        await expect(page.locator("article[data-id=early-a1]"), "its answer too").to_be_visible()
 
 
 async def test_a_link_leads_to_one_message_and_back_restores_the_place(page: Page, desk: Desk) -> None:

@@ -24,7 +24,9 @@ export class Conversation {
   loaded = $state(false);
 
   #items: (Entry | ViewItem)[] = [];
-  #busy = false;
+  #last: Promise<unknown> = Promise.resolve();
+  #opens = 0;
+  #extending = false;
 
   constructor(
     readonly session: string,
@@ -43,19 +45,58 @@ export class Conversation {
   }
 
   /** Load the last messages. */
-  async openEnd(): Promise<void> {
-    await this.#open({ limit: PAGE });
+  openEnd(): Promise<void> {
+    return this.#nextOpen(() => this.#open({ limit: PAGE }));
   }
 
   /** Load the messages around a place: an index, or the id of a message. */
-  async openAt(place: number | string): Promise<void> {
-    if (this.mode === 'model') await this.#openItem(place);
-    else if (typeof place === 'string') await this.#open({ around: place, limit: PAGE });
-    else await this.#open({ position: Math.max(0, place - PAGE / 2), limit: PAGE });
+  openAt(place: number | string): Promise<void> {
+    return this.#nextOpen(() => {
+      if (this.mode === 'model') return this.#openItem(place);
+      if (typeof place === 'string') return this.#open({ around: place, limit: PAGE });
+      return this.#open({ position: Math.max(0, place - PAGE / 2), limit: PAGE });
+    });
   }
 
   /** Load what was written after the last loaded message; how many messages came. */
-  async grow(): Promise<number> {
+  grow(): Promise<number> {
+    return this.#next(() => this.#grow());
+  }
+
+  /** Load the page before or after; whether anything changed. */
+  async extend(direction: 'before' | 'after'): Promise<boolean> {
+    if (this.#extending) return false;
+    this.#extending = true;
+    try {
+      return await this.#next(() => this.#extend(direction));
+    } finally {
+      this.#extending = false;
+    }
+  }
+
+  /** Load the same stretch again, after something in it changed. */
+  refresh(): Promise<void> {
+    return this.#next(async () => {
+      if (this.loaded) this.#take(await this.#fetch({ position: this.first, limit: Math.max(PAGE, this.#items.length) }));
+    });
+  }
+
+  /** One request after the other: what the next one asks for depends on what this one has brought. */
+  #next<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  /** A place that is not wanted any more is not loaded: a reader drags the scrubber past many. */
+  #nextOpen(work: () => Promise<void>): Promise<void> {
+    const number = ++this.#opens;
+    return this.#next(async () => {
+      if (number === this.#opens) await work();
+    });
+  }
+
+  async #grow(): Promise<number> {
     const known = this.total;
     if (!this.loaded) return 0;
     if (!this.atEnd) {
@@ -73,10 +114,8 @@ export class Conversation {
     return Math.max(0, this.total - known);
   }
 
-  /** Load the page before or after; whether anything changed. */
-  async extend(direction: 'before' | 'after'): Promise<boolean> {
-    if (this.#busy || !this.loaded || (direction === 'before' ? this.atStart : this.atEnd)) return false;
-    this.#busy = true;
+  async #extend(direction: 'before' | 'after'): Promise<boolean> {
+    if (!this.loaded || (direction === 'before' ? this.atStart : this.atEnd)) return false;
     try {
       const from = direction === 'before' ? Math.max(0, this.first - PAGE) : this.end;
       const limit = direction === 'before' ? this.first - from : PAGE;
@@ -91,16 +130,7 @@ export class Conversation {
       // Without a connection, what was loaded stays: a banner says why there is no more.
       if (!(error instanceof ApiError && error.status === 0)) this.error = error;
       return false;
-    } finally {
-      this.#busy = false;
     }
-  }
-
-  /** Load the same stretch again, after something in it changed. */
-  async refresh(): Promise<void> {
-    if (!this.loaded) return;
-    const answer = await this.#fetch({ position: this.first, limit: Math.max(PAGE, this.#items.length) });
-    this.#take(answer);
   }
 
   /** Load the items of the model's view around a message, or around the summary that covers it. Items are in the order of the path, so
