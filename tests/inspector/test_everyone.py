@@ -62,6 +62,9 @@ async def test_a_phone_has_a_bottom_bar_and_a_sheet_and_nothing_is_cut_off(brows
             assert box is not None
             assert box["height"] > 500, path
             assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        await page.goto(desk.at("s/nobody"))
+        await page.get_by_role("link", name="All sessions").tap()
+        await expect(page).to_have_url(desk.at())
         assert watched.problems == []
 
 
@@ -75,6 +78,11 @@ async def test_the_pane_fits_its_column(browser: Browser, desk: Desk, width: int
             box = await part.bounding_box()
             assert box is not None
             assert box["x"] + box["width"] <= width - 8, box
+        await page.goto(desk.at("s/lisbon/prompt/memory"))
+        await expect(page.locator(".blk .tag").first).to_be_visible()
+        names = await page.locator(".blk b").evaluate_all("all => all.map((b) => b.scrollWidth - b.clientWidth)")
+        assert len(names) > 3
+        assert max(names) <= 0, "every label can be read"
 
 
 # Closes the dialog as Escape does, and presses a key before the browser does anything else.

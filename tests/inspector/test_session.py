@@ -106,6 +106,28 @@ async def test_searches_and_opens_at_the_hit(page: Page, desk: Desk) -> None:
     await expect(chosen.locator("mark")).to_have_text("zanzibar")
 
 
+async def test_enter_asks_for_new_words_before_it_opens_a_hit(page: Page, desk: Desk) -> None:
+    await page.goto(desk.at("search?q=castle"))
+    await expect(page.locator(".hit mark").first).to_have_text("castle")
+    await page.get_by_role("searchbox").evaluate(
+        """(field) => {
+            field.value = 'towel';
+            field.dispatchEvent(new Event('input', { bubbles: true }));
+            field.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
+        }"""
+    )
+    await expect(page).to_have_url(desk.at("search?q=towel"))
+    await expect(page.locator(".hit mark").first).to_have_text(re.compile("towel", re.IGNORECASE))
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("/s/.*q=towel"))
+    await page.go_back()
+    await expect(page.get_by_role("searchbox")).to_have_value("towel")
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("combobox").fill("tram")
+    await page.get_by_role("option", name="Search for").click()
+    await expect(page.get_by_role("searchbox")).to_have_value("tram")
+
+
 async def test_changes_between_the_versions_of_a_message_without_moving_the_head(page: Page, desk: Desk) -> None:
     async with desk.manager() as manager:
         await chat(manager, "versions", 2)
