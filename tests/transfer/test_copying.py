@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from frontdesk import CopyReport, SessionManager
+from frontdesk import CopyReport, SessionKey, SessionManager
 from tests.transfer.histories import Writer, configured, observe
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
@@ -68,6 +68,25 @@ async def test_an_interrupted_copy_is_started_again(tmp_path: Path) -> None:
         rest = await source.copy_to(target)
         assert rest.unchanged >= 3
         assert await seen(target) == await seen(source)
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite", "postgres"])
+async def test_a_key_that_points_at_another_session_is_copied(store: str, tmp_path: Path, postgres_url: str) -> None:
+    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/b.db", "postgres": postgres_url}[store]
+    ana, ben = SessionKey("concierge", "web", "ana"), SessionKey("concierge", "web", "ben")
+    async with configured(f"sqlite:///{tmp_path}/a.db") as source, configured(url) as target:
+        for key in (ana, ben):
+            await source.session(key).append({"role": "user", "content": "before"})
+        await source.copy_to(target)
+        info = await source.get(ana)
+        assert info is not None
+        await source.delete(info.id)
+        await source.session(ana).append({"role": "user", "content": "after"})
+        await source.new(ben)
+        await source.copy_to(target)
+        assert await seen(target) == await seen(source)
+        for key in (ana, ben):
+            assert await target.get(key) == await source.get(key)
 
 
 async def test_a_copy_follows_what_is_written_and_deleted(tmp_path: Path) -> None:

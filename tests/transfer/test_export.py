@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frontdesk import InvalidInputError, SessionManager
+from frontdesk import InvalidInputError, SessionKey, SessionManager
 from tests.servers.postgres import PostgresServer
 from tests.transfer.histories import Writer, configured, observe
 
@@ -175,6 +175,24 @@ async def test_lines_that_contradict_each_other_leave_out_one_family(tmp_path: P
         assert "second" not in [info.id async for info in target.iterate()]
         assert (await target.check()).problems == ()
         assert (await target.import_lines(lines)).problems_total == 0
+        assert (await target.check()).problems == ()
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_a_session_whose_key_is_taken_is_left_out_and_the_others_are_imported(store: str, tmp_path: Path) -> None:
+    ana = SessionKey("concierge", "web", "ana")
+    url = "memory://" if store == "memory" else f"sqlite:///{tmp_path}/a.db"
+    async with configured("memory://") as source, configured(url) as target:
+        await source.session(ana).append_all([{"role": "user", "content": str(n)} for n in range(600)])
+        await source.append("other", {"role": "user", "content": "hi"})
+        await target.session(ana).append({"role": "user", "content": "since then"})
+        lines = await exported(source)
+        checked = await target.import_lines(lines, dry_run=True)
+        report = await target.import_lines(lines)
+        assert checked == _dry(report)
+        assert (report.sessions, report.problems_total) == (1, 1)
+        assert "another session is under the key" in report.problems[0].problem
+        assert [message.text for message in await target.session(ana).history()] == ["since then"]
         assert (await target.check()).problems == ()
 
 

@@ -16,7 +16,7 @@ from frontdesk.store import ChangeRow, DocumentName, Owner, Restore, SessionQuer
 from frontdesk.transfer import lines
 from frontdesk.transfer.exporting import all_states, export_family
 from frontdesk.transfer.extending import canonical, copy_usage, extend, is_extended
-from frontdesk.transfer.families import BATCH, Family, load_documents, load_family, transfer_store
+from frontdesk.transfer.families import BATCH, Family, current_key, load_documents, load_family, transfer_store
 from frontdesk.transfer.importing import Importer
 from frontdesk.transfer.shelving import all_shelves, export_shelf
 
@@ -90,6 +90,7 @@ class Copier:
             return
         for session_id in family.ids if copied is None else {*family.ids, *copied.ids}:
             await self._delete(session_id)
+        await self._free_keys(family)
         count = 0
         async for line in export_family(self._source, number, self._base):
             await self._importer.take(count, line)
@@ -103,6 +104,15 @@ class Copier:
             if row is not None:
                 return await load_family(self._target, row.family)
         return None
+
+    async def _free_keys(self, family: Family) -> None:
+        """Delete what the target has under the keys of a family. In the source, it is not current any more: its own
+        family was changed or deleted, and is copied for that reason."""
+        for row in family.sessions:
+            key = current_key(row)
+            held = None if key is None else await self._target.store.get_current(self._target.namespace, key)
+            if held is not None:
+                await self._delete(held.id)
 
     async def _copy_changes(self, entries: list[ChangeRow]) -> None:
         numbers = sorted({entry.session for entry in entries if entry.session})

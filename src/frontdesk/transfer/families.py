@@ -30,6 +30,7 @@ from frontdesk.store import (
     TransferStore,
     ViewRow,
 )
+from frontdesk.tree.owners import key_of
 
 P = TypeVar("P", bound="Place | None")
 BATCH = 500
@@ -69,6 +70,11 @@ class Renumbering(NamedTuple):
 
     def kept_place(self, place: Place) -> Place:
         return Place(self.segments[place.segment], place.position)
+
+
+def current_key(session: SessionRow) -> tuple[str, str, str, str | None] | None:
+    """The key under which a session is the current one."""
+    return key_of(session) if session.key_current else None
 
 
 def transfer_store(runtime: Runtime) -> TransferStore:

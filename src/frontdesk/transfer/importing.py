@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from frontdesk.config.runtime import Runtime
-from frontdesk.errors import InvalidInputError
+from frontdesk.errors import InvalidInputError, SessionExistsError
 from frontdesk.records import ImportProblem, ImportReport
 from frontdesk.store import (
     DocumentName,
@@ -32,7 +32,7 @@ from frontdesk.store import (
     ViewRow,
 )
 from frontdesk.transfer import lines
-from frontdesk.transfer.families import BATCH, Family, Renumbering, ordinals, transfer_store
+from frontdesk.transfer.families import BATCH, Family, Renumbering, current_key, ordinals, transfer_store
 from frontdesk.transfer.problems import Problems
 from frontdesk.transfer.restoring import SessionNumbers, family_rows
 from frontdesk.transfer.shelving import ShelfImporter
@@ -108,7 +108,7 @@ class Importer:
             line = lines.decode(text)
             self._check_order(number, line)
             await self._dispatch(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError, SessionExistsError) as error:
             self._report(number, error)
             await self._leave_out()
             await self._shelves.leave_out()
@@ -144,6 +144,8 @@ class Importer:
     def _report(self, number: int, problem: Exception | str) -> None:
         if isinstance(problem, KeyError):
             what = "it refers to a number or a session that the family does not have"
+        elif isinstance(problem, SessionExistsError):
+            what = f"another session is under the key of session {problem.name!r}: it was left out"
         elif isinstance(problem, str | msgspec.ValidationError | IndexError):
             what = str(problem)
         else:
@@ -291,18 +293,23 @@ class Importer:
         if family is None:
             return
         rows = await self._rows(family)
-        self._open = None
         if not self._dry:
             await self._store.restore(replace(rows, is_noted=family.is_noted, **self._unwritten(family)))
+        self._open = None
         for key, added in family.added.items():
             self._added[key] = add_entry(self._added.get(key) or _nothing(key), added)
         self._counts["sessions"] += len(family.sessions)
         self._counts["messages"] += family.message_count
 
     async def _rows(self, family: _Open) -> Restore:
-        """What makes a family visible. Raises `KeyError` or `IndexError` if it refers to what it does not have."""
+        """What makes a family visible. Raises `KeyError` or `IndexError` if it refers to what it does not have, and
+        `SessionExistsError` if another session is current under one of its keys."""
         if sorted(row.id for row in family.sessions) != sorted(family.line.ids):
             raise KeyError(*family.line.ids)
+        for row in family.sessions:
+            key = current_key(row)
+            if key is not None and await self._runtime.store.get_current(self._runtime.namespace, key) is not None:
+                raise SessionExistsError(row.id, self._runtime.namespace)
         if not self._dry:
             await self._reach(family)
         whole = Family(
