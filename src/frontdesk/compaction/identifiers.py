@@ -49,7 +49,7 @@ def identifiers(text: str) -> list[str]:
 
 
 def _trimmed(found: str) -> str:
-    """Without the marks of the sentence around it; a bracket goes if it was not opened inside."""
+    """Without the marks of the sentence around it; a bracket is removed if it was not opened inside."""
     while True:
         rest = found.rstrip(_SENTENCE_MARKS)
         if rest.endswith((")", "]")) and rest.count(rest[-1]) > rest.count("(" if rest[-1] == ")" else "["):

@@ -80,7 +80,7 @@ class Summariser:
     async def summarise(self, messages: Sequence[Message], before: int) -> Summary:
         """A summary of messages, earlier summaries among them included, that replaces `before` tokens.
 
-        Tried again if it fails or is no good. Raises `CompactionError`, and what the model raised the last time."""
+        Tried again if it fails or is unusable. Raises `CompactionError`, and what the model raised the last time."""
         settings, self.answers, self._answered = self._settings, [], {}
         if settings.summarize is None:
             raise CompactionError("there is no summariser: pass one to `with_compaction(summarize=...)`")
@@ -130,7 +130,7 @@ class Summariser:
     ) -> str:
         """Chunk after chunk, each summary extended by the next one.
 
-        Each is checked: one that is no good would lose everything before it."""
+        Each is checked: an unusable one would lose everything before it."""
         previous = messages[0].text if messages[0].is_summary else None
         if previous is not None and self._count(previous) > room.input // 2:
             previous = None  # it takes too much room: it is read in chunks, like the rest

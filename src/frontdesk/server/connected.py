@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """The result of some work, which is cancelled when the caller goes away."""
+    """The result of some work, which is cancelled when the caller disconnects."""
     await request.body()
     doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     try:

@@ -302,7 +302,7 @@ class Compactor:
 
 
 def _compacted_since(tree: Tree, revision: int) -> OverlayRow | None:
-    """The newest overlay that a compactor laid (it has details) after the session was at a revision."""
+    """The newest overlay that a compactor made (it has details) after the session was at a revision."""
     for overlay in tree.overlays:
         if overlay.tree == tree.session.tree and overlay.revision > revision and overlay.details != "{}":
             return overlay

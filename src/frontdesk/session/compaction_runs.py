@@ -49,7 +49,7 @@ class CompactionRun:
         return next(filter(None, map(_name_of, reversed(self._summariser.answers))), self._model)
 
     async def start(self, tokens: int, messages: int) -> None:
-        """Report that a compaction of so many messages starts, in a view with so many tokens. Once for each run."""
+        """Report that a compaction of this many messages starts, in a view with this many tokens. Once for each run."""
         if self._started is None:
             self._started = time.monotonic()
             names = {"trigger": self.trigger, "model": self._model}

@@ -38,7 +38,7 @@ C = TypeVar("C")
 
 class _component(Generic[C]):
     """An attribute that is made when it is first read, and kept. `functools.cached_property` takes a lock for that in
-    Python 3.11, which an append on a new handle would feel."""
+    Python 3.11, which would slow down an append on a new handle."""
 
     __slots__ = ("_make",)
 

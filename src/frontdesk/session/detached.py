@@ -66,7 +66,7 @@ class DetachedSession(Session):
             await leave(self._runtime, session_id, check_id(holder, "holder"))
 
     async def renew_turn(self, number: int, ttl: Duration) -> bool:
-        """Let a turn last so many seconds from now on (0 ends it). False if it is over."""
+        """Extend a turn to this many seconds from now (0 ends it). False if it is over."""
         session_id = await self._parts.handle.readable_id()
         seconds = check_seconds(ttl, "ttl", least=0)
         return session_id is not None and await renew_detached(self._runtime, session_id, number, seconds)

@@ -59,7 +59,7 @@ class FactNotes:
         return key
 
     async def extractions(self) -> dict[str, Extraction]:
-        """All extractions of the session, also those that are withdrawn."""
+        """All extractions of the session, including those that are withdrawn."""
         owner = (await self._name(EXTRACTIONS)).owner
         rows = await self._runtime.store.list_documents(self._runtime.namespace, owner, EXTRACTIONS)
         return {row.key: facts.decode_extraction(row) for row in rows}

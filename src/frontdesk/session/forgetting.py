@@ -24,7 +24,7 @@ _BATCH = 100
 class Forgetter:
     """Forgets facts for a handle. Every step can be repeated, so that a call that was interrupted can be called again.
 
-    The notes on extractions go last: as long as they are there, what they name can be found."""
+    The notes on extractions are deleted last: as long as they exist, what they name can be found."""
 
     def __init__(self, handle: Handle, prompt: FrozenPrompt) -> None:
         self._handle = handle
@@ -63,8 +63,8 @@ class Forgetter:
         await self._forget(tree, {key: each for key, each in found.items() if key not in kept})
 
     async def _forget(self, tree: Tree, affected: Mapping[str, Extraction]) -> None:
-        """Withdraw extractions and remove their notes. First of all their messages are noted as to be read again: some
-        of them stay, and all of them if the deletion is refused in the end."""
+        """Withdraw extractions and remove their notes. First, a note says that their messages have to be read again:
+        some of them stay, and all of them if the deletion is refused in the end."""
         if not affected:
             return
         runs = [run for each in affected.values() if not each.is_quote for run in each.runs]

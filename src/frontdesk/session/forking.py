@@ -42,8 +42,8 @@ def forked_session(source: SessionRow, session_id: str, name: str | None, now: i
 
 
 def forked_documents(runtime: Runtime, source: SessionRow, new: NewSession) -> ForkedDocuments:
-    """Which documents a fork starts with. With them go the notes about the facts in a memory block: to a fork for
-    another guest only if the block is the session's own, which it has, too."""
+    """Which documents a fork starts with. They include the notes about the facts in a memory block; for a fork with
+    another guest's key, only if the block is the session's own, which that fork also has."""
     declarations = runtime.settings.context.declarations
     wide = [(one.label, scope) for one in declarations if (scope := stored_scope(one)) in KEY_SCOPES]
     memory = runtime.settings.memory

@@ -240,8 +240,8 @@ class Handle:
         return await self._until_applied(attempt)
 
     async def _until_applied(self, attempt: Callable[[], Awaitable[T | None]]) -> T:
-        """What an attempt returns once others do not come first (None). After a few times they are kept from the
-        session, if the store can do that."""
+        """The result of the first attempt that no other writer overtakes; one that is overtaken returns None. After a
+        few of those, other writers are kept from the session, if the store can do that."""
         store = self.runtime.store
         attempts = self.runtime.attempts(self.name)
         while True:

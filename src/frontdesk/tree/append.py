@@ -87,7 +87,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Writes(msgspec.Struct, frozen=True):
-    """The rows to write, and the answer. With no `runs` nothing is written, but for a session that was `created`."""
+    """The rows to write, and the answer. With no `runs`, nothing is written except a session that was `created`."""
 
     result: AppendResult
     """its `session` is the row to store: a new row if `created`"""

@@ -67,7 +67,7 @@ def replace_message(tree: Tree, place: Place, message: StoredMessage, tokens_bef
     common: _Common = {"guards": release_guards(tree, others, [place], ()), "now": now, "mark_overlays": stale}
     if place in tree.replaced or tree.shares(place):
         return _record_replacement(tree, place, message, tokens_before, common, marks)
-    # Only this session sees the row: it is changed in place. In the tail (4..9) the view stays as it is but for its
+    # Only this session sees the row: it is changed in place. In the tail (4..9) the view stays as it is except for its
     # tokens. Elsewhere an overlay may end there, or the path may lead past it: the view must be computed again.
     values: Columns = {"updated_at": now}
     add: Counts = {}
@@ -147,8 +147,8 @@ def delete_messages(
     """Remove messages from what the session sees; what followed them stays connected.
 
     `ids` are those of the messages, if they were not looked up with the tree. With `drop_overlays`, every overlay over
-    one of them goes. Wants the whole family where the change `touches_others`, so that bytes go as soon as nobody sees
-    them.
+    one of them is deleted. Wants the whole family where the change `touches_others`, so that bytes are deleted as soon
+    as nobody sees them.
 
     Example: segment 1 holds 0..9 of session A, B was forked at 5, and A removed 6 since. One overlay covers 2..4,
     another one 7..8, and the head is 9. Now A deletes 4, 5, 7, 8 and 9.
@@ -159,9 +159,9 @@ def delete_messages(
     grown, merged = _grown(tree, runs)  # 4..6, in place of the edit that removed 6, and 7..9
     after = Tree(_with_removed(tree, runs), session)
     covering = tree.covering(places)
-    # Nothing is left of 7..8: that overlay goes. Of 2..4 something is left: that one is cut, and ends at 3.
+    # Nothing is left of 7..8: that overlay is deleted. Of 2..4 something is left: that one is cut, and ends at 3.
     gone = [row for row in covering if drop_overlays or not count(after.between(row.start, row.end))]
-    # The row of an overlay that only A sees goes. One that B sees, too, is only gone for A.
+    # The row of an overlay that only A sees is deleted. One that B sees, too, is only gone for A.
     own_gone = {overlay.number for overlay in gone if sees_alone(tree, overlay, others)}
     cut = cut_texts(tree, [overlay for overlay in covering if overlay.number not in own_gone], others)
     marks = _mark_cut(after, [overlay for overlay in covering if overlay not in gone], cut)
@@ -219,8 +219,8 @@ def _own_edits(tree: Tree, kind: str) -> list[EditRow]:
 def _grown(tree: Tree, runs: Sequence[Span]) -> tuple[list[Span], list[int]]:
     """Removed runs joined with those that were removed next to them, and the edits that they take the place of.
 
-    Example: 6 is removed, and now 4..5 and 7..9 are. The first run grows to 4..6, and the edit of 6 goes. The second
-    run stays 7..9: an edit is joined with one run only."""
+    Example: 6 is removed, and now 4..5 and 7..9 are. The first run grows to 4..6, and the edit of 6 is deleted. The
+    second run stays 7..9: an edit is joined with one run only."""
     grown: list[Span] = []
     merged: list[int] = []
     earlier = _own_edits(tree, "removed")
@@ -274,7 +274,7 @@ def _mark_stale(
 
 def _mark_cut(after: Tree, overlays: Iterable[OverlayRow], cut: Collection[int]) -> tuple[NewEdit, ...]:
     """Marks for overlays from whose ranges messages are deleted, except for those that are `cut` in their own row. If
-    the last message goes, an overlay ends at the one before. That is said by an edit even if nobody else sees it."""
+    the last message is deleted, an overlay ends at the one before. An edit says so even if nobody else sees it."""
     marks: list[NewEdit] = []
     for overlay in overlays:
         end = after.at_or_before(overlay.end)

@@ -97,7 +97,7 @@ class Rows:
         self.vectors: dict[str, VectorSpace] = {}
         self.log: defaultdict[str, list[ChangeRow]] = defaultdict(list)
         self.details: defaultdict[tuple[str, int], dict[Position, str]] = defaultdict(dict)
-        """what log entries say, by session, so that it goes with it"""
+        """what log entries say, by session, so that it is deleted with it"""
         self.epoch = secrets.randbits(48) | 1
         """that of the change log: what another store returned is not in this one"""
         self.trimmed: dict[str, Position] = {}

@@ -11,7 +11,7 @@ _FIRST_ROWS = 256
 
 
 class VectorSpace:
-    """The vectors of a namespace, without gaps: the last one takes the place of one that goes."""
+    """The vectors of a namespace, without gaps: the last one takes the place of one that is removed."""
 
     def __init__(self, dimensions: int) -> None:
         import numpy

@@ -136,9 +136,9 @@ class Group(NamedTuple):
 
     requests: Sequence[Append]
     values: tuple[Any, ...]
-    """those of `_GROUP`, but for the number"""
+    """those of `_GROUP`, except for the number"""
     messages: Sequence[tuple[Any, ...]]
-    """those of `_MESSAGE`, but for the number"""
+    """those of `_MESSAGE`, except for the number"""
 
 
 def group_of(appends: Sequence[tuple[Append, int]]) -> Group | None:

@@ -97,7 +97,7 @@ async def add(connection: Connection, namespace: str, session_id: str, at: int, 
 
 
 async def forget(connection: Connection, ns: int, sessions: Sequence[int]) -> None:
-    """Remove what the entries of deleted sessions say of them, but for their deletion."""
+    """Remove what the entries of deleted sessions say of them, except for their deletion."""
     if sessions:
         await connection.execute(
             "DELETE FROM {schema}.changes WHERE ns = $1 AND session = ANY($2::bigint[]) AND detail <> ''"

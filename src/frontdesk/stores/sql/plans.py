@@ -82,7 +82,7 @@ class PlanDatabase(Database, Protocol):
         """Leave no trace of texts in the search index, and of their vectors."""
 
     async def forget_changes(self, ns: Any, numbers: Sequence[int]) -> None:
-        """Remove what log entries say of deleted sessions, but for their deletion."""
+        """Remove what log entries say of deleted sessions, except for their deletion."""
 
 
 async def apply(db: PlanDatabase, plan: Plan) -> bool:
