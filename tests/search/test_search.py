@@ -9,6 +9,7 @@ import pytest
 
 from frontdesk import InvalidCursorError, SearchResults, SessionManager
 from frontdesk.search import index
+from frontdesk.search.candidates import MAX_CANDIDATES
 from frontdesk.store import SessionRow, TreeRows
 from frontdesk.stores.memory import MemoryStore
 
@@ -83,6 +84,15 @@ async def test_a_word_in_every_message_of_a_long_session_is_found(manager: Sessi
     await manager.reindex()
     results = await chat.search("lamp")
     assert (len(results), results.total, results.total_is_exact) == (20, 1_000, False)
+
+
+@pytest.mark.parametrize("query", ["zanzibar", '"zanzibar trip"', "zanz*", "zanzibar -lamp", "zanzibar role:user"])
+async def test_a_new_word_in_a_long_session_is_found_before_it_is_indexed(manager: SessionManager, query: str) -> None:
+    session = manager.session("long")
+    await session.append_all(user(f"m{number}", f"lamp {number}") for number in range(MAX_CANDIDATES + 1))
+    await manager.reindex()
+    await session.append(user("new", "the zanzibar trip"))
+    assert [hit.message_id for hit in await session.search(query)] == ["new"]
 
 
 async def test_the_author_is_found(manager: SessionManager) -> None:

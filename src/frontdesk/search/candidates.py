@@ -89,8 +89,7 @@ class CandidatePool:
         statistics = self.statistics
         statistics.texts += row.texts
         statistics.length += row.length
-        for term, frequency in frequencies.items():
-            statistics.frequencies[term] = statistics.frequencies.get(term, 0) + frequency
+        statistics.add(frequencies)
 
     def use_partial_statistics(self, texts: int, row: IndexRow, frequencies: Mapping[str, int] | None) -> None:
         """Rank by the statistics of `texts` texts, which are a part of the index. Without `frequencies`, the matches in
@@ -100,7 +99,7 @@ class CandidatePool:
         statistics.length += round(average * max(texts - statistics.texts, 0))
         statistics.texts = max(texts, statistics.texts)
         if frequencies is not None:
-            statistics.frequencies = dict(frequencies)
+            statistics.add(frequencies)
             return
         statistics.frequencies = {}
         for match in self.matches.values():

@@ -131,7 +131,8 @@ async def load_page(runtime: Runtime, request: Request, walked: Walked, trees: S
 
 def sort_entries(entries: list[Entry], request: Request, near: Nearest) -> list[Entry]:
     """Sort entries by score or by time, newest first among equals. If grouped, the hits of a session follow its first
-    hit."""
+    hit. Those of later rounds come after all others: there are more rounds on later pages, which must continue the
+    earlier ones."""
 
     def newest(entry: Entry) -> tuple[int, int, int]:
         return -entry.match.at, -entry.match.address.number, -entry.match.address.position
@@ -139,11 +140,12 @@ def sort_entries(entries: list[Entry], request: Request, near: Nearest) -> list[
     ordered = sorted(entries, key=newest if request.newest else lambda entry: (-entry.score, *newest(entry)))
     if near.matches or near.similarities:
         ordered = _fuse(ordered, near)
+    ordered.sort(key=lambda entry: entry.round)
     if request.group:
-        first: dict[int, int] = {}
+        first: dict[tuple[int, int], int] = {}
         for index, entry in enumerate(ordered):
-            first.setdefault(entry.row.number, index)
-        ordered.sort(key=lambda entry: first[entry.row.number])
+            first.setdefault((entry.round, entry.row.number), index)
+        ordered.sort(key=lambda entry: first[entry.round, entry.row.number])
     return ordered
 
 

@@ -90,23 +90,25 @@ class _Search:
 
     async def _walk(self) -> None:
         pool = await self._scan()
+        read_directly = frozenset(pool.matches)
         request, corpus = self._request, self._corpus
+        if request.resume is not None:
+            pool = CandidatePool()  # what was read directly was on the first pages of the walk
         if self._snapshot.row is None:
             await self._add(pool, {})
             self._is_exact = not self._access.is_exhausted
             return
         frequencies = await corpus.frequencies(candidates.terms_of(request.query))
         chosen = candidates.choose_terms(request.query, frequencies)
-        read_directly = frozenset(pool.matches)
         after = request.resume
-        for _ in range(_MAX_ROUNDS):
+        for number in range(_MAX_ROUNDS):
             matches = await corpus.look_up(chosen, after)
             pool.add_index(
                 match
                 for match in matches
                 if match.address not in read_directly and self._snapshot.includes(match.family)
             )
-            await self._add(pool, frequencies)
+            await self._add(pool, frequencies, number)
             after = self._resume = matches[-1].address if len(matches) >= chosen.limit else None
             self._is_exact = after is None and chosen.is_complete and not self._access.is_exhausted
             if self._access.is_exhausted:
@@ -119,18 +121,17 @@ class _Search:
     async def _scan(self) -> CandidatePool:
         """The texts that match among those that are not indexed."""
         pool = CandidatePool()
-        if self._request.resume is None:
-            starts = starts_of_typos(self._runtime, self._request.query)
-            async for selection in self._corpus.not_indexed():
-                await candidates.scan(self._runtime, self._request, selection, pool, starts)
-            owners = await self._corpus.owners([match for match, _ in pool.read_terms.values()])
-            self._read.update(*(terms for address, (_, terms) in pool.read_terms.items() if address in owners))
+        starts = starts_of_typos(self._runtime, self._request.query)
+        async for selection in self._corpus.not_indexed():
+            await candidates.scan(self._runtime, self._request, selection, pool, starts)
+        owners = await self._corpus.owners([match for match, _ in pool.read_terms.values()])
+        self._read.update(*(terms for address, (_, terms) in pool.read_terms.items() if address in owners))
         return pool
 
     def _is_enough(self) -> bool:
         return not self._corpus.is_narrowed or len(self._entries) > self._request.returned + self._request.limit
 
-    async def _add(self, pool: CandidatePool, frequencies: Mapping[str, int]) -> None:
+    async def _add(self, pool: CandidatePool, frequencies: Mapping[str, int], number: int = 0) -> None:
         """Rank the candidates that can be shown, and add them after those of earlier rounds."""
         owners = await self._corpus.owners(list(pool.matches.values()))
         pool.keep(lambda match: match.address in owners)
@@ -141,7 +142,7 @@ class _Search:
         ranked = await pool.rank(self._request.query, parents)
         scale = _scale([entry.score for entry in self._entries.values()], ranked)
         for score, match in ranked:
-            self._entries[match.address] = Entry(score * scale, match, owners[match.address])
+            self._entries[match.address] = Entry(score * scale, match, owners[match.address], number)
 
     def _stop_at_unasked(self, matches: Sequence[IndexMatch]) -> None:
         """End the walk before the first text of a session that the scope's function was not asked about, so that the

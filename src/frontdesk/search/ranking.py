@@ -86,8 +86,12 @@ class Statistics:
         """Add one text."""
         self.texts += 1
         self.length += length
-        for term in found.places if found else ():
-            self.frequencies[term] = self.frequencies.get(term, 0) + 1
+        self.add(dict.fromkeys(found.places, 1) if found else {})
+
+    def add(self, frequencies: Mapping[str, int]) -> None:
+        """Add how many further texts contain each term."""
+        for term, frequency in frequencies.items():
+            self.frequencies[term] = self.frequencies.get(term, 0) + frequency
 
     def weight(self, term: str) -> float:
         """The weight of a term: the rarer, the higher (the inverse document frequency of BM25). Always above 0, even if

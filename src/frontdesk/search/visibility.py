@@ -103,11 +103,13 @@ class Access:
 
 
 class Entry(NamedTuple):
-    """A text that matched, its score, and the session to which it is attributed."""
+    """A text that matched, its score, the session to which it is attributed, and the round of the search that found
+    it."""
 
     score: float
     match: IndexMatch
     row: SessionRow
+    round: int = 0
 
 
 async def attribute_hits(
