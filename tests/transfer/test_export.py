@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,21 @@ async def test_lines_that_contradict_each_other_leave_out_one_family(tmp_path: P
         assert (await target.check()).problems == ()
         assert (await target.import_lines(lines)).problems_total == 0
         assert (await target.check()).problems == ()
+
+
+@pytest.mark.parametrize("name", ["a session that was not announced", "a value without a meaning"])
+async def test_usage_of_what_was_left_out_is_added_once_it_is_imported(name: str) -> None:
+    async with configured("memory://") as source, configured("memory://") as target:
+        for session_id in ("first", "second", "deleted"):
+            await source.append(session_id, {"id": session_id, "role": "user", "content": session_id})
+            await source.add_usage(session_id, input_tokens=10, cost="0.5", model="m")
+        await source.delete("deleted")
+        lines = await exported(source)
+        await target.import_lines(_DAMAGES[name](lines))
+        total = (await target.usage()).total
+        assert (total.input_tokens, total.cost) == (20, Decimal(1))
+        await target.import_lines(lines)
+        assert (await target.usage()).total == (await source.usage()).total
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ from frontdesk.transfer.families import BATCH, Family, Renumbering, current_key,
 from frontdesk.transfer.problems import Problems
 from frontdesk.transfer.restoring import SessionNumbers, family_rows
 from frontdesk.transfer.shelving import ShelfImporter
-from frontdesk.tree.usage import add_entry
+from frontdesk.tree.usage import add_entry, subtract_entry
 
 _DayKey = tuple[str, str | None, str | None, str | None]
 
@@ -101,6 +101,10 @@ class Importer:
         self._counts = dict.fromkeys(("sessions", "messages", "skipped", "documents", "states"), 0)
         self._days: dict[_DayKey, UsageRow] | None = None
         self._added: dict[_DayKey, UsageRow] = {}
+        self._lost: dict[_DayKey, UsageRow] = {}
+        """what the families that were left out would have added"""
+        self._left_out: _Open | None = None
+        """the one whose other lines are being read"""
 
     async def take(self, number: int, text: bytes) -> None:
         """Read a line."""
@@ -155,7 +159,11 @@ class Importer:
     async def _leave_out(self) -> None:
         """Leave out the open family, and remove what was written of it."""
         family, self._open = self._open, None
-        if family is not None and family.is_noted:
+        if family is None:
+            return
+        _add_up(self._lost, family.added)
+        family.added, self._left_out = self._lost, family
+        if family.is_noted:
             number = family.numbers.session(family.line.number)
             await self._store.remove_unfinished(self._runtime.namespace, number)
 
@@ -186,6 +194,9 @@ class Importer:
         elif self._open is not None:
             self._add(self._open, line)
             await self._flush(self._open)
+        elif isinstance(line, lines.UsageLine) and self._left_out is not None:
+            self._add_usage(self._left_out, line)
+            self._left_out.usage = []
 
     async def _take_of_shelf(self, line: lines.AnyLine) -> None:
         if isinstance(line, lines.EndLine):
@@ -204,6 +215,7 @@ class Importer:
 
     async def _begin_family(self, line: lines.FamilyLine) -> None:
         await self._leave_out()
+        self._left_out = None
         known = [id for id in line.ids if await self._runtime.store.get(self._runtime.namespace, id) is not None]
         if known:
             self._counts["skipped"] += len(line.ids)
@@ -259,7 +271,7 @@ class Importer:
         entry = UsageRow(**_without(line, "session"))
         family.usage.append((session.number, entry))
         key = (entry.day, entry.model, session.agent, session.channel)
-        family.added[key] = add_entry(family.added.get(key) or _nothing(key), entry)
+        _add_up(family.added, {key: entry})
 
     async def _flush(self, family: _Open) -> None:
         """Write messages and usage entries, as soon as there are enough of them."""
@@ -296,8 +308,7 @@ class Importer:
         if not self._dry:
             await self._store.restore(replace(rows, is_noted=family.is_noted, **self._unwritten(family)))
         self._open = None
-        for key, added in family.added.items():
-            self._added[key] = add_entry(self._added.get(key) or _nothing(key), added)
+        _add_up(self._added, family.added)
         self._counts["sessions"] += len(family.sessions)
         self._counts["messages"] += family.message_count
 
@@ -338,7 +349,8 @@ class Importer:
             await self._store.restore(Restore(namespace=self._runtime.namespace, documents=((owner, document),)))
 
     async def _day(self, line: lines.DayLine) -> None:
-        """A total that is there already grows by the usage of the sessions that were imported."""
+        """A total that is there already grows by the usage of the sessions that were imported. A new one has no usage
+        of those that were left out: it comes with them."""
         if self._dry:
             return
         if self._days is None:
@@ -348,7 +360,11 @@ class Importer:
         known, added = self._days.get(key), self._added.get(key)
         if known is not None and added is None:
             return
-        total = UsageRow(**asdict(line)) if known is None or added is None else add_entry(known, added)
+        if known is not None and added is not None:
+            total = add_entry(known, added)
+        else:
+            total = UsageRow(**asdict(line))
+            total = subtract_entry(total, self._lost[key]) if key in self._lost else total
         await self._store.restore(Restore(namespace=self._runtime.namespace, days=(total,)))
 
     async def _state(self, line: lines.StateLine) -> None:
@@ -377,9 +393,11 @@ async def as_stream(source: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncIter
             yield line
 
 
-def _nothing(key: _DayKey) -> UsageRow:
-    day, model, agent, channel = key
-    return UsageRow(day=day, model=model, agent=agent, channel=channel)
+def _add_up(totals: dict[_DayKey, UsageRow], entries: Mapping[_DayKey, UsageRow]) -> None:
+    for key, entry in entries.items():
+        day, model, agent, channel = key
+        total = totals.get(key) or UsageRow(day=day, model=model, agent=agent, channel=channel)
+        totals[key] = add_entry(total, entry)
 
 
 def _place(pair: tuple[int, int] | None) -> Place | None:

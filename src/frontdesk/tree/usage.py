@@ -46,6 +46,19 @@ def add_entry(total: UsageRow, entry: UsageRow) -> UsageRow:
     )
 
 
+def subtract_entry(total: UsageRow, entry: UsageRow) -> UsageRow:
+    """A total without the amounts of an entry."""
+    return replace(
+        total,
+        input_tokens=total.input_tokens - entry.input_tokens,
+        output_tokens=total.output_tokens - entry.output_tokens,
+        cache_read_tokens=total.cache_read_tokens - entry.cache_read_tokens,
+        cache_write_tokens=total.cache_write_tokens - entry.cache_write_tokens,
+        reasoning_tokens=total.reasoning_tokens - entry.reasoning_tokens,
+        cost=sum_costs(total.cost, str(-cost_of(entry.cost))),
+    )
+
+
 def reads_totals(query: UsageQuery) -> bool:
     """Whether a query is about the totals: not if it selects sessions or peers, which must exist."""
     return query.session_id is None and query.peer is None
