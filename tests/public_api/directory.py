@@ -396,6 +396,18 @@ class DirectoryTests:
         await manager.delete("s")
         assert (await manager.stats()).messages == 2
 
+    async def test_figures_of_many_changed_views_are_current(self, manager: SessionManager) -> None:
+        for n in range(70):
+            session = manager.session(f"s{n}")
+            await say(session, "m1", "m2", "m3")
+            await session.delete_messages(["m1", "m2"][: n % 3])
+        listed = (await manager.list(limit=100)).items
+        counted = [sum(each.tokens for each in await manager.session(info.id).history()) for info in listed[:5]]
+        assert [info.token_count for info in listed[:5]] == counted
+        assert len({info.token_count for info in listed}) == 3
+        assert (await manager.stats()).context_tokens == sum(info.token_count for info in listed)
+        assert [info.token_count for info in (await manager.list(limit=100)).items] == [i.token_count for i in listed]
+
     async def test_search_finds_words_in_every_session_with_their_location(self, manager: SessionManager) -> None:
         await manager.append("s", user("m1", "the amber lamp"))
         await manager.append("t", {"id": "m1", "role": "assistant", "content": "a Birch table, an amber chair"})

@@ -96,24 +96,13 @@ async def read_stats(runtime: Runtime) -> Stats:
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,
         cost=Decimal(row.cost),
-        context_tokens=row.context_tokens + await _measure(runtime, row.stale),
+        context_tokens=row.context_tokens + await trees.store_views(runtime, row.stale),
         store_bytes=row.store_bytes,
         growth=tuple(GrowthDay(date.fromisoformat(day), *counts) for day, counts in row.days.items()),
         hook_failures=runtime.hooks.failures,
         event_lag=row.log_lag / _SECOND,
         event_lag_cause=row.log_holder,
     )
-
-
-async def _measure(runtime: Runtime, session_ids: Sequence[str]) -> int:
-    """The tokens of views that have to be computed. They are stored, so that this is done once."""
-    tokens = 0
-    for session_id in session_ids:
-        tree = await trees.load_tree(runtime, session_id)
-        if tree is not None:
-            row, _ = await trees.store_view(runtime, tree)
-            tokens += row.view_tokens
-    return tokens
 
 
 def day_text(day: date) -> str:
