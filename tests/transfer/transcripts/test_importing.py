@@ -388,3 +388,13 @@ async def test_a_session_without_an_id_is_reported_and_the_others_are_imported(
     report = await fresh.import_transcripts(path)
     assert (report.sessions, len(report.problems)) == (1, 1)
     assert "has no id" in report.problems[0].problem
+
+
+async def test_a_format_is_recognised_whatever_is_in_its_messages(fresh: SessionManager, tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "write", "input": {"mapping": {}, "payload": {}, "id": "x"}}
+    transcript = samples.write_lines(tmp_path / "a.jsonl", [samples.claude_answer("a1", "", "m1", call, 1, 1)])
+    assert (await fresh.import_transcripts(transcript)).messages == 1
+    conversation = tmp_path / "one.json"
+    for indent in (None, 2):  # one conversation of ChatGPT, without the list around it
+        conversation.write_text(json.dumps(samples.chatgpt_conversation(f"c{indent}"), indent=indent))
+        assert (await fresh.import_transcripts(conversation)).messages == 8

@@ -42,13 +42,13 @@ def detect_format(path: Path) -> TranscriptFormat | None:
         first = file.read(_FIRST).removeprefix(BOM_UTF8)
     if first.startswith(b"SQLite format 3\0"):
         return "hermes"
-    if first.lstrip()[:1] == b"[" or b'"mapping"' in first:
+    if first.lstrip()[:1] == b"[":
         return "chatgpt"
     for _, record in islice(read_records(TranscriptFile(path)), _RECORDS):
         format = None if isinstance(record, Broken) else _format_of(record)
         if format is not None:
             return format
-    return None
+    return "chatgpt" if b'"mapping"' in first else None  # one conversation
 
 
 def _format_of(record: dict[str, Any]) -> TranscriptFormat | None:
