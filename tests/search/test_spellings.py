@@ -85,6 +85,12 @@ GERMAN = [
     ("Schlüssel", "Der Haustürschlüssel ist weg."),
 ]
 
+OTHER_SCRIPTS = """
+    თბილისი ლამაზია; አዲስ አበባ; ঢাকা শহর; హైదరాబాద్ నగరం; കൊച്ചി നഗരം; කොළඹ නගරය; ལྷ་ས་གྲོང་ཁྱེར།; ᠮᠣᠩᠭᠣᠯ ᠬᠡᠯᠡ; ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ; ߒߞߏ ߞߊ߲;
+    અમદાવાદ શહેર; ਅੰਮ੍ਰਿਤਸਰ ਸ਼ਹਿਰ; ಬೆಂಗಳೂರು ನಗರ; تهران زیبا; لاہور شہر; Thành phố Hà Nội; İstanbul güzeldir; Łódź jest;
+    ייִדיש איז שיין; ܐܪܡܝܐ ܠܫܢܐ; ရန်ကုန်မြို့; ភ្នំពេញ; ວຽງຈັນ; กรุงเทพสวย
+"""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["memory", "sqlite", "postgres"])
 async def manager(
@@ -121,6 +127,13 @@ async def test_names_are_found_in_any_case(manager: SessionManager) -> None:
         queries = (name, name.lower(), f'"new {name}"', f'"new {name.lower()} arrived"')
         missed += [query for query in queries if len(await session.search(query)) != 2]
     assert missed == []
+
+
+def test_a_word_of_any_script_is_found_as_it_is_written() -> None:
+    texts = [text.strip() for text in OTHER_SCRIPTS.split(";")]
+    for number, text in enumerate(texts):
+        for word in text.split():
+            assert [found for found, _ in rank_texts(word, texts, TOKENISER, consecutive=False)] == [number], word
 
 
 @pytest.mark.parametrize(("query", "text"), GERMAN)

@@ -50,6 +50,8 @@ def snippet(text: str, query: Query, tokeniser: Tokeniser, *, length: int = SNIP
 def _matches(text: str, query: Query, tokeniser: Tokeniser) -> Iterator[_Match]:
     wanted = frozenset(query.words)
     for run in tokeniser.runs(text):
+        if wanted.isdisjoint(run.terms) and not query.prefixes:
+            continue  # most runs
         if is_spaceless(text[run.start]):
             yield from _in_spaceless(run, wanted)
             continue

@@ -111,7 +111,7 @@ class Tokeniser:
 
     def runs(self, text: str) -> Iterator[ScriptRun]:
         """The same terms with their positions in the text, run by run."""
-        for found in run_pattern().finditer(text):
+        for found in (ASCII_RUN if text.isascii() else run_pattern()).finditer(text):
             words, others = self._runs[found[0]]
             yield ScriptRun(found.start(), found.end(), words + others)
 
