@@ -204,6 +204,24 @@ async def test_messages_that_come_quickly_are_all_shown(page: Page, desk: Desk) 
         await expect(page.locator("article[data-id=quick-2]")).to_be_in_viewport()
 
 
+async def test_the_start_is_chosen_while_the_end_is_still_loading(page: Page, desk: Desk) -> None:
+    pressed = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await pressed.wait()
+        await route.continue_()
+
+    async with desk.manager() as manager:
+        await chat(manager, "impatient", 150)
+    await page.route("**/messages?*", hold)
+    await page.goto(desk.at("s/impatient"))
+    await expect(page.locator(".sent")).to_be_visible()
+    await page.keyboard.press("g")
+    pressed.set()
+    await expect(page.locator("article[data-id=impatient-q0]")).to_be_in_viewport()
+    await expect(page.get_by_role("button", name="Follow")).to_be_visible()
+
+
 async def test_a_version_is_chosen_before_the_branches_are_known(page: Page, desk: Desk) -> None:
     held = asyncio.Event()
 
