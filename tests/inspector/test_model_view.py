@@ -47,9 +47,21 @@ async def test_the_parts_of_the_prompt_add_up_to_it(page: Page, desk: Desk) -> N
         prompt = (await manager.session("lisbon").context_breakdown()).parts[0].tokens
     await page.goto(desk.at("s/lisbon"))
     parts = page.get_by_role("list", name="In the order it is sent").locator("li.sub")
-    await expect(parts.last).to_contain_text("headings, and blocks as they were")
+    await expect(parts.last).to_contain_text("headings, and what has changed since")
     figures = [figure.replace(",", "") for figure in await parts.locator(".n").all_inner_texts()]
     assert sum(map(int, figures)) == prompt > 500
+
+
+async def test_a_summary_has_the_same_figure_everywhere(page: Page, desk: Desk) -> None:
+    async with desk.manager() as manager:
+        parts = (await manager.session("billing-rounding").context_breakdown()).parts
+    tokens = next(part.tokens for part in parts if part.part == "summary")
+    await page.goto(desk.at("s/billing-rounding?view=model"))
+    sent = page.get_by_role("list", name="In the order it is sent")
+    await expect(sent.get_by_role("listitem").filter(has_text="Summary").locator(".n")).to_have_text(str(tokens))
+    card = page.get_by_role("article", name="Compaction 2")
+    await expect(card.locator(".fhead .num")).to_have_text(f"{tokens} tokens")
+    await expect(card.locator(".why")).to_contain_text(re.compile(r"went from [\d,]+ to [\d,]+ tokens"))
 
 
 async def test_copies_the_request_as_the_provider_gets_it(page: Page, desk: Desk) -> None:
