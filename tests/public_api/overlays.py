@@ -166,6 +166,26 @@ class OverlayTests:
         with pytest.raises(CompactionNotFoundError):
             await expanded(six, "none")
 
+    async def test_a_compaction_that_another_caller_undoes_at_once_is_returned(self, six: Session) -> None:
+        finished = False
+
+        async def add() -> None:
+            nonlocal finished
+            for number in range(10):
+                made = await six.add_compaction(f"sum {number}", "m2", "m4")
+                assert (made.summary, made.from_id, made.to_id) == (f"sum {number}", "m2", "m4")
+            finished = True
+
+        async def undo() -> None:
+            while not finished or await six.compactions():
+                for compaction in await six.compactions():
+                    await six.undo_compaction(compaction.id)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(add())
+            tasks.create_task(undo())
+        assert await view(six) == ["m1", "m2", "m3", "m4", "m5", "m6"]
+
     @pytest.mark.parametrize("gone", ["m2", "m3", "m4"])
     async def test_deleting_under_a_summary_hides_it_and_does_not_undo_it(self, six: Session, gone: str) -> None:
         await six.add_compaction("sum", "m2", "m4")
