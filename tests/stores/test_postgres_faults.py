@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypedDict
 
 import asyncpg
 import pytest
@@ -219,6 +220,34 @@ async def test_a_message_that_was_deleted_after_the_append_is_not_stored_again(
     with pytest.raises(StoreUnavailableError, match="deleted since"):
         await add(store, "s", message("late", "the raw text"))
     assert await path(direct, "s") == ["first"]
+
+
+class Cart(TypedDict):
+    items: list[str]
+
+
+async def test_an_update_that_another_replaced_before_it_was_sent_again_is_not_made_twice(
+    store: PostgresStore, proxy: PostgresProxy, direct: PostgresStore
+) -> None:
+    here, there = (SessionManager(each, namespace=NAMESPACE).states(Cart, name="cart") for each in (store, direct))
+    await there.set("ana", {"items": []})
+    proxy.lose_answer_to = b"tea"
+    proxy.on_loss = lambda: there.update("ana", lambda cart: {"items": [*cart["items"], "milk"]})
+    with pytest.raises(StoreUnavailableError, match="may have happened") as caught:
+        await here.update("ana", lambda cart: {"items": [*cart["items"], "tea"]})
+    assert caught.value.uncertain
+    assert await there.get("ana") == {"items": ["tea", "milk"]}
+
+
+async def test_a_state_that_another_replaced_before_it_was_made_again_is_not_called_present(
+    store: PostgresStore, proxy: PostgresProxy, direct: PostgresStore
+) -> None:
+    here, there = (SessionManager(each, namespace=NAMESPACE).states(Cart, name="cart") for each in (store, direct))
+    proxy.lose_answer_to = b"tea"
+    proxy.on_loss = lambda: there.set("ana", {"items": ["milk"]})
+    with pytest.raises(StoreUnavailableError, match="may have happened") as caught:
+        await here.create("ana", value={"items": ["tea"]})
+    assert caught.value.uncertain
 
 
 async def test_more_than_postgresql_takes_at_once_is_refused_before_anything_is_sent(store: PostgresStore) -> None:

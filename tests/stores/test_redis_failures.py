@@ -143,6 +143,35 @@ async def test_a_change_whose_answer_was_lost_may_have_happened(redis_url: str, 
     await direct.close()
 
 
+@pytest.mark.parametrize("name", ["create", "replace"])
+async def test_a_change_that_another_replaced_before_it_was_sent_again_is_not_refused(
+    redis_url: str, name: str
+) -> None:
+    """It was stored. Whoever tries again because it was refused would do it twice."""
+    key = StateKey("ns", new_id(), "s")
+
+    async def overtake() -> None:
+        other = RedisStore(redis_url)
+        assert await other.replace_state(key, StateWrite('"theirs"', "t", HOUR), "n") is not None
+        await other.close()
+
+    port = int(redis_url.rpartition(":")[2].split("/")[0])
+    async with LosingProxy(port, on_loss=lambda: asyncio.run(overtake())).listening() as proxy:
+        store = RedisStore(proxy.url)
+        for call in CALLS.values():  # the server knows the scripts, so that each is sent once
+            await call(store, StateKey("ns", new_id(), "s"))
+        if name == "replace":
+            await store.create_state(key, StateWrite('"first"', "m", HOUR))
+        proxy.lose_answer_to = b"the new value"
+        with pytest.raises(StoreUnavailableError, match="may have happened") as raised:
+            await CALLS[name](store, key)
+        assert raised.value.uncertain
+        found = await store.peek_state(key)
+        assert found is not None
+        assert found.value == '"theirs"'
+        await store.close()
+
+
 REFUSALS: dict[str, tuple[type[StoreError], tuple[str | int, ...]]] = {
     "read-only": (StoreReadOnlyError, ("REPLICAOF", "127.0.0.1", 1)),
     "full": (StoreFullError, ("CONFIG", "SET", "maxmemory", 1)),

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from frontdesk.deadlines import one_call
-from frontdesk.errors import StoreClosedError
+from frontdesk.errors import StoreClosedError, StoreUnavailableError
 from frontdesk.store import (
     BEGINNING,
     Append,
@@ -67,6 +67,23 @@ def _again(work: _Work[P, T]) -> _Method[P, T]:
         return await self._engine.run(lambda connection: work(connection, *args, **kwargs), repeatable=True)
 
     return method
+
+
+def _marked(work: _Work[P, T | None]) -> _Method[P, T | None]:
+    """The same for a write that carries a mark, and returns None if another caller was first. If it was sent again,
+    that caller may have come after the first attempt: then it is unknown whether it happened."""
+
+    async def method(connection: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        result = await work(connection, *args, **kwargs)
+        if result is None and connection.resent:
+            raise StoreUnavailableError(
+                "the answer to this change was lost, and another caller has changed the state;"
+                " the change may have happened: check before trying again",
+                uncertain=True,
+            )
+        return result
+
+    return _again(method)
 
 
 def _once(work: _Work[P, T]) -> _Method[P, T]:
@@ -298,8 +315,8 @@ class PostgresStore:
     get_state = _read(shared(states.get))  # it postpones the expiry, which nobody has to know
     peek_state = _read(shared(states.peek))
     touch_state = _again(shared(states.touch))
-    create_state = _again(shared(states.create))
-    replace_state = _again(shared(states.replace))
+    create_state = _marked(shared(states.create))
+    replace_state = _marked(shared(states.replace))
     list_states = _read(shared(states.page))
     count_states = _read(shared(states.count))
     delete_state = _once(shared(states.delete))

@@ -48,12 +48,13 @@ _FORBIDDEN = (
 class _Command:
     """One command: whether it may be sent twice, whether it changes something, and what became of its attempts."""
 
-    __slots__ = ("_changes", "_was_lost", "failure", "is_sent", "repeatable")
+    __slots__ = ("_changes", "failure", "is_sent", "repeatable", "was_lost")
 
     def __init__(self, *, repeatable: bool, changes: bool) -> None:
         self.repeatable = repeatable
         self._changes = changes
-        self._was_lost = False
+        self.was_lost = False
+        """whether an attempt that may have happened got no answer"""
         self.is_sent = False
         """whether it was sent, and neither answered nor lost"""
         self.failure: Exception | None = None
@@ -62,16 +63,19 @@ class _Command:
     def sent(self) -> None:
         self.is_sent = True
 
+    def answered(self) -> None:
+        self.is_sent = False
+
     def failed(self, error: Exception) -> None:
         """Note that the server has refused, or that its answer was lost."""
         self.failure = error
-        self._was_lost = self.uncertain if _is_lost(error) else self._was_lost
+        self.was_lost = self.uncertain if _is_lost(error) else self.was_lost
         self.is_sent = False
 
     @property
     def uncertain(self) -> bool:
         """Whether an attempt may have happened although no answer came."""
-        return self._was_lost or (self._changes and self.is_sent)
+        return self.was_lost or (self._changes and self.is_sent)
 
 
 class LoopClients:
@@ -118,15 +122,22 @@ class RedisEngine:
         """Run a script and return its result. After a lost connection, a `repeatable` script is sent again. If no
         answer came in the end, and one that changes a state was sent at least once, the error is `uncertain`."""
         rest = (len(keys), *keys, *arguments)
-        ways = {"repeatable": repeatable, "changes": script.changes}
+        call = _Command(repeatable=repeatable, changes=script.changes)
         try:
-            return await self.send(keys[0], "EVALSHA", script.digest, *rest, **ways)
+            result = await self._send(keys[0], ("EVALSHA", script.digest, *rest), call)
         except redis_errors.NoScriptError:
-            return await self.send(keys[0], "EVAL", script.text, *rest, **ways)
+            result = await self._send(keys[0], ("EVAL", script.text, *rest), call)
+        if result is None and call.was_lost:
+            # It changes nothing now, but the first attempt may have: another caller was first only afterwards.
+            text = f"the answer to this change was lost, and another caller has changed the state{MAY_HAVE_HAPPENED}"
+            raise StoreUnavailableError(text, uncertain=True)
+        return result
 
-    async def send(self, key: str, *command: Any, repeatable: bool, changes: bool = False) -> Any:
+    async def send(self, key: str, *command: Any, repeatable: bool) -> Any:
         """Send a command that concerns a key, with the same handling of failures as `run`."""
-        call = _Command(repeatable=repeatable, changes=changes)
+        return await self._send(key, command, _Command(repeatable=repeatable, changes=False))
+
+    async def _send(self, key: str, command: tuple[Any, ...], call: _Command) -> Any:
         try:
             async with asyncio.timeout_at(self._end_of_call()):
                 return await self._attempt(key, command, call)
@@ -153,6 +164,7 @@ class RedisEngine:
                 self._is_reached = True
                 return result
             except redis_errors.NoScriptError:
+                call.answered()
                 raise
             except (redis_errors.RedisError, OSError) as error:
                 self.check_open()
