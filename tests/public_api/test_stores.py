@@ -21,6 +21,8 @@ class TestMemory(PublicApiTests):
 
 
 class TestSQLite(PublicApiTests):
+    long_examples = 1_000
+    covered_histories = 800
     random_steps = (1_000, 12_000)
 
     @pytest.fixture
@@ -52,6 +54,7 @@ def database(postgres: PostgresServer) -> Iterator[str]:
 
 class TestPostgres(PublicApiTests):
     long_examples = 500
+    covered_histories = 400
     random_steps = (500, 4_000)
 
     @pytest.fixture
