@@ -303,3 +303,53 @@ async def test_what_comes_with_results_of_tools_is_not_read_as_a_result(memories
     )
     found = await memories.get_messages("ana")
     assert [(message.role.value, message.content) for message in found[1:]] == [("tool", "1"), ("user", "Shorter.")]
+
+
+async def test_a_call_of_another_framework_without_a_result_is_left_out(memories: FrontdeskMemoryStore) -> None:
+    def call(id: str) -> dict[str, Any]:
+        return {"type": "tool_use", "id": id, "name": "weather", "input": {"city": "Lima"}}
+
+    text = {"type": "text", "text": "I look it up."}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "sunny"}
+    stored = memories.conversation("ana").append_all(
+        [
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": [text, call("t0")]},
+            {"role": "user", "content": "Again, please."},
+            {"role": "assistant", "content": [call("t1"), call("t2")]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": [call("t3")]},
+            {"role": "user", "content": "Hello?"},
+        ]
+    )
+    found = await memories.get_messages("ana")
+    calls = [
+        (block.tool_call_id, number)
+        for number, message in enumerate(found)
+        for block in message.blocks
+        if isinstance(block, ToolCallBlock)
+    ]
+    assert calls == [("t1", 3)]
+    contents = [found[number].content for number in (1, 4, 5)]
+    assert contents == ["I look it up.", "sunny", "(no text)"]
+    assert await memories.get_messages("ana", status=None) == found
+    assert await memories.delete_message("ana", 5) == found[5]
+    assert [message.id for message in memories.conversation("ana").history()] == [
+        one.message.id for number, one in enumerate(stored) if number != 5
+    ]
+    assert await memories.archive_oldest_messages("ana", 2) == found[:2]
+    assert await memories.get_messages("ana") == [*found[2:5], found[6]]
+
+
+def test_positions_stay_if_a_call_of_another_framework_is_left_out(chats: FrontdeskChatStore) -> None:
+    call = {"type": "tool_use", "id": "t0", "name": "weather", "input": {}}
+    chats.conversation("ana").append_all(
+        [{"role": "assistant", "content": [call]}, {"role": "user", "content": "Hello?"}]
+    )
+    chats.add_message("ana", CALL)
+    found = chats.get_messages("ana")
+    assert found == [said("(no text)", "assistant"), said("Hello?"), CALL]
+    assert chats.delete_last_message("ana") == CALL
+    assert chats.delete_message("ana", 1) == found[1]
+    assert chats.get_messages("ana") == found[:1]
+    assert chats.delete_messages("ana") == found[:1]

@@ -9,7 +9,7 @@ from llama_index.core.storage.chat_store.base import BaseChatStore
 from pydantic import PrivateAttr
 
 from frontdesk import sync
-from frontdesk.integrations.llama_index.messages import chat_messages, to_message, to_value
+from frontdesk.integrations.llama_index.messages import chat_messages, chat_messages_with_sources, to_message, to_value
 from frontdesk.keys import SessionKey
 from frontdesk.messages import NewMessage
 
@@ -62,11 +62,11 @@ class FrontdeskChatStore(BaseChatStore):
         """Delete the message at a position of what the model sees, and return it; None if there is none. Raises
         frontdesk's `InvalidMessageError` for a summary."""
         conversation = self.conversation(key)
-        shown = [(made, message.id) for message in conversation.history() for made in chat_messages([message])]
+        shown = chat_messages_with_sources(conversation.history())
         if not -len(shown) <= idx < len(shown):
             return None
-        deleted, id = shown[idx]
-        conversation.delete_messages([id])
+        deleted, message = shown[idx]
+        conversation.delete_messages([message.id])
         return deleted
 
     def delete_last_message(self, key: str) -> ChatMessage | None:

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 from frontdesk import sync
 from frontdesk.errors import InvalidInputError, MessageNotFoundError
 from frontdesk.integrations.llama_index.chat_store import FrontdeskChatStore
-from frontdesk.integrations.llama_index.messages import chat_messages, to_message
+from frontdesk.integrations.llama_index.messages import chat_messages, chat_messages_with_sources, to_message
 from frontdesk.integrations.pairs import with_calls
 from frontdesk.messages import SUMMARY_PREFIX, Message
 
@@ -167,7 +167,7 @@ class FrontdeskMemoryStore(AsyncDBChatStore):
 
     def _delete(self, key: str, idx: int) -> ChatMessage | None:
         conversation = self.conversation(key)
-        every = [(made, message) for message in conversation.transcript() for made in chat_messages([message])]
+        every = chat_messages_with_sources(list(conversation.transcript()))
         if not 0 <= idx < len(every):
             return None
         deleted, message = every[idx]

@@ -10,7 +10,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock, ToolCallBlock
 
 from frontdesk.messages import FilePart, Message, NewMessage, Part, ToolCallPart, ToolResultPart, formats, new_id
-from frontdesk.messages.formats.content_blocks import is_image, readable_from_user, result_text
+from frontdesk.messages.formats.content_blocks import NO_TEXT, is_image, readable_from_user, result_text
+from frontdesk.messages.formats.pairing import MessagePiece, pair
 
 _SHAPE = "llama-index"
 _ROLES = {role.value: role for role in MessageRole}
@@ -26,10 +27,26 @@ def to_message(message: ChatMessage) -> NewMessage:
 
 
 def chat_messages(messages: Sequence[Message]) -> list[ChatMessage]:
-    return [chat_message for message in messages for chat_message in parts_of(message)]
+    return [made for made, _ in chat_messages_with_sources(messages)]
 
 
-def parts_of(message: Message) -> Iterator[ChatMessage]:
+def chat_messages_with_sources(messages: Sequence[Message]) -> list[tuple[ChatMessage, Message]]:
+    """Chat messages, each with the message that it was made from. A message becomes as many as it would alone, so that
+    positions do not depend on which messages are read with it.
+
+    Calls of other frameworks that have no result among these messages are left out."""
+    return [
+        (made, message)
+        for message, row in zip(messages, pair(messages), strict=True)
+        for made in _chat_messages_of(message, [piece.part for piece in row if not _is_unanswered(piece)])
+    ]
+
+
+def _is_unanswered(piece: MessagePiece) -> bool:
+    return isinstance(piece.part, ToolCallPart) and piece.answer is None
+
+
+def _chat_messages_of(message: Message, parts: Sequence[Part]) -> Iterator[ChatMessage]:
     """A message of LlamaIndex as it was stored. One of another framework may become several: each tool result is a
     message here."""
     if message.shape == _SHAPE:
@@ -37,8 +54,10 @@ def parts_of(message: Message) -> Iterator[ChatMessage]:
     elif message.is_summary:
         yield ChatMessage(role=MessageRole.USER, content=formats.render([message], "openai")[0]["content"])
     else:
-        yield from map(_result, (part for part in message.parts if isinstance(part, ToolResultPart)))
-        blocks = [block for part in message.parts if (block := _block(part)) is not None]
+        yield from map(_result, (part for part in parts if isinstance(part, ToolResultPart)))
+        blocks = [block for part in parts if (block := _block(part)) is not None]
+        if len(parts) < len(message.parts) and not blocks:
+            blocks = [TextBlock(text=NO_TEXT)]  # in place of its calls
         if blocks:
             # What comes with the results of tools is no result itself.
             role = MessageRole.USER if message.role == "tool" else _ROLES.get(message.role, MessageRole.USER)
