@@ -355,6 +355,8 @@ async def _langchain(place: Place) -> Run:
     return run
 
 
+NOT_MEASURED = {"AI SDK": "its agents run in JavaScript, and it ships no durable store"}
+"""frameworks with an integration that no agent in Python can run, and why there is nothing to compare"""
 _WAL = "WAL, FULL, commit each"
 _ROLLBACK = "rollback journal, FULL, commit each"
 _FILES = "files, not synced"

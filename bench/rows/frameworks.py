@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
 
-from bench.contenders.frameworks import FRAMEWORKS, Framework, Kind, Place
+from bench.contenders.frameworks import FRAMEWORKS, NOT_MEASURED, Framework, Kind, Place
 from bench.contenders.frameworks import Run as Talk
 from bench.measure import Case, Timing, interleave
 from bench.payload import message
@@ -26,10 +26,16 @@ async def measure(run: Run) -> Outcome:
         table = await _table(run, framework)
         outcome.tables.append(table)
         if framework.own is None:
-            run.note(f"{framework.name}: {framework.settings}, so there is nothing to compare ours with")
+            run.note(_without_own(framework.name, framework.settings))
         else:
             outcome.targets.append(_target(framework, *table.timings))
+    for name, why in NOT_MEASURED.items():
+        run.note(_without_own(name, why))
     return outcome
+
+
+def _without_own(name: str, why: str) -> str:
+    return f"{name}: {why}, so there is nothing to compare ours with"
 
 
 async def _table(run: Run, framework: Framework) -> Table:
