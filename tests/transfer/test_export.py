@@ -179,6 +179,31 @@ async def test_lines_that_contradict_each_other_leave_out_one_family(tmp_path: P
         assert (await target.check()).problems == ()
 
 
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/a.db"])
+@pytest.mark.parametrize(("kind", "is_added"), [("overlay", False), ("edit", False), ("overlay", True), ("edit", True)])
+async def test_an_overlay_or_edit_of_an_unknown_tree_or_a_known_number_leaves_out_its_family(
+    tmp_path: Path, url: str, kind: str, is_added: bool
+) -> None:
+    async with configured("memory://") as source, configured(url.format(tmp_path)) as target:
+        ids: list[str] = []
+        for session_id in ("first", "second"):
+            session = source.session(session_id)
+            ids = [(await session.append({"role": "user", "content": text})).message.id for text in "abcd"]
+            await session.add_compaction("Short.", ids[0], ids[1])
+        fork = await source.fork("second")
+        await fork.update_message({"id": ids[2], "role": "user", "content": "changed"})
+        lines = await exported(source)
+        at = max(number for number, line in enumerate(lines) if line.startswith(f'{{"type":"{kind}"'.encode()))
+        strange = json.dumps({**json.loads(lines[at]), "tree": 99}).encode() + b"\n"
+        lines[at : at + 1] = [lines[at], lines[at]] if is_added else [strange]
+        checked = await target.import_lines(lines, dry_run=True)
+        report = await target.import_lines(lines)
+        assert checked == _dry(report)
+        assert (report.sessions, report.problems[0].line) == (1, lines.index(b'{"type":"end"}\n', at) + 1)
+        assert [info.id async for info in target.iterate()] == ["first"]
+        assert (await target.check()).problems == ()
+
+
 @pytest.mark.parametrize("name", ["a session that was not announced", "a value without a meaning"])
 async def test_usage_of_what_was_left_out_is_added_once_it_is_imported(name: str) -> None:
     async with configured("memory://") as source, configured("memory://") as target:

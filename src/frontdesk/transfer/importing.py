@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -313,14 +313,16 @@ class Importer:
         self._counts["messages"] += family.message_count
 
     async def _rows(self, family: _Open) -> Restore:
-        """What makes a family visible. Raises `KeyError` or `IndexError` if it refers to what it does not have, and
-        `SessionExistsError` if another session is current under one of its keys."""
+        """What makes a family visible. Raises `KeyError`, `IndexError` or `ValidationError` if its lines contradict
+        each other, and `SessionExistsError` if another session is current under one of its keys."""
         if sorted(row.id for row in family.sessions) != sorted(family.line.ids):
             raise KeyError(*family.line.ids)
         for row in family.sessions:
             key = current_key(row)
             if key is not None and await self._runtime.store.get_current(self._runtime.namespace, key) is not None:
                 raise SessionExistsError(row.id, self._runtime.namespace)
+        _check_changes(family, "overlay", family.overlays)
+        _check_changes(family, "edit", family.edits)
         if not self._dry:
             await self._reach(family)
         whole = Family(
@@ -376,6 +378,20 @@ class Importer:
         if not self._dry:
             state = StateRow(**_without(line, "id", "name", value=lines.text_of(line.value)))
             await self._store.restore(Restore(namespace=key.namespace, states=((key, state),)))
+
+
+def _check_changes(family: _Open, kind: str, rows: Sequence[OverlayRow | EditRow]) -> None:
+    """Raises `ValidationError` for two of the same number, and for one of a tree that is neither that of a session nor
+    on the way up from it: no session would ever see it."""
+    trees = {row.tree for row in family.sessions}
+    trees.update(tree for link in family.line.lineage for tree in (link.tree, link.ancestor))
+    numbers = set()
+    for row in rows:
+        if row.tree not in trees:
+            raise msgspec.ValidationError(f"{kind} {row.number} belongs to a tree that the family does not have")
+        if row.number in numbers:
+            raise msgspec.ValidationError(f"the family has {kind} {row.number} twice")
+        numbers.add(row.number)
 
 
 def _without(line: lines.Line, *left_out: str, **changed: Any) -> dict[str, Any]:
