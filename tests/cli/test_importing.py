@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from frontdesk.cli.output import counted
 from tests.cli.command import Command, in_terminal
 from tests.transfer.transcripts import samples
 from tests.transfer.transcripts.samples import SESSIONS, WRITERS
@@ -89,4 +90,23 @@ def test_progress_is_shown_in_a_terminal(tmp_path: Path) -> None:
     code, seen = in_terminal("import", path, store=tmp_path / "a.db")
     assert code == 0
     assert b"importing" in seen
-    assert b"1 sessions" in seen
+    assert b"1 session, " in seen
+
+
+def test_one_thing_is_not_named_in_the_plural(frontdesk: Run, tmp_path: Path) -> None:
+    samples.write_lines(tmp_path / "a.jsonl", samples.CLAUDE[:2])
+    done = frontdesk("import", "a.jsonl", store="a.db")
+    assert done.out.startswith("1 session, ")
+    assert ", from 1 file. 0 messages already existed." in done.out
+    assert frontdesk("export", "b.jsonl", store="a.db").code == 0
+    moved = frontdesk("import", "b.jsonl", store="b.db")
+    assert moved.out.startswith("1 session with ")
+    assert moved.out.endswith(" was imported, 0 already existed.\n")
+    assert frontdesk("copy", "b.db", "c.db").out.startswith("1 session was copied, 0 were the same, 0 were deleted")
+    again = frontdesk("copy", "b.db", "c.db", "--yes")
+    assert again.out.startswith("0 sessions were copied, 1 was the same, 0 were deleted")
+
+
+def test_things_are_counted_in_the_plural_unless_there_is_one() -> None:
+    assert [counted(number, "file") for number in (0, 1, 2_000)] == ["0 files", "1 file", "2,000 files"]
+    assert [counted(number, "entry", "entries") for number in (1, 2)] == ["1 entry", "2 entries"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frontdesk.cli.desk import Desk, RefArgument, YesOption, confirm, parse_ref
-from frontdesk.cli.output import Cell
+from frontdesk.cli.output import Cell, counted
 
 if TYPE_CHECKING:
     from frontdesk.keys import SessionKey
@@ -49,7 +49,7 @@ async def compact(
         desk.out.line("Nothing was compacted: there is too little to gain.")
     else:
         saved = f"{result.tokens_before:,} to {result.tokens_after:,} tokens"
-        desk.out.line(f"{result.messages_covered:,} messages are covered by a summary: {saved}.")
+        desk.out.line(f"A summary covers {counted(result.messages_covered, 'message')}: {saved}.")
         desk.out.line(result.summary or "", indent=4)
 
 
@@ -80,7 +80,7 @@ async def delete(desk: Desk, ref: RefArgument, yes: YesOption = False) -> None:
     """Delete a session and all its data, permanently."""
     session_id = await _existing(desk, ref)
     info = await desk.manager.session(session_id).info()
-    confirm(f"Delete {info.id!r} ({info.name}) with {info.message_count:,} messages?", yes=yes)
+    confirm(f"Delete {info.id!r} ({info.name}) with {counted(info.message_count, 'message')}?", yes=yes)
     deleted = await desk.manager.delete(session_id)
     if desk.out.json:
         desk.out.record({"id": session_id, "deleted": deleted})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frontdesk.cli.desk import Desk, check_new_file
-from frontdesk.cli.output import Cell, size_of
+from frontdesk.cli.output import Cell, counted, size_of
 from frontdesk.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ async def doctor(
             state = Cell("fixed  ", "green") if problem.fixed else Cell("found  ", "red")
             desk.out.line(state, Cell(problem.session_id, "bold"), f"  {problem.kind}: {problem.problem}")
         desk.out.line(
-            f"{report.sessions:,} sessions with {report.messages:,} stored messages (forks share theirs):"
-            f" {report.problems_total:,} problems."
+            f"{counted(report.sessions, 'session')} with {counted(report.messages, 'stored message')}"
+            f" (forks share theirs): {counted(report.problems_total, 'problem')}."
         )
         desk.out.line(_describe(index))
     is_all_shown = len(report.problems) == report.problems_total
@@ -79,8 +79,9 @@ async def _back_up(desk: Desk, file: Path) -> None:
 def _describe(index: SearchInfo) -> str:
     if not index.texts and index.indexed_up_to is None:
         return "Nothing is in the index yet: the first search builds it."
-    pending = f", {index.pending:,} changes are not in it yet" if index.pending else ""
-    return f"The index has {index.texts:,} texts{' and is being built' if index.building else ''}{pending}."
+    are = "is" if index.pending == 1 else "are"
+    pending = f", {counted(index.pending, 'change')} {are} not in it yet" if index.pending else ""
+    return f"The index has {counted(index.texts, 'text')}{' and is being built' if index.building else ''}{pending}."
 
 
 def _backup_name(desk: Desk) -> Path:

@@ -20,7 +20,7 @@ from frontdesk.cli.desk import (
     file_of,
     store_url,
 )
-from frontdesk.cli.output import Output, size_of
+from frontdesk.cli.output import Output, counted, size_of, was
 from frontdesk.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ async def _import_export(desk: Desk, file: Path, *, dry_run: bool) -> None:
         desk.out.record(report.to_dict())
     else:
         desk.out.line(
-            f"{report.sessions:,} sessions with {report.messages:,} messages {_verb(dry_run)},"
-            f" {report.skipped:,} already existed."
+            f"{counted(report.sessions, 'session')} with {counted(report.messages, 'message')}"
+            f" {_imported(dry_run, was(report.sessions))}, {report.skipped:,} already existed."
         )
         for problem in report.problems:
             desk.out.note(f"line {problem.line}: {problem.problem}")
@@ -150,9 +150,10 @@ async def _import_transcripts(desk: Desk, path: Path, format: str | None, *, dry
         desk.out.record(report.to_dict())
     else:
         desk.out.line(
-            f"{report.sessions:,} sessions, {report.messages:,} messages, {report.compactions:,} compactions and"
-            f" {report.usage_entries:,} usage entries {_verb(dry_run)}, from {report.files:,} files."
-            f" {report.known:,} messages already existed."
+            f"{counted(report.sessions, 'session')}, {counted(report.messages, 'message')},"
+            f" {counted(report.compactions, 'compaction')} and"
+            f" {counted(report.usage_entries, 'usage entry', 'usage entries')} {_imported(dry_run)},"
+            f" from {counted(report.files, 'file')}. {counted(report.known, 'message')} already existed."
         )
         if report.skipped:
             kinds = ", ".join(f"{kind} ({count:,})" for kind, count in report.skipped.items())
@@ -172,8 +173,8 @@ def _note_total(desk: Desk, report: ImportReport | TranscriptReport) -> None:
         desk.out.note(f"{report.problems_total:,} problems, of which the first {shown:,} are shown.")
 
 
-def _verb(dry_run: bool) -> str:
-    return "would be imported" if dry_run else "were imported"
+def _imported(dry_run: bool, verb: str = "were") -> str:
+    return "would be imported" if dry_run else f"{verb} imported"
 
 
 def copy(
@@ -212,7 +213,9 @@ async def _copy(source: str, target: str, namespace: str, out: Output, follow: b
     async with SessionManager(source, namespace=namespace) as old, SessionManager(target, namespace=namespace) as new:
         present = (await new.stats()).sessions
         if present:
-            confirm(f"The target has {present:,} sessions. Delete those that the source does not have?", yes=yes)
+            confirm(
+                f"The target has {counted(present, 'session')}. Delete those that the source does not have?", yes=yes
+            )
         total = (await old.stats()).sessions
         with ProgressBar("following" if follow else "copying", "sessions", hidden=out.json) as bar:
 
@@ -225,6 +228,7 @@ async def _copy(source: str, target: str, namespace: str, out: Output, follow: b
         out.record(report.to_dict())
     else:
         out.line(
-            f"{report.sessions:,} sessions were copied, {report.unchanged:,} were the same,"
-            f" {report.deleted:,} were deleted from the target."
+            f"{counted(report.sessions, 'session')} {was(report.sessions)} copied,"
+            f" {report.unchanged:,} {was(report.unchanged)} the same,"
+            f" {report.deleted:,} {was(report.deleted)} deleted from the target."
         )

@@ -93,9 +93,14 @@ class Output:
         return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
-def counted(count: int, thing: str) -> str:
-    """A number of things: "1 message", "2,000 messages"."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+def counted(count: int, thing: str, things: str | None = None) -> str:
+    """A number of things: "1 message", "2,000 messages"; `things` is the plural if it does not only add an s."""
+    return f"{count:,} {thing if count == 1 else things or f'{thing}s'}"
+
+
+def was(count: int) -> str:
+    """The verb after a number of things."""
+    return "was" if count == 1 else "were"
 
 
 def _cell(part: str | Cell) -> Cell:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from frontdesk.cli.desk import Desk, parse_ref
-from frontdesk.cli.output import Cell, ago, size_of
+from frontdesk.cli.output import Cell, ago, counted, size_of
 
 if TYPE_CHECKING:
     from frontdesk.events.feed import Event
@@ -97,7 +97,10 @@ async def show_stats(desk: Desk) -> None:
         ("cost", f"{stats.cost:f}"),
         ("size of the store", size_of(stats.store_bytes)),
     ]
-    rows += [(f"new on {day.day}", f"{day.sessions:,} sessions, {day.messages:,} messages") for day in stats.growth]
+    rows += [
+        (f"new on {day.day}", f"{counted(day.sessions, 'session')}, {counted(day.messages, 'message')}")
+        for day in stats.growth
+    ]
     desk.out.table(("", ""), [(Cell(name, "dim"), value) for name, value in rows])
 
 
