@@ -65,3 +65,13 @@ async def test_a_change_that_others_always_overtake_ends_with_the_time_limit_of_
             with pytest.raises(ConcurrentChangeError, match=r"others \d+ times in a row, and nothing was written"):
                 await change
     assert len(await session.history()) == 1
+
+
+async def test_a_next_session_that_others_always_overtake_ends_with_the_time_limit_of_the_store() -> None:
+    manager = SessionManager(AlwaysOvertaken())
+    await manager.append(ADA, {"id": "m1", "role": "user", "content": "before"})
+    async with asyncio.timeout(PATIENCE), manager.session(ADA).turn() as turn:
+        with pytest.raises(ConcurrentChangeError, match=r"others \d+ times in a row, and nothing was written"):
+            await turn.new()
+        assert not turn.lost
+    assert len(await manager.history(ADA)) == 1

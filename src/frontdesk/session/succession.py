@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from frontdesk.config.settings import SYSTEM_LABEL
+from frontdesk.deadlines import one_call
 from frontdesk.errors import InvalidKeyError, TurnLostError
 from frontdesk.lifecycle import transitions
 from frontdesk.messages.ids import new_id
@@ -18,12 +19,16 @@ async def start_next(holding: M) -> M:
     """End the session of a turn (reason `new`), and start another one under its key. Returns the turn of the new
     session; the old turn is over.
 
-    Raises `TurnLostError`, `SessionNotFoundError`, and `InvalidKeyError` if the session is not current under a key."""
+    Raises `TurnLostError`, `SessionNotFoundError`, `InvalidKeyError` if the session is not current under a key, and
+    `ConcurrentChangeError` if other writers come first every time: then nothing was written."""
     runtime, session_id = holding.runtime, holding.session_id
     handle = Handle(runtime, session_id, holding.number)
 
+    @one_call
     async def apply() -> str:
+        attempts = runtime.attempts(session_id)
         while True:
+            await attempts.another()
             row = _check_current(await handle.row())
             made = new_id()
             if await handle.apply(transitions.succeed(row, made, EndReason.NEW, runtime.now(), (SYSTEM_LABEL,))):
