@@ -44,6 +44,7 @@ OF_ONE_PROCESS = {
         "test_the_scope_is_part_of_a_search_by_meaning",
         "test_reindexing_reports_its_progress",
         "test_a_search_finds_what_a_naive_model_finds_after_random_work",
+        "test_the_pages_of_a_search_have_everything_once_after_random_work",
     ),
     "an error of the application's own functions is in the log of the server, and is a StoreError here": (
         "test_a_fact_counts_as_known_only_after_the_sink_accepted_it",
