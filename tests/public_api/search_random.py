@@ -502,6 +502,33 @@ class SearchRandomTests:
     ) -> None:
         await _run(PagedWork(store, opened_again, 300, few_at_a_time), self.random_steps[1] // 4)
 
+    @pytest.mark.usefixtures("few_at_a_time")
+    @pytest.mark.parametrize("peer", ["ana", None])
+    @pytest.mark.parametrize("limit", [2, 100])
+    async def test_an_edited_message_that_a_walk_meets_twice_is_counted_once(
+        self, manager: SessionManager, peer: str | None, limit: int
+    ) -> None:
+        names = ["first", "b", "c", "d", "e", "f", "last"]
+        for name in names:
+            await manager.create(id=name, key=SessionKey("bot", name, "ana"))
+            await manager.append(name, {"id": name, "role": "user", "content": "old amber"})
+        for name in ("first", "last"):
+            # The index has the message and the edit, far from each other: after the fork is gone, both say the same.
+            await manager.fork(name, name, new_id="fork")
+            await manager.session(name).update_message({"id": name, "role": "user", "content": "new amber"})
+            await manager.delete("fork")
+        await manager.reindex()
+        found, cursor = [], None
+        while True:
+            results = await manager.search("amber", limit=limit, cursor=cursor, peer=peer)
+            found += [hit.message_id for hit in results]
+            cursor = results.next_cursor
+            assert results.total <= len(names)
+            if cursor is None:
+                break
+        assert sorted(found) == sorted(names)
+        assert (results.total, results.total_is_exact) == (len(names), True)
+
     @pytest.fixture
     def few_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
         """Each lookup takes a few texts and sessions, as in a namespace with millions. Nothing is indexed between two

@@ -25,7 +25,7 @@ from frontdesk.search.snippets import snippet
 from frontdesk.search.texts import StoredText, TextSelection
 from frontdesk.search.tokeniser import Tokeniser, tokeniser_for
 from frontdesk.search.trees import load_trees
-from frontdesk.search.visibility import Entry, sees
+from frontdesk.search.visibility import Entry, count_hits, sees
 from frontdesk.store import Address, IndexMatch, Item, Place, Span
 from frontdesk.tree.tree import Tree
 
@@ -120,9 +120,12 @@ async def load_page(runtime: Runtime, request: Request, walked: Walked, trees: S
     end = start + request.limit
     shown = ordered[start:end]
     hits = await load_hits(runtime, request, shown, trees)
-    total = request.counted + len(ordered)
+    is_last = end >= len(ordered)
+    # What was found on earlier pages, or is to be found on later ones, is counted separately.
+    is_part = request.resume is not None or (is_last and walked.resume is not None)
+    total = request.counted + await count_hits(runtime, ordered, is_part=is_part)
     cursor: str | None = None
-    if end < len(ordered):
+    if not is_last:
         cursor = request.cursor(end, shown[-1].match.address)
     elif walked.resume is not None:
         cursor = request.cursor_after(walked.resume, total)

@@ -126,6 +126,25 @@ async def attribute_hits(
     }
 
 
+async def count_hits(runtime: Runtime, entries: Sequence[Entry], *, is_part: bool) -> int:
+    """How many hits some entries are.
+
+    An edited message can be among them twice. When no session sees its old text any more, its row has the text of the
+    edit. A lookup that finds the row without the edit attributes it to the session that is alone in its family. If the
+    entries are only a part of what is found (`is_part`), the edit may be in another part, and is counted there."""
+    if is_part:
+        # A session that has changed nothing and inherited nothing has no edits.
+        changed = {entry.row.id for entry in entries if entry.row.revision or entry.row.base}
+        trees = await load_trees(runtime, sorted(changed)) if changed else []
+        edits = {tree.session.number: tree.replaced for tree in trees}
+        entries = [
+            entry
+            for entry in entries
+            if entry.match.address.kind != "message" or entry.match.place not in edits.get(entry.row.number, ())
+        ]
+    return len({(entry.row.number, entry.match.place or entry.match.address) for entry in entries})
+
+
 class _Attribution:
     """Finds a session for each of some texts.
 
