@@ -33,6 +33,7 @@ class BareStore:
     def __init__(self, contender: Frontdesk) -> None:
         database = DatabaseFile(str(contender.path), synchronous="full", busy_timeout=60)
         self._connection, _ = database.open(Patience(60), write=True)
+        self._connection.set_busy_timeout(60_000)  # the contender may still write to its index
 
     def __enter__(self) -> Self:
         return self
